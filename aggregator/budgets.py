@@ -71,7 +71,7 @@ JSON_PARTS = Budget(Of.RECORD, 131_072, "members and items of a JSON value", Rea
 MADE_BYTES = Budget(Of.BATCH, 67_108_864, "bytes made of its values, or four times theirs; alone: too_large", IN_PARTS)
 # So much larger may any batch become: as tokens of short identifiers do.
 TIMES_MADE = 4
-BATCH_JSON_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of JSON values that are held at once", IN_PARTS)
+BATCH_PLAIN_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of values without a schema that are held at once", IN_PARTS)
 # Each may cost a question to a registry far away.
 UNKNOWN_IDS = Budget(Of.BATCH, 64, "unknown schema ids that the registry is asked about one by one", LISTED)
 
@@ -111,7 +111,7 @@ TABLE: tuple[Budget, ...] = (
     ORIGIN_HEADERS,
     BATCH_VALUES,
     MADE_BYTES,
-    BATCH_JSON_BYTES,
+    BATCH_PLAIN_BYTES,
     UNKNOWN_IDS,
     LATE_SECONDS,
     SCHEMA_CHARACTERS,

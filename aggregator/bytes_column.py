@@ -16,6 +16,8 @@ Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 _POWERS_OF_TEN = 10 ** np.arange(19)
+# UTF-8: a byte that goes on with a character has these two bits (RFC 3629, 3).
+_CONTINUES, _CONTINUATION = np.uint8(0b1100_0000), np.uint8(0b1000_0000)
 T = TypeVar("T")
 
 
@@ -127,6 +129,19 @@ class BytesColumn(Packed[bytes | None]):
     def sizes(self) -> Integers:
         """Bytes of each cell; 0 of None."""
         return np.diff(self.ends)
+
+    @property
+    def firsts(self) -> Bytes:
+        """The first byte of each cell that has one."""
+        return self.data[self.ends[:-1][self.sizes > 0]]
+
+    def are_text(self) -> bool:
+        """Whether every cell is UTF-8: all of them in a row are, and none begins within a character."""
+        try:
+            self.data[self.ends[0] : self.ends[-1]].tobytes().decode()
+        except UnicodeDecodeError:
+            return False
+        return not bool((self.firsts & _CONTINUES == _CONTINUATION).any())
 
     @classmethod
     def numbered(cls, prefix: str, numbers: Sequence[int], suffix: str) -> "BytesColumn":

@@ -53,7 +53,10 @@ def findings(cluster: str, seen: RegistryView | None, unframed: Mapping[str, Unf
             f"{bad.count} of {bad.seen} newest values of {topic} are not Avro in the wire format of this registry:"
             " each is a dead letter"
         )
-        then = "produce with its Avro serialiser, or set `value_format: json` for the topic in its policy"
+        then = (
+            "produce with its Avro serialiser, or set `value_format: json`, `text` or `bytes` for the topic in its"
+            " policy: whichever they are"
+        )
         yield (failed if bad.count == bad.seen else warning)(cluster, "records", what, then)
     if seen is None:
         return

@@ -156,6 +156,6 @@ def _fields(
         found, trouble = writers(config, policies, {edge: {topic: EdgeTopic(topic, "", (), (), (), ())}})
     except AggregatorError as error:
         return (), error.message
-    fields = (*fields_of(found, today), *paths_of(config, policies, edge, [topic]))
+    fields = (*fields_of(found, today), *paths_of(config, policies, edge, [topic], today))
     missing = "" if fields else f"the edge's registry has no schema {topic}-value"
     return fields, trouble.get(edge, missing)

@@ -196,9 +196,9 @@ def _drifts(
 def _listed(
     config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots, today: date
 ) -> Iterator[FieldRoute]:
-    """What is known without a schema: paths of JSON values, and record keys."""
+    """What is known without a schema: paths of JSON values, values without parts, and record keys."""
     for edge, shown in snapshots.items():
-        yield from paths_of(config, policies, edge, sorted(shown))
+        yield from paths_of(config, policies, edge, sorted(shown), today)
         yield from keys_of(config, policies, edge, sorted(shown), today)
 
 

@@ -15,10 +15,11 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import DeadLetterError, HoldError, RetryError
 from aggregator.privacy.key_tally import key_path
+from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Plan
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, whole_scope
 from aggregator.privacy.policy.rules import privacy_class
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import refusal
@@ -175,9 +176,9 @@ def value_texts(steps: Iterable[SchemaStep]) -> dict[str, set[str]]:
 
 
 def paths_of(
-    config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]
+    config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str], today: date
 ) -> Iterator[FieldRoute]:
-    """The paths of those topics whose values are JSON without a schema: what no path names leaves."""
+    """Paths of values without a schema, of which what no path names leaves; of those without parts the whole."""
     for topic in topics:
         rule = rule_for(config, edge, topic)
         if rule is None:
@@ -185,7 +186,11 @@ def paths_of(
         view = policies[rule.policy].view(topic)
         if view.value_format.has_schema:
             continue
-        for path, leaf in view.fields:
+        if not view.value_format.has_fields:
+            decision = whole_decision(view.value_format, whole_scope(policies[rule.policy], topic), today)
+            whole = ((), decision.rule.operator, decision.privacy_class, decision.because)
+            yield FieldRoute(edge, topic, target(config, edge, topic), ".", view.value_format.value, *whole)
+        for path, leaf in view.fields if view.value_format.has_fields else ():
             reach = privacy_class(leaf).name.lower()
             decided = (path, view.value_format.value, (), leaf.operator, reach, f"path {path}")
             yield FieldRoute(edge, topic, target(config, edge, topic), *decided)

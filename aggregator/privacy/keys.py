@@ -14,9 +14,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
-import numpy as np
-
-from aggregator.bytes_column import Bytes, BytesColumn
+from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
@@ -39,8 +37,6 @@ from aggregator.schema.wire import MAGIC
 TokensOf = Callable[[BytesColumn], BytesColumn | None]
 _LONG = struct.Struct(">q")
 _SCALARS = (str, int)
-# UTF-8: a byte that goes on with a character has these two bits (RFC 3629, 3).
-_CONTINUES, _CONTINUATION = np.uint8(0b1100_0000), np.uint8(0b1000_0000)
 
 
 class Keys:
@@ -130,10 +126,10 @@ class Keys:
 
     def _plain(self, cells: BytesColumn) -> Column:
         """Keys in their declared format, each distinct one once."""
-        if self._tokenizer is None and self._form in (None, "string") and _are_text(cells):
+        if self._tokenizer is None and self._form in (None, "string") and cells.are_text():
             self._tally.met(self._decision, "string", len(cells) - cells.count(None), 0)
             return Column(cells)
-        if self._tokens and (self._form == "bytes" or (self._form in (None, "string") and _are_text(cells))):
+        if self._tokens and (self._form == "bytes" or (self._form in (None, "string") and cells.are_text())):
             tokens = self._tokens(cells)
             if tokens is not None:
                 self._tally.met(self._decision, self._form or "string", len(cells) - cells.count(None), 0)
@@ -175,21 +171,7 @@ def other_versions(scope: Scope, keys: Mapping[str, KeyRing]) -> Iterator[dict[s
 
 def _may_be_framed(keys: BytesColumn) -> bool:
     """Whether a key may begin as wire format 0 does; a look at each costs more than one at all of them in a row."""
-    return bool((_firsts(keys) == MAGIC[0]).any())
-
-
-def _are_text(keys: BytesColumn) -> bool:
-    """Whether every key is UTF-8: all of them in a row are, and none begins within a character."""
-    try:
-        keys.data[keys.ends[0] : keys.ends[-1]].tobytes().decode()
-    except UnicodeDecodeError:
-        return False
-    return not bool((_firsts(keys) & _CONTINUES == _CONTINUATION).any())
-
-
-def _firsts(keys: BytesColumn) -> Bytes:
-    """The first byte of each key that has one."""
-    return keys.data[keys.ends[:-1][keys.sizes > 0]]
+    return bool((keys.firsts == MAGIC[0]).any())
 
 
 def _alike(keys: BytesColumn, column: Column, operator: str) -> Column:

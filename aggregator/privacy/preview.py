@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.strip import Batch, Strip, Stripped
+from aggregator.privacy.value_reader import read_value, text_of
 from aggregator.schema.avro import parse
-from aggregator.schema.plain_json import GONE, NEW, decoded, leaves
+from aggregator.schema.plain_json import GONE, NEW, leaves
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import MAGIC, split
+from aggregator.schema.wire import split
 
 KEPT = "(kept)"
 _UNREADABLE = "(cannot be decoded)"
@@ -30,7 +32,7 @@ class Line(NamedTuple):
 
 
 def previewed(
-    records: Sequence[Record], strip: Strip, edge: Registry, central: Registry, *, hide: bool
+    records: Sequence[Record], strip: Strip, edge: Registry, central: Registry, form: ValueFormat, *, hide: bool
 ) -> list[list[Line]]:
     """Strip records and put both sides of each beside each other.
 
@@ -39,6 +41,7 @@ def previewed(
         strip: The topic's.
         edge: Knows the writers' schemas.
         central: Knows the derived ones.
+        form: How the values are written.
         hide: Types and lengths instead of values before.
 
     Raises:
@@ -48,11 +51,11 @@ def previewed(
     stripped = strip.strip(Batch(keys, values, headers))
     lines = []
     for index, record in enumerate(records):
-        after = _after(stripped, index, central)
-        body = None if record[1] is None else _decoded(record[1], edge)
+        after = _after(stripped, index, central, form)
+        body = None if record[1] is None else _decoded(record[1], edge, form)
         if hide:
             declared = _declared(record[1], edge) | _names(
-                None if index in stripped.rejected else _body(stripped, index, central)
+                None if index in stripped.rejected else _body(stripped, index, central, form)
             )
             hidden = (record[0], record[1], _unnamed(record[2], stripped.headers[index]))
             lines.append(list(_hidden(_leaves(hidden, _renamed(body, declared)), after, readable=body != _UNREADABLE)))
@@ -61,9 +64,9 @@ def previewed(
     return lines
 
 
-def _body(stripped: Stripped, index: int, central: Registry) -> Any:
+def _body(stripped: Stripped, index: int, central: Registry, form: ValueFormat) -> Any:
     value = stripped.values[index]
-    return None if value is None else _decoded(value, central)
+    return None if value is None else _decoded(value, central, form)
 
 
 def _declared(value: bytes | None, registry: Registry) -> set[str]:
@@ -101,36 +104,29 @@ def _unnamed(headers: Headers | None, left: Headers) -> Headers:
     return [(name if name in passed else f"{{key}} {at}", value) for at, (name, value) in enumerate(headers or (), 1)]
 
 
-def _after(stripped: Stripped, index: int, central: Registry) -> dict[str, Any]:
+def _after(stripped: Stripped, index: int, central: Registry, form: ValueFormat) -> dict[str, Any]:
     rejection = stripped.rejected.get(index)
     if rejection is not None:
         return {"rejected": str(rejection.reason)}
     if index in stripped.suppressed:
         return {"suppressed": True}
-    return _parts((stripped.keys[index], stripped.values[index], stripped.headers[index]), central)
+    return _parts((stripped.keys[index], stripped.values[index], stripped.headers[index]), central, form)
 
 
-def _parts(record: Record, registry: Registry) -> dict[str, Any]:
+def _parts(record: Record, registry: Registry, form: ValueFormat) -> dict[str, Any]:
     value = record[1]
-    return _leaves(record, None if value is None else _decoded(value, registry))
+    return _leaves(record, None if value is None else _decoded(value, registry, form))
 
 
 def _leaves(record: Record, body: Any) -> dict[str, Any]:
     key, _, headers = record
-    found = {f"headers.{name}": None if text is None else _text(text) for name, text in headers or ()}
-    return {"key": None if key is None else _text(key), **found, **dict(leaves(body, "value"))}
+    found = {f"headers.{name}": None if text is None else text_of(text) for name, text in headers or ()}
+    return {"key": None if key is None else text_of(key), **found, **dict(leaves(body, "value"))}
 
 
-def _text(raw: bytes) -> str:
-    return str(raw, "utf-8", "backslashreplace")
-
-
-def _decoded(value: bytes, registry: Registry) -> Any:
+def _decoded(value: bytes, registry: Registry, form: ValueFormat) -> Any:
     try:
-        if value[:1] != MAGIC:
-            return json.loads(value)  # JSON without a schema never begins with a zero byte
-        schema_id, body = split(value)
-        return decoded(registry.schema(schema_id), body)
+        return read_value(value, form, registry)
     except (DeadLetterError, ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError):
         return _UNREADABLE
 

@@ -23,7 +23,7 @@ from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
 from aggregator.privacy.keys import Keys, TokensOf, other_versions
 from aggregator.privacy.operators import WEARING
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.precedence import key_scope, value_scope
+from aggregator.privacy.policy.precedence import key_scope
 from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 from aggregator.privacy.subjects import Subjects
@@ -76,10 +76,11 @@ class TopicStrip:
         common: dict[str, Any] = {"maker": self._maker(), "late": self._late, "now_s": now_s}
         own = Subjects(edge_topic, "value", view.opens, bool(view.subjects), dict(view.reissued))
         self._values = values_of(
-            view.value_format,
-            value_scope(policy, edge_topic),
+            policy,
+            edge_topic,
             keys,
             lambda scope: Programs(scope, f"{central_topic}-value", *parts, subjects=own, **common),
+            self._tokens_of,
         )
         of_keys = key_scope(policy, edge_topic)
         of_key = own._replace(part="key")
@@ -106,7 +107,7 @@ class TopicStrip:
         raise NotImplementedError
 
     def _tokens_of(self, _keyed: Keyed) -> TokensOf | None:
-        """What makes tokens of many record keys at once; None: each is made alone."""
+        """What makes tokens of many record keys, or whole values, at once; None: each is made alone."""
         return None
 
     @property

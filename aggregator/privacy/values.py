@@ -7,10 +7,14 @@ from typing import Protocol
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy.column import Column
 from aggregator.privacy.json.values import JsonValues
-from aggregator.privacy.policy.precedence import Scope, json_scope
+from aggregator.privacy.keys import TokensOf
+from aggregator.privacy.plain_values import PlainValues
+from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.policy.precedence import Scope, json_scope, value_scope, whole_scope
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.programs import Programs
 from aggregator.privacy.strip import Meaning, ReportRow
+from aggregator.privacy.tokens import Keyed
 
 
 class Values(Protocol):
@@ -37,18 +41,25 @@ class Values(Protocol):
 
 
 def values_of(
-    form: ValueFormat, scope: Scope, keys: Mapping[str, KeyRing], programs: Callable[[Scope], Programs]
+    policy: Policy,
+    topic: str,
+    keys: Mapping[str, KeyRing],
+    programs: Callable[[Scope], Programs],
+    tokens_of: Callable[[Keyed], TokensOf | None],
 ) -> Values:
-    """What strips values of this format.
+    """What strips the values of an edge topic, in the format that the policy says.
 
     Args:
-        form: How they are written.
-        scope: What the policy says of them.
+        policy: What happens to them.
+        topic: Edge topic.
         keys: Key rings by name.
         programs: Makes what strips values by their schemas.
+        tokens_of: What makes tokens of many whole values at once; None: nothing does.
     """
-    match form:
+    match policy.view(topic).value_format:
         case ValueFormat.AVRO:
-            return programs(scope)
+            return programs(value_scope(policy, topic))
         case ValueFormat.JSON:
-            return JsonValues(json_scope(scope), keys)
+            return JsonValues(json_scope(value_scope(policy, topic)), keys)
+        case ValueFormat.TEXT | ValueFormat.BYTES as form:
+            return PlainValues(form, whole_scope(policy, topic), keys, tokens_of)

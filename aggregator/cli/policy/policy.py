@@ -3,7 +3,7 @@
 Invariant: `explain` reads a policy and a schema, no record, no key and no cluster; it prints what a strip would do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from aggregator.cli.policy.test import test
 from aggregator.cli.terminal.output import emit, output_option, table
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.machine_clock import utc_today
+from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Plan, Row
 from aggregator.privacy.policy.file import Policy, load_policy
-from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, whole_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
 
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
@@ -43,7 +44,7 @@ for _command in (preview, diff, test, suggest):
 )
 @click.argument("policy", type=FILE)
 @click.option("--topic", required=True, help="Edge topic; selects the policy's patterns.")
-@click.option("--schema", type=FILE, help="The writer's schema; not for topics whose values are JSON without one.")
+@click.option("--schema", type=FILE, help="The writer's schema; not for topics whose values are JSON, text or bytes.")
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="Decides which `keep` has expired; today by default.")
 @output_option
 def explain(policy: Path, topic: str, schema: Path | None, today: Any, output: str) -> None:
@@ -61,7 +62,7 @@ def _answer(policy: Policy, topic: str, schema: Path | None, today: date) -> dic
         required({"--schema": schema}, "it says which fields there are")
         assert schema is not None
         plan = _plan(value_scope(policy, topic), schema, today)
-    rows = plan.rows if plan else [_json_row(path, rule) for path, rule in view.fields]
+    rows = plan.rows if plan else _rows(policy, topic, today)
     decision = keys.decide(frozenset((0,)), frozenset(), today)
     return {
         "policy": policy.policy,
@@ -81,6 +82,16 @@ def _plan(scope: Scope, schema: Path, today: date) -> Plan:
         return compile_plan(schema_text(schema), scope, today)
     except DeadLetterError as error:
         raise ConfigError(f"{schema}: {error.message}", hint=error.hint) from None
+
+
+def _rows(policy: Policy, topic: str, today: date) -> Sequence[Row]:
+    """What is known without a schema."""
+    view = policy.view(topic)
+    if view.value_format.has_fields:
+        return [_json_row(path, rule) for path, rule in view.fields]
+    decision = whole_decision(view.value_format, whole_scope(policy, topic), today)
+    told = (decision.because, decision.rule.operator, decision.privacy_class)
+    return [Row("", view.value_format.value, (), *told)]
 
 
 def _json_row(path: str, rule: AnyRule) -> Row:

@@ -25,6 +25,7 @@ from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.fixtures import written_ring
 from aggregator.privacy.policy.rules import key_name
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.preview import Line, previewed
 from aggregator.schema.memory import MemoryRegistry
 
@@ -51,7 +52,11 @@ class _FileOptions:
 @click.argument("policy", type=FILE, required=False)
 @click.option("--topic", required=True, help="Edge topic; selects the policy's patterns.")
 @click.option("--records", type=FILE, help="Records as JSON, one a line: plain JSON or Avro's JSON encoding.")
-@click.option("--schema", type=FILE, help="The writer's schema of --records; without it they are JSON values.")
+@click.option(
+    "--schema",
+    type=FILE,
+    help="The writer's schema of --records; not for JSON, text and bytes.",
+)
 @click.option("--key", help="Record key of --records, as text.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=TEXT", help="Header of --records.")
 @click.option(
@@ -103,8 +108,9 @@ def preview(
         now_s=time.monotonic,
         edge=edge,
     )
+    form = loaded.view(topic).value_format
     hide = hide_before or not (show_values or sys.stdout.isatty())
-    records = previewed(sample.records[:count], strip, sample.registry, central, hide=hide)
+    records = previewed(sample.records[:count], strip, sample.registry, central, form, hide=hide)
     answer = [[line._asdict() for line in record] for record in records]
     emit(answer, output, lambda: _text(records))
 
@@ -112,7 +118,8 @@ def preview(
 def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> Sample:
     required({"POLICY": policy, "--records": files.records}, "or sample an edge with --config and --edge")
     assert files.records is not None
-    sample = file_sample(files.records, files.schema, topic)
+    form = load_policy(policy).view(topic).value_format if policy else ValueFormat.JSON
+    sample = file_sample(files.records, files.schema, topic, form)
     if any("=" not in header for header in files.headers):
         raise click.BadParameter("a header is NAME=TEXT", param_hint="--header")
     headers = [(name, text.encode()) for name, _, text in (header.partition("=") for header in files.headers)]
@@ -122,7 +129,9 @@ def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> Sample:
 
 def _thrown(policy: Policy) -> dict[str, KeyRing]:
     """A key for each name that the policy uses, for this call only."""
-    rules = [*policy.tags.values(), *(rule for topic in policy.topics.values() for rule in topic.fields.values())]
+    rules = [*policy.tags.values()]
+    for topic in policy.topics.values():
+        rules += [*topic.fields.values(), *([topic.value] if topic.value else [])]
     exact = [(size, key_name(rule)) for rule in rules if (size := operators.key_bytes(rule)) is not None]
     lengths = {name: size for size, name in sorted(exact, reverse=True)}
     drawn = {name: secrets.token_bytes(lengths.get(name, _KEY_BYTES)) for name in sorted(policy.keys())}

@@ -15,6 +15,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import EdgeConfig, HubConfig
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.kafka.readers.sample import Record, newest
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import parse
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.plain_json import Misfit, encoded
@@ -50,19 +51,24 @@ def schema_text(path: Path) -> str:
     return text
 
 
-def file_sample(path: Path, schema: Path | None, topic: str) -> Sample:
+def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat = ValueFormat.JSON) -> Sample:
     """The records of a file, without keys and headers.
 
     Args:
-        path: One JSON value a line, or one for the whole file; `null` is a tombstone.
+        path: One JSON value a line, or one for the whole file; `null` is a tombstone. Of text and bytes each line is a
+            value as it is.
         schema: The writer's schema; None: values are JSON without a schema, as they are written.
         topic: Whose records these are.
+        form: How they are written.
 
     Raises:
         ConfigError: a file, or a line of it, cannot be used.
     """
     registry = MemoryRegistry()
-    if schema is None:
+    values: list[bytes | None]
+    if not form.has_fields:
+        values = [line.encode() for line in _file_text(path).splitlines()]
+    elif schema is None:
         values = [None if value is None else json.dumps(value).encode() for _, value in _json_values(path)]
     else:
         text = schema_text(schema)
@@ -85,13 +91,17 @@ def _framed(path: Path, schema: str, schema_id: int) -> list[bytes | None]:
     return values
 
 
-def _json_values(path: Path) -> list[tuple[int, Any]]:
+def _file_text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", hint="name a file with one JSON record a line") from None
+        raise ConfigError(f"{path}: {error.strerror}", hint="name a file with one record a line") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8", hint="save the file as UTF-8") from None
+
+
+def _json_values(path: Path) -> list[tuple[int, Any]]:
+    text = _file_text(path)
     try:
         whole = json.loads(text)
     except ValueError:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from aggregator.budgets import BATCH_JSON_BYTES, made_most
+from aggregator.budgets import BATCH_PLAIN_BYTES, made_most
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
@@ -207,7 +207,7 @@ def _cuts(values: Sequence[bytes | None]) -> Iterator[int]:
     held = 0
     for place, value in enumerate(values):
         held += len(value or b"")
-        if held > BATCH_JSON_BYTES.limit and place:
+        if held > BATCH_PLAIN_BYTES.limit and place:
             yield place
             held = len(value or b"")
     yield len(values)

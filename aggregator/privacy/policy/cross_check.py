@@ -65,7 +65,8 @@ def _named(rule: TopicRule, policy: Policy) -> set[str]:
 def _faults(rule: TopicRule, policy: Policy, topic: str, today: date) -> Iterator[str]:
     view = policy.view(topic)
     if rule.lake is not None and not view.value_format.has_schema:
-        yield f"topic {topic} has JSON values, which no table can hold without a schema; its rule may not name a `lake`"
+        what = f"topic {topic} has {view.value_format.spoken} values, which no table can hold without a schema"
+        yield f"{what}; its rule may not name a `lake`"
     if COMPACT in rule.central_config.get("cleanup.policy", "") and drops_key(policy, topic, today):
         yield f"topic {topic} {LOSES_KEYS}"
 

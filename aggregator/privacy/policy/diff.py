@@ -31,7 +31,7 @@ POLICY = "policy"
 _LONGEST_PARAMETER = 40
 _PASSES = ("dropped", "passes")
 # What is compared part by part under a topic's pattern.
-_JUDGED = frozenset({"key", "default", "headers", "fields", "drop_record"})
+_JUDGED = frozenset({"key", "value", "default", "headers", "fields", "drop_record"})
 
 
 class WriterSchema(NamedTuple):
@@ -93,7 +93,7 @@ def _days(old: Policy, new: Policy, today: date) -> list[date]:
 def _rules(policy: Policy) -> Iterator[AnyRule | None]:
     yield from policy.tags.values()
     for topic in policy.topics.values():
-        yield from (topic.key, topic.default, *topic.fields.values())
+        yield from (topic.key, topic.value, topic.default, *topic.fields.values())
 
 
 # Fields of a schema.
@@ -199,6 +199,7 @@ def _pattern(
 ) -> Iterator[Change]:
     before, after = old[1], new[1]
     yield _rule(f"{place}.key", [(day, _in_force(before.key, day), _in_force(after.key, day)) for day in days])
+    yield _rule(f"{place}.value", [(day, _in_force(before.value, day), _in_force(after.value, day)) for day in days])
     yield _rule(f"{place}.default", [(day, _default(*old, day), _default(*new, day)) for day in days])
     yield from _others(f"{place}.", before, after, _JUDGED)
     yield _conditions(f"{place}.drop_record", before, after)
@@ -253,13 +254,14 @@ def _unseen(before: AnyRule | None, after: AnyRule | None) -> Strictness:
     return compared(before, after)
 
 
-def _in_force(key: AnyRule | None, day: date) -> AnyRule:
-    return Drop() if key is None or (isinstance(key, Keep) and key.expired(day)) else key
+def _in_force(rule: AnyRule | None, day: date) -> AnyRule:
+    """What holds for a key, or for a value without parts."""
+    return Drop() if rule is None or (isinstance(rule, Justified) and rule.expired(day)) else rule
 
 
 def _only_closes(topic: TopicPolicy) -> bool:
     """Whether a pattern can do nothing but take away, whatever the schemas and the other patterns are."""
-    rules = [topic.key or Drop(), topic.default or Drop(), *topic.fields.values()]
+    rules = [topic.key or Drop(), topic.value or Drop(), topic.default or Drop(), *topic.fields.values()]
     plain = topic.model_dump(include=set(type(topic).model_fields) - _JUDGED, exclude_defaults=True)
     return not plain and not topic.headers and all(isinstance(rule, Drop) for rule in rules)
 

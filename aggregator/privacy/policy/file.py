@@ -26,67 +26,19 @@ from aggregator.config.patterns import full_matches
 from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import ConfigError
 from aggregator.privacy import operators
-from aggregator.privacy.operators.descriptor import PrivacyClass
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.policy import paths
+from aggregator.privacy.policy import paths, writable
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.model import Model
-from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names, privacy_class
+from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names
 from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.privacy.policy.whole_value import whole_refusal
 
 KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
 
+_OfTag = Annotated[Rule, AfterValidator(writable.of_tag)]
 T = TypeVar("T")
-
-
-def _path(value: str) -> str:
-    paths.steps(value)
-    return value
-
-
-def _place(value: str) -> str:
-    if not {paths.ANY, paths.ANY_DEPTH}.isdisjoint(paths.steps(value)):
-        raise ValueError("a tag is lifted by the name of its field, not by a wildcard")
-    return value
-
-
-def _pattern(value: str) -> str:
-    full_matches(value, [])
-    return value
-
-
-def _closing(rule: AnyRule) -> AnyRule:
-    if isinstance(rule, Keep):
-        raise ValueError("`keep` is a default per topic only: write it under the topic")  # noqa: TRY004 - pydantic's way
-    if rule.operator not in operators.CONSTANTS:
-        raise ValueError(f"a default is {_any_of(operators.CONSTANTS)}; anything else is said per tag or path")
-    return rule
-
-
-def _topic_default(rule: AnyRule) -> AnyRule:
-    return rule if isinstance(rule, Keep) else _closing(rule)
-
-
-def _of_tag(rule: AnyRule) -> AnyRule:
-    if privacy_class(rule) is PrivacyClass.CLEAR and getattr(rule, "reason", None) is None:
-        raise ValueError(
-            f"a tag takes {rule.operator} with these parameters only with `reason`, `owner` and `expires`: "
-            "a value can pass it whole"
-        )
-    return rule
-
-
-def _of_key(rule: AnyRule) -> AnyRule:
-    names = ("keep", "drop", *operators.OF_KEYS)
-    if rule.operator not in names:
-        raise ValueError(f"a key takes {_any_of(names)}; anything else could merge all keys into one")
-    return rule
-
-
-def _any_of(names: Sequence[str]) -> str:
-    *others, last = (f"`{name}`" for name in names)
-    return f"{', '.join(others)} or {last}"
 
 
 def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -137,22 +89,25 @@ class TopicPolicy(Model):
         fields: Path to operator.
         format: How keys are read; None decides per key.
         default: For leaves that neither a tag nor a path names; None leaves it to the policy's.
-        value_format: `avro` (the default), or `json`: values without a schema, of which only what a path names is left.
+        value_format: `avro` (the default), `json`: values without a schema, of which only what a path names is left,
+            `text` or `bytes`: values without parts.
+        value: Operator of a whole value, where it has no parts; None drops it.
         drop_record: Conditions; a record that meets any of them is left out, and counted.
         subjects: Pattern of further subjects whose schemas records may have, to the reason.
         lifts: Path to the tags that it inherits from earlier versions, and that do not hold.
         reissued: `value/<id>` or `key/<id>` to what the id means since its registry was rebuilt.
     """
 
-    key: Annotated[Rule, AfterValidator(_of_key)] | None = None
+    key: Annotated[Rule, AfterValidator(writable.of_key)] | None = None
     headers: Annotated[tuple[str, ...], AfterValidator(_headers)] = ()
-    fields: dict[Annotated[str, AfterValidator(_path)], Rule] = Field(default_factory=dict)
+    fields: dict[Annotated[str, AfterValidator(writable.path)], Rule] = Field(default_factory=dict)
     format: KeyFormat | None = None
-    default: Annotated[Rule, AfterValidator(_topic_default)] | None = None
+    default: Annotated[Rule, AfterValidator(writable.topic_default)] | None = None
     value_format: ValueFormat | None = None
+    value: Annotated[Rule, AfterValidator(writable.of_value)] | None = None
     drop_record: tuple[Condition, ...] = ()
-    subjects: dict[Annotated[str, AfterValidator(_pattern)], Reasoned] = Field(default_factory=dict)
-    lifts: dict[Annotated[str, AfterValidator(_place)], Lift] = Field(default_factory=dict)
+    subjects: dict[Annotated[str, AfterValidator(writable.pattern)], Reasoned] = Field(default_factory=dict)
+    lifts: dict[Annotated[str, AfterValidator(writable.liftable)], Lift] = Field(default_factory=dict)
     reissued: dict[Annotated[str, StringConstraints(pattern=r"^(key|value)/[0-9a-f-]{1,36}$")], Reissue] = Field(
         default_factory=dict
     )
@@ -160,10 +115,15 @@ class TopicPolicy(Model):
     @model_validator(mode="after")
     def _names_are_written(self) -> Self:
         """Without a schema nobody knows which names are data: what passes is written out, or opened as a whole."""
+        if self.value is not None and (why := whole_refusal(self.value_format, self.value)):
+            raise ValueError(why)
         if self.value_format is None or self.value_format.has_schema:
             return self
         if isinstance(self.default, Keep):
-            raise ValueError("JSON has no schema: open it by paths, not by `default: keep`")  # noqa: TRY004 - pydantic's way
+            by = "by paths" if self.value_format.has_fields else "by `value`"
+            raise ValueError(f"{self.value_format.spoken} has no schema: open it {by}, not by `default: keep`")  # noqa: TRY004 - pydantic's way
+        if self.fields and not self.value_format.has_fields:
+            raise ValueError(f"{self.value_format.spoken} has no fields: say under `value` what becomes of all of it")
         for path, rule in self.fields.items():
             if paths.steps(path)[-1] in (paths.ANY, paths.ANY_DEPTH) and not isinstance(rule, Keep | Drop):
                 raise ValueError(
@@ -188,6 +148,7 @@ class TopicView(Model):
     format: KeyFormat | None
     default: Rule
     value_format: ValueFormat
+    value: Rule
     drop_record: tuple[Condition, ...]
     subjects: tuple[tuple[str, ...], ...] = ()
     lifts: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -201,7 +162,7 @@ class TopicView(Model):
 
 
 # Keys of a topic that its hash leaves out where they are empty.
-_LATER = ("subjects", "lifts", "reissued")
+_LATER = ("subjects", "lifts", "reissued", "value")
 
 
 def _lifted(found: Sequence[TopicPolicy]) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -223,11 +184,9 @@ class Policy(Model):
 
     policy: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
     version: Annotated[int, Field(ge=1)]
-    default: Annotated[Rule, AfterValidator(_closing)] = Drop()
-    tags: dict[Annotated[str, StringConstraints(min_length=1)], Annotated[Rule, AfterValidator(_of_tag)]] = Field(
-        default_factory=dict
-    )
-    topics: dict[Annotated[str, AfterValidator(_pattern)], TopicPolicy] = Field(default_factory=dict)
+    default: Annotated[Rule, AfterValidator(writable.closing)] = Drop()
+    tags: dict[Annotated[str, StringConstraints(min_length=1)], _OfTag] = Field(default_factory=dict)
+    topics: dict[Annotated[str, AfterValidator(writable.pattern)], TopicPolicy] = Field(default_factory=dict)
 
     @field_validator("tags", "topics", mode="before")
     @classmethod
@@ -258,14 +217,23 @@ class Policy(Model):
         key_formats: list[KeyFormat | None] = [item.format for item in found]
         value_formats: list[ValueFormat | None] = [item.value_format for item in found]
         headers = set.intersection(*(set(item.headers) for item in found)) if found else set()
+        form = self._one(topic, "value formats", "value_format", value_formats) or ValueFormat.AVRO
+        conditions = [condition for item in found for condition in item.drop_record]
+        if not form.has_fields and any(path for condition in conditions for path in condition.fields()):
+            raise ConfigError(
+                f"policy {self.policy} has a condition on a field for topic {topic}, whose values are {form.spoken}",
+                hint="a condition there is about the edge, the topic or a header",
+            )
+        whole = [item.value or Drop() for item in found if item.value_format is not None and not form.has_fields]
         return TopicView(
             key=most_restrictive([item.key or Drop() for item in found] or [Drop()]),
             headers=tuple(sorted(headers)),
             fields=tuple((path, rule) for item in found for path, rule in sorted(item.fields.items())),
             format=self._one(topic, "key formats", "format", key_formats),
             default=most_restrictive([item.default or self.default for item in found] or [self.default]),
-            value_format=self._one(topic, "value formats", "value_format", value_formats) or ValueFormat.AVRO,
-            drop_record=tuple(condition for item in found for condition in item.drop_record),
+            value_format=form,
+            value=most_restrictive(whole or [Drop()]),
+            drop_record=tuple(conditions),
             subjects=tuple(tuple(sorted(item.subjects)) for item in found),
             lifts=_lifted(found),
             reissued=tuple(pair for item in found for pair in sorted(_fingerprints(item).items())),
@@ -292,8 +260,7 @@ class Policy(Model):
         yield from self.tags.values()
         for topic in self.topics.values():
             yield from topic.fields.values()
-            if topic.key is not None:
-                yield topic.key
+            yield from (rule for rule in (topic.key, topic.value) if rule is not None)
 
 
 def load_policy(path: Path) -> Policy:

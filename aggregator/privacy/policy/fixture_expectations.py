@@ -12,10 +12,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from aggregator.errors import Reason
 from aggregator.privacy.policy.model import Model
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.strip import Stripped
-from aggregator.schema.plain_json import decoded, leaves
+from aggregator.privacy.value_reader import read_value, text_of
+from aggregator.schema.plain_json import leaves
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import MAGIC, split
 
 
 def _nothing(value: Any) -> Any:
@@ -67,13 +68,14 @@ class Mismatch(Model):
     found: str = ""
 
 
-def mismatches(expect: Expectation, stripped: Stripped, central: Registry) -> Iterator[Mismatch]:
+def mismatches(expect: Expectation, stripped: Stripped, central: Registry, form: ValueFormat) -> Iterator[Mismatch]:
     """What differs between the expectation and the one record of a batch.
 
     Args:
         expect: What must be.
         stripped: What came out.
         central: Knows the derived schema.
+        form: How the value is written.
     """
     wanted = f"rejected: {expect.rejected}" if expect.rejected else "suppressed" if expect.suppressed else "delivered"
     rejection = stripped.rejected.get(0)
@@ -82,18 +84,11 @@ def mismatches(expect: Expectation, stripped: Stripped, central: Registry) -> It
         yield Mismatch(path="fate", why=f"expected {wanted}, was {fate}")
     elif fate == "delivered":
         key = stripped.keys[0]
-        yield from _differing("key", expect.key, None if key is None else str(key, "utf-8", "backslashreplace"))
-        headers = {name: str(text or b"", "utf-8", "backslashreplace") for name, text in stripped.headers[0]}
+        yield from _differing("key", expect.key, None if key is None else text_of(key))
+        headers = {name: text_of(text or b"") for name, text in stripped.headers[0]}
         yield from _differing("headers", expect.headers, headers)
         value = stripped.values[0]
-        yield from _differing("record", expect.record, None if value is None else _read(value, central))
-
-
-def _read(value: bytes, central: Registry) -> Any:
-    if value[:1] != MAGIC:
-        return json.loads(value)  # JSON without a schema
-    schema_id, body = split(value)
-    return decoded(central.schema(schema_id), body)
+        yield from _differing("record", expect.record, None if value is None else read_value(value, form, central))
 
 
 def _differing(place: str, wanted: Any, found: Any) -> Iterator[Mismatch]:

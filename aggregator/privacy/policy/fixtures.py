@@ -130,13 +130,15 @@ class Fixtures:
         key = None if case.key is None else case.key.encode()
         headers = [(name, text.encode()) for name, text in case.headers.items()]
         stripped = strip.strip(Batch([key], [value], [headers]))
-        return list(mismatches(case.expect, stripped, central))
+        return list(mismatches(case.expect, stripped, central, self.policy.view(case.topic).value_format))
 
     def _value(self, case: Case, number: int, edge: MemoryRegistry) -> bytes:
         place = ("tests", number, "record")
         if case.schema_file is None:
             if not isinstance(case.record, str):
-                raise self._fault(place[:2], "a record needs `schema`, unless it is written as one text of JSON")
+                raise self._fault(
+                    place[:2], "a record needs `schema`, unless it is written as one text, as the value is"
+                )
             return case.record.encode()
         try:
             schema = (self.path.parent / case.schema_file).read_text(encoding="utf-8")

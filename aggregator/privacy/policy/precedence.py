@@ -65,6 +65,7 @@ class Scope(NamedTuple):
         closed: For undeclared tags and expired rules; never `keep`.
         condition_fields: Paths of fields that conditions on whole records ask for.
         lifts: Path to inherited tags that do not hold there.
+        whole: What a rule without a path is about.
     """
 
     topic: str
@@ -75,6 +76,7 @@ class Scope(NamedTuple):
     closed: AnyRule
     condition_fields: tuple[str, ...] = ()
     lifts: Mapping[str, frozenset[str]] = MappingProxyType({})
+    whole: str = "key"
 
     @property
     def side_inputs(self) -> frozenset[str]:
@@ -103,7 +105,7 @@ class Scope(NamedTuple):
             if ended and most_restrictive([winner, closing]) != winner:
                 return Decision(closing, f"path {void[0].path} has ended{note}")
             path = min(item.path for item in valid if item.rule == winner)
-            return Decision(winner, f"path {path}{note}" if path else f"key{note}")
+            return Decision(winner, f"path {path}{note}" if path else f"{self.whole}{note}")
         if of_tags is not None:
             tag = next(tag for tag, rule in by_tag.items() if rule == of_tags)
             return Decision(of_tags, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
@@ -166,6 +168,14 @@ def value_scope(policy: Policy, topic: str) -> Scope:
 def json_scope(scope: Scope) -> Scope:
     """The same for values without a schema: no tags, and what no path names leaves."""
     return scope._replace(tags={}, default=Drop())
+
+
+def whole_scope(policy: Policy, topic: str) -> Scope:
+    """The same for values without parts: their own rule, and those of paths that are every place of any value."""
+    view = policy.view(topic)
+    everywhere = [PathRule(path, rule) for path, rule in view.fields if {*paths.steps(path)} == {paths.ANY_DEPTH}]
+    scope = _scope(policy, topic, (PathRule("", view.value), *everywhere), Drop())
+    return scope._replace(tags={}, whole="value")
 
 
 def key_scope(policy: Policy, topic: str) -> Scope:

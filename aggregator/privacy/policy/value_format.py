@@ -8,8 +8,20 @@ class ValueFormat(StrEnum):
 
     AVRO = "avro"
     JSON = "json"
+    TEXT = "text"
+    BYTES = "bytes"
 
     @property
     def has_schema(self) -> bool:
         """Whether each value names its schema, so that fields and tags are known before the first record."""
         return self is ValueFormat.AVRO
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether a value has parts that paths name; else one rule, `value:`, is about all of it."""
+        return self in (ValueFormat.AVRO, ValueFormat.JSON)
+
+    @property
+    def spoken(self) -> str:
+        """The format within a sentence."""
+        return self.upper() if self is ValueFormat.JSON else "Avro" if self.has_schema else self.value

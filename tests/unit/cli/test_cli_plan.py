@@ -65,6 +65,9 @@ def test_a_topic_is_explained_even_while_its_edge_is_away(aggregator, hub):
         "policy: p\nversion: 2\ntopics: {pay: {value_format: json, fields: {id: keep}}}\n"
     )
     assert [one["path"] for one in explained(aggregator, hub, "pay")["eu"]["fields"]] == ["id"]
+    (hub.parent / "p.yaml").write_text("policy: p\nversion: 2\ntopics: {pay: {value_format: text, value: redact}}\n")
+    (whole,) = explained(aggregator, hub, "pay")["eu"]["fields"]
+    assert (whole["path"], whole["type"], whole["operator"]) == (".", "text", "redact")
     text = aggregator("explain", "orders", "--config", hub, "--edge", "eu").stdout
     assert "eu/orders: not replicated" in text
     assert "us/" not in text

@@ -109,6 +109,30 @@ def test_values_without_a_schema_are_shown_too(aggregator, folder):
     assert found["value.email"] == (f'"{CANARY}"', "(gone)")
 
 
+def test_values_of_plain_text_are_shown_as_they_are(aggregator, folder):
+    """A line of the file is a value; both sides are text, and hidden like any other."""
+    rule = "value_format: text, value: {scrub_text: {reason: r, owner: o, expires: 2090-01-01}}"
+    (folder / "log.yaml").write_text(f"policy: p\nversion: 1\ntopics: {{log: {{{rule}}}}}\n")
+    (folder / "log.txt").write_text('mail jane@example.com\n{"not": json\n')
+    arguments = ("policy", "preview", folder / "log.yaml", "--topic", "log", "--records", folder / "log.txt")
+    first, second = json.loads(aggregator(*arguments, "--show-values", "-o", "json").stdout)
+    assert {"path": "value", "before": '"mail jane@example.com"', "after": '"mail [EMAIL]"'} in first
+    assert [line["after"] for line in second if line["path"] == "value"] == ['"{\\"not\\": json"']
+    hidden = aggregator(*arguments, "-o", "json").stdout
+    assert "jane" not in hidden
+    assert "(kept)" in hidden
+
+
+def test_a_fixture_of_plain_text(aggregator, folder):
+    """The record is the value; what must be left of it is a text."""
+    (folder / "log.yaml").write_text("policy: p\nversion: 1\ntopics: {log: {value_format: text, value: redact}}\n")
+    case = "{name: x, topic: log, record: jane, expect: {record: '[REDACTED]'}}"
+    (folder / "log.tests.yaml").write_text(f"today: 2026-11-21\ntests:\n  - {case}\n")
+    assert aggregator("policy", "test", folder / "log.yaml").exit_code == 0
+    (folder / "log.tests.yaml").write_text(f"today: 2026-11-21\ntests:\n  - {case.replace('[RED', 'RED')}\n")
+    assert aggregator("policy", "test", folder / "log.yaml").exit_code == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [

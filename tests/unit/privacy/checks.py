@@ -21,7 +21,7 @@ from tests.canary import recognised
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.corpus import SURVIVOR
 from tests.unit.privacy.delivered import LIMIT_BYTES, deliver
-from tests.unit.privacy.exposure import CANARY, PLAIN, TRACES, Exposed, Framed, expose, framed, topic
+from tests.unit.privacy.exposure import CANARY, PLAIN, TRACES, Exposed, Framed, expose, expose_plain, framed, topic
 from tests.unit.privacy.kernel.drawing import MemoryRegistry, long_bytes
 from tests.unit.privacy.scenarios import SCENARIOS, TOKEN
 
@@ -225,6 +225,8 @@ CHECKS: dict[str, Callable[[], object]] = {
     "corpus: tags redact": lambda: _corpus("redact", "default: keep", "value", 1),
     "corpus: a path drops": lambda: _corpus("drop", "default: keep, fields: {x: drop}", "value", 2),
     "corpus: undeclared": lambda: _corpus("drop", "fields: {kept: keep}", "value", 2),
+    "corpus: values without parts": lambda: expose_plain("").found(),
+    "corpus: values without parts make tokens": lambda: expose_plain(f"value: {TOKEN}").found(),
     "corpus: keys": lambda: _corpus("drop", "key: keep, fields: {kept: keep}", "key", 1),
     "corpus: headers": lambda: _corpus("drop", "fields: {kept: keep}", "header", 0),
     "scenarios, reference": lambda: _scenarios(ReferenceStrip),

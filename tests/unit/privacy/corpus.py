@@ -236,6 +236,45 @@ def _tagged(canary):
     }
 
 
+class PlainShape(NamedTuple):
+    """A value without parts: how its topic is declared, and its bytes."""
+
+    form: str
+    value: bytes
+
+
+def plain_shapes(canary):
+    """Name to a value of text or bytes: all of it is the canary's, in whatever it is wrapped."""
+    raw = canary.encode()
+    texts = {
+        "text": canary,
+        "empty lines around it": f"\n\n{canary}\r\n",
+        "line of a log": f'2026-11-01T00:00:00Z INFO user="{canary}" GET /v1/{canary}?q={canary} 200',
+        "text of many scripts": f"Żółć {canary} 日本😀",
+        "JSON": json.dumps({"mail": canary, canary: [canary]}),
+        "XML": f"<order who='{canary}'><note>{canary}</note></order>",
+        "CSV": f'1,"{canary}",,{canary}\n2,{canary}',
+        "base64": base64.b64encode(raw).decode(),
+        "long text": f"{'x' * 40_000} {canary} {'y' * 40_000}",
+        "zero bytes": f"\0\0\0\0\1{canary}",
+        "byte order mark": f"\ufeff{canary}",
+        "controls": f"\x1b[2J{canary}\x07",
+    }
+    blobs = {
+        "bytes": raw,
+        "no UTF-8": b"\xff\xfe" + raw + b"\xff",
+        "UTF-16": canary.encode("utf-16-le"),
+        "wire format": b"\0\0\0\0\1" + long_bytes(len(raw)) + raw,
+        "Protobuf": b"\x0a" + bytes([len(raw)]) + raw,
+        "MessagePack": b"\x81\xa4mail" + bytes([0xA0 | len(raw)]) + raw,
+        "a file": b"PK\3\4" + bytes(26) + raw + bytes(100),
+    }
+    return {
+        **{f"text: {name}": PlainShape("text", text.encode()) for name, text in texts.items()},
+        **{f"bytes: {name}": PlainShape("bytes", blob) for name, blob in blobs.items()},
+    }
+
+
 def schema_of(shape, canary, name="R", field="x"):
     """A record with the shape in it, a canary in every text of the schema, and a field that must survive."""
     shared = _record("S", ("s", "string", {"doc": canary}))

@@ -12,13 +12,14 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Stripped
 from aggregator.schema.wire import frame
 from tests.canary import recognised, traces
-from tests.unit.privacy.corpus import SURVIVOR, body_of, schema_of, shapes
+from tests.unit.privacy.corpus import SURVIVOR, body_of, plain_shapes, schema_of, shapes
 from tests.unit.privacy.kernel.differential import KEYS
 from tests.unit.privacy.kernel.drawing import TODAY, MemoryRegistry
 
 CANARY = "canary_q7Zx3"
 TRACES = traces(CANARY)
 SHAPES = shapes(CANARY)
+PLAIN_SHAPES = plain_shapes(CANARY)
 PLAIN = {"type": "record", "name": "Plain", "fields": [{"name": "kept", "type": "string"}]}
 
 
@@ -67,6 +68,23 @@ class Exposed:
         for text in told_beside:
             lines += [f"beside the records: {told} in {text[:80]}" for told in recognised(text.encode(), TRACES)]
         return lines
+
+
+def expose_plain(more: str, **options) -> Exposed:
+    """Strip the values without parts, each under a topic of its format.
+
+    Args:
+        more: What else the topics' policy says.
+        options: Of `topic`.
+    """
+    keys, values, headers, lines = [], [], [], []
+    for shape in PLAIN_SHAPES.values():
+        policy = f"policy: p\nversion: 1\ntopics: {{orders: {{value_format: {shape.form}, {more}}}}}\n"
+        out = topic(policy, **options).strip(Batch([shape.value], [shape.value], [[("secret", shape.value)]]))
+        keys, values, headers = [*keys, out.keys[0]], [*values, out.values[0]], [*headers, out.headers[0]]
+        lines += [repr(out.rejected), repr(out.counts)]
+    left = Stripped(keys, values, headers)
+    return Exposed(tuple(PLAIN_SHAPES), left, tuple(lines))
 
 
 def topic(policy, registry=TAGGED.registry, central=None, *, made=topic_strip, today=TODAY, now_s=time.monotonic):

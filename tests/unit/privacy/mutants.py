@@ -16,6 +16,7 @@ MEANINGS = "aggregator.replicate.flow.meanings"
 OPERATOR = "aggregator.privacy.operators.{}"
 PARAMETERS = "aggregator.privacy.operators.parameters"
 POLICY = "aggregator.privacy.policy.file"
+WHOLE = "aggregator.privacy.plain_values"
 PRECEDENCE = "aggregator.privacy.policy.precedence"
 PROGRAM = "aggregator.privacy.kernel.program"
 PROGRAMS = "aggregator.privacy.programs"
@@ -420,6 +421,40 @@ JSON = [
     _one("JSON: a name comes once", "aggregator.privacy.json.text", "if len(found) < len(pairs):", "if False:"),
 ]
 
+PLAIN = [
+    _one(
+        "text: a pattern of the format without a rule closes",
+        POLICY,
+        "whole = [item.value or Drop() for",
+        "whole = [item.value or Keep() for",
+    ),
+    _one(
+        "text: what closes every place closes a text",
+        PRECEDENCE,
+        "if {*paths.steps(path)} == {paths.ANY_DEPTH}",
+        "if False",
+    ),
+    _one(
+        "text: what is no UTF-8 is rejected",
+        WHOLE,
+        "if self._form is not ValueFormat.TEXT or cells.are_text():",
+        "if True:",
+    ),
+    _one(
+        "text: what has no operator leaves nothing",
+        WHOLE,
+        'return _column(cells, empty, dict(rejected), "drop")',
+        'return _column(cells, cells, dict(rejected), "drop")',
+    ),
+    _one(
+        "text: an operator's answer takes the value's place",
+        WHOLE,
+        "yield from map(answers.get, part)",
+        "yield from part",
+    ),
+    _one("text: a rule ends while the hub runs", WHOLE, "if today != self._day:", "if self._day is None:"),
+]
+
 LETTERS = [
     _one(
         "dead letters hold no value",
@@ -465,5 +500,6 @@ MUTANTS = [
     *OPERATORS,
     *CONDITIONS,
     *JSON,
+    *PLAIN,
     *LETTERS,
 ]

@@ -42,7 +42,7 @@ class Scenario:
         tags: On the field `x`.
         key: Of the record.
         headers: Of the record.
-        text: The value, for topics of JSON.
+        text: The value, for topics without a schema; a lone surrogate is a byte that is no UTF-8.
         rejected: Whether the record must become a dead letter.
         suppressed: Whether the record must be left out.
         days: Days on which the batch is stripped, by one and the same strip; only the last day's result counts.
@@ -69,7 +69,11 @@ class Scenario:
         out = io.BytesIO()
         schema = fastavro.parse_schema(unwrapped(json.loads(text)))
         fastavro.schemaless_writer(out, schema, {"kept": SURVIVOR, "x": self.value})
-        value = frame(registry.register("edge", text), out.getvalue()) if self.text is None else self.text.encode()
+        value = (
+            frame(registry.register("edge", text), out.getvalue())
+            if self.text is None
+            else self.text.encode("utf-8", "surrogateescape")
+        )
         strip = topic(f"policy: p\nversion: 1\n{self.policy}\n", registry, central, today=lambda: next(days), **options)
         for _ in self.days:
             stripped = strip.strip(Batch([self.key], [value], [list(self.headers) or None]))
@@ -88,6 +92,10 @@ def _orders(fields="kept: keep", **more):
 
 def _json(fields):
     return _orders(fields, value_format="json")
+
+
+def _whole(form, value=None):
+    return _orders("").replace("fields: {}", f"value_format: {form}" + (f", value: {value}" if value else ""))
 
 
 def _two(first, second):
@@ -190,4 +198,25 @@ SCENARIOS = [
     Scenario("JSON: a number under a rule for texts", _json("x: mask_email"), text=f'{{"x": {number(CANARY, 64)}}}'),
     Scenario("JSON: a name that comes twice", _json("x: keep"), text=f'{{"x": "{CANARY}", "x": "a"}}', rejected=True),
     Scenario("JSON: something behind it", _json("x: keep"), text=f'{{"x": "a"}} "{CANARY}"', rejected=True),
+    Scenario("text: without a rule", _whole("text"), text=CANARY),
+    Scenario("text: nobody said that it is text", _orders("", default="keep"), text=CANARY, rejected=True),
+    Scenario("text: a path opens no text", "topics: {orders: {value_format: text}, 'ord.*': {fields: {'**': keep}}}",
+             text=CANARY),
+    Scenario("text: a default opens no text", "topics: {orders: {value_format: text}, 'ord.*': {default: keep}}",
+             text=CANARY),
+    Scenario("text: a path that closes everything", f"topics: {{orders: {{value_format: text, value: {KEEP}}}, "
+             "'ord.*': {fields: {'**': drop}}}", text=CANARY),
+    Scenario("text: the most restrictive", f"topics: {{orders: {{value_format: text, value: {KEEP}}}, "
+             "'ord.*': {value_format: text}}", text=CANARY),
+    Scenario("text: tokens", _whole("text", TOKEN), text=CANARY),
+    Scenario("text: what the detectors find", _whole("text", f"{{scrub_text: {{{WHY}}}}}"),
+             text=f"write to {CANARY}@example.com"),
+    Scenario("text: expiry", _whole("text", EXPIRED), text=CANARY),
+    Scenario("text: expiry overnight", _whole("text", KEEP), text=CANARY,
+             days=(date(2029, 12, 31), date(2030, 1, 1))),
+    Scenario("text: no UTF-8", _whole("text", KEEP), text=f"\udcff{CANARY}", rejected=True),
+    Scenario("bytes: without a rule", _whole("bytes"), text=CANARY),
+    Scenario("bytes: tokens", _whole("bytes", TOKEN), text=CANARY),
+    Scenario("bytes: expiry", _whole("bytes", EXPIRED), text=CANARY),
+    Scenario("bytes: a wire format proves nothing", _whole("bytes"), text=f"\0\0\0\0\1{CANARY}"),
 ]  # fmt: skip

@@ -43,12 +43,21 @@ COMPACT = {"central_config": {"cleanup.policy": "compact,delete"}}
         ("topics: {orders: {value_format: json}}", {"lake": "{topic}"}, ["topic orders has JSON values"]),
         ("topics: {payments: {value_format: json}}", {"lake": "{topic}"}, ["topic payments has JSON values"]),
         ("topics: {orders: {value_format: json}}", {}, []),
+        ("topics: {orders: {value_format: text}}", {"lake": "{topic}"}, ["topic orders has text values"]),
+        ("topics: {orders: {value_format: bytes}}", {"lake": "{topic}"}, ["topic orders has bytes values"]),
+        ("topics: {orders: {value_format: text, value: drop}}", {}, []),
+        ("topics: {orders: {value_format: text, value: {pseudonymize: {key: partner, domain: d}}}}", {},
+         ["key partner is used here"]),
+        ("topics: {orders: {value_format: text}, 'o.*': {value_format: bytes}}", {},
+         ["two value formats for topic orders"]),
+        ("topics: {orders: {value_format: text}, 'o.*': {drop_record: [{field: a, equals: b}]}}", {},
+         ["a condition on a field for topic orders"]),
         ("topics: {other: {value_format: json}}", {"lake": "{topic}"}, []),
         ("tags: {P: {pseudonymize: {key: partner, domain: d}}}", {}, ["key partner is used here"]),
         ("tags: {P: {date_shift: {key: partner, entity: e, days: 3}}}", {}, ["key partner is used here"]),
         ("topics: {orders: {format: long}, 'o.*': {format: json}}", {}, ["two key formats for topic orders"]),
     ],
-)
+)  # fmt: skip
 def test_faults(tmp_path, policy, rule, told):
     """Each by itself; topics are judged as far as somebody wrote their names."""
     config = _config(tmp_path, policy, **rule)

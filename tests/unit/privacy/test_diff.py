@@ -243,3 +243,25 @@ def test_record_keys_are_compared_by_their_schema():
     found = verdicts("topics: {orders: {key: drop}}", "topics: {orders: {key: keep}}", key)
     assert found["@key.id"] == "looser"
     assert "@key.email" not in found  # tagged: a `keep` without a reason opens nothing
+
+
+WHOLE = "topics: {{log: {{value_format: text, value: {}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("drop", "{keep: {reason: r, owner: o, expires: 2027-01-01}}", "looser"),
+        ("{keep: {reason: r, owner: o, expires: 2027-01-01}}", "drop", "stricter"),
+        ("{keep: {reason: r, owner: o, expires: 2027-01-01}}", "redact", "other"),
+        ("{keep: {reason: r, owner: o, expires: 2020-01-01}}", "drop", "same"),
+        ("{pseudonymize: {key: a, domain: d}}", "{pseudonymize: {key: b, domain: d}}", "other"),
+        ("{scrub_text: {reason: r, owner: o, expires: 2027-01-01}}",
+         "{scrub_text: {reason: r, owner: o, expires: 2028-01-01}}", "looser"),
+        ("redact", "{pseudonymize: {key: a, domain: d}}", "looser"),
+    ],
+)  # fmt: skip
+def test_a_whole_value_is_judged_like_a_key(old, new, verdict):
+    """By what its rule leaves, over all days on which one of them ends; without one nothing is left."""
+    assert verdicts(WHOLE.format(old), WHOLE.format(new), []).get('topics."log".value', "same") == verdict
+    assert verdicts("topics: {log: {value_format: text}}", WHOLE.format("drop"), []) == {}

@@ -9,7 +9,19 @@ from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.canary import recognised
 from tests.unit.privacy.corpus import SURVIVOR
-from tests.unit.privacy.exposure import CANARY, PLAIN, SHAPES, TRACES, UNTAGGED, Exposed, expose, framed, topic
+from tests.unit.privacy.exposure import (
+    CANARY,
+    PLAIN,
+    PLAIN_SHAPES,
+    SHAPES,
+    TRACES,
+    UNTAGGED,
+    Exposed,
+    expose,
+    expose_plain,
+    framed,
+    topic,
+)
 
 TOKEN = "{pseudonymize: {key: customer, domain: d}}"
 OPERATORS = {
@@ -44,6 +56,32 @@ def test_values(operator):
     assert exposed.out.rejected == {}
     assert all(SURVIVOR.encode() in value for value in exposed.out.values)
     assert exposed.found() == []
+
+
+WHOLE = {
+    "undeclared": "",
+    "drop": "value: drop",
+    "redact": "value: redact",
+    "hex": f"value: {TOKEN}",
+    "uuid": f"value: {TOKEN.replace('domain: d', 'domain: d, encode: uuid')}",
+    "ended": "value: {keep: {reason: r, owner: o, expires: 2026-10-31}}",
+}
+
+
+@pytest.mark.parametrize("rule", WHOLE)
+def test_values_without_parts(rule):
+    """Texts and bytes of every shape: nothing of them leaves as value, key or header."""
+    exposed = expose_plain(WHOLE[rule])
+    assert exposed.found() == []
+    assert None not in exposed.out.values
+
+
+@pytest.mark.slow
+def test_the_search_finds_a_whole_value_that_is_kept():
+    """With a justified `keep` each shape shows its canary."""
+    kept = "{keep: {reason: r, owner: o, expires: 2030-01-01}}"
+    lines = expose_plain(f"value: {kept}").found()
+    assert {line.rpartition(": value")[0] for line in lines} == PLAIN_SHAPES.keys()
 
 
 @pytest.mark.parametrize("default", ["drop", "nullify", "redact"])

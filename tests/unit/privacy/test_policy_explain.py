@@ -72,3 +72,18 @@ def test_json_values_have_no_schema_to_name(files, tmp_path):
     assert [(one["path"], one["type"], one["operator"]) for one in json.loads(shown)["fields"]] == [
         ("order_id", "json", "keep")
     ]
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [("value_format: text", ("text", "drop")), ("value_format: bytes, value: redact", ("bytes", "redact")),
+     ("value_format: text, value: {keep: {reason: r, owner: o, expires: 2026-11-02}}", ("text", "keep"))],
+)  # fmt: skip
+def test_values_without_parts_are_one_line(tmp_path, topic, told):
+    """What becomes of all of it; on the day on which a `keep` ends, nothing is left."""
+    (tmp_path / "p.yaml").write_text(f"policy: p\nversion: 1\ntopics: {{log: {{{topic}}}}}\n")
+    for day, operator in (("2026-11-01", told[1]), ("2026-11-02", told[1].replace("keep", "drop"))):
+        arguments = ["explain", str(tmp_path / "p.yaml"), "--topic", "log", "--today", day, "-o", "json"]
+        shown = json.loads(CliRunner().invoke(policy, arguments, catch_exceptions=False).stdout)
+        (row,) = shown["fields"]
+        assert (row["path"], row["type"], row["operator"]) == (".", told[0], operator)

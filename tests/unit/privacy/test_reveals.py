@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.privacy.operators.redact import REDACTED
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.preview import previewed
 from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
@@ -74,7 +75,7 @@ def _central(schema, body, policy):
     value = frame(edge.register("orders-value", json.dumps(schema)), body)
     strip = topic(f"policy: p\nversion: 1\ntopics: {{orders: {policy}}}\n", edge, central)
     strip.strip(Batch([None], [value], [None]))
-    return lambda: previewed([(None, value, None)], strip, edge, central, hide=True)[0], central.texts
+    return lambda: previewed([(None, value, None)], strip, edge, central, ValueFormat.AVRO, hide=True)[0], central.texts
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_hiding_hides_names_of_json():
     """Without a schema every name is data that did not pass."""
     policy = "policy: p\nversion: 1\ntopics: {orders: {value_format: json, fields: {a: keep}}}\n"
     records = [(None, b'{"a": 1, "jane": {"doe": "x"}}', None)]
-    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), hide=True)
+    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), ValueFormat.JSON, hide=True)
     assert "jane" not in str(lines)
     assert "doe" not in str(lines)
     assert "value.a" in [line.path for line in lines]
@@ -115,7 +116,7 @@ def test_hiding_hides_headers_that_did_not_pass():
     """Their names are data; those on the allow-list are the policy's own words."""
     policy = "policy: p\nversion: 1\ntopics: {orders: {value_format: json, headers: [ok]}}\n"
     records = [(None, b"{}", [("ok", b"fine"), ("jane", b"doe")])]
-    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), hide=True)
+    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), ValueFormat.JSON, hide=True)
     assert "jane" not in str(lines)
     assert "doe" not in str(lines)
     assert {"headers.ok", "headers.{key} 2"} <= {line.path for line in lines}
@@ -127,7 +128,7 @@ def test_hiding_hides_what_is_kept_under_another_name():
     fields = f"{{m.{{key}}: {token}, m.{{}}: keep}}".replace("m.{key}", '"m.{key}"').replace("m.{}", '"m.{}"')
     policy = f"policy: p\nversion: 1\ntopics: {{orders: {{value_format: json, fields: {fields}}}}}\n"
     records = [(None, b'{"m": {"jane": "doe"}}', None)]
-    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), hide=True)
+    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), ValueFormat.JSON, hide=True)
     assert "jane" not in str(lines)
     assert "doe" not in str(lines)
     assert "(kept)" in {line.after for line in lines}

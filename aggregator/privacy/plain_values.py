@@ -1,0 +1,240 @@
+"""Strips values that are plain text or bytes: one rule is about the whole of each.
+
+Invariants: without a rule that holds nothing of a value is left, and never the value; what is declared as text and is
+no UTF-8 is rejected, whatever the rule, so that text stays text. An empty value stands for one that was dropped: a
+null would delete what a compacted topic has under its key.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from aggregator.budgets import BATCH_PLAIN_BYTES, BATCH_VALUES, made_most
+from aggregator.bytes_column import BytesColumn
+from aggregator.config.secrets import KeyRing
+from aggregator.errors import HoldError, Reason
+from aggregator.privacy import operators
+from aggregator.privacy.column import Column, Counts, TooMuch
+from aggregator.privacy.distinct import CAPACITY, Distinct
+from aggregator.privacy.keys import TokensOf
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.plan.plan import Call, Row
+from aggregator.privacy.plan.raw_values import Raw
+from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.privacy.policy.whole_value import leaf_of_whole, result_of_whole
+from aggregator.privacy.strip import Meaning, Rejection, ReportRow
+from aggregator.privacy.tally import report_row
+from aggregator.privacy.tokens import Keyed
+
+PATH = "."
+_NULL = "null"
+# Values that an operator is asked about at a time.
+_AT_ONCE = 512
+
+
+class PlainValues:
+    """Strips the values of one topic; what `programs.Programs` is for values with a schema.
+
+    Args:
+        form: `text` or `bytes`.
+        scope: What the policy says of a whole value.
+        keys: Key rings by name.
+        tokens_of: What makes tokens of many values at once, from what they are made of; None: nothing does.
+
+    Attributes:
+        met: Empty, because nothing names a schema.
+    """
+
+    met: ClassVar[Mapping[str, Meaning]] = {}
+
+    def __init__(
+        self,
+        form: ValueFormat,
+        scope: Scope,
+        keys: Mapping[str, KeyRing],
+        tokens_of: Callable[[Keyed], TokensOf | None] = lambda _: None,
+    ) -> None:
+        self._form = form
+        self._scope = scope
+        self._keys = keys
+        self._tokens_of = tokens_of
+        self._tokens: TokensOf | None = None
+        self._day: date | None = None
+        self._decision = Decision(Drop(), "")
+        self._operator: Distinct | None = None
+        self._seen: Counter[Row] = Counter()
+        self._failed: Counter[Row] = Counter()
+
+    def begin(self, today: date) -> None:
+        """A new batch: what was open may have expired.
+
+        Raises:
+            ConfigError: a key cannot be read.
+        """
+        if today != self._day:
+            self._decision = whole_decision(self._form, self._scope, today)
+            self._operator = self._made(today)
+            keyed = operators.keyed(self._decision.rule, leaf_of_whole(self._form), self._keys)
+            self._tokens = self._tokens_of(keyed) if self._operator and keyed else None
+            self._day = today
+
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+        """What strips the values of the batch that was begun; see `programs.Programs`."""
+        return partial(self.strip, BytesColumn.of(values))
+
+    def strip(self, cells: BytesColumn) -> Column:
+        """Strip the values of the batch that was begun.
+
+        Raises:
+            HoldError: too much would be made of all of them; of one alone it is a rejection.
+        """
+        rejected = dict.fromkeys(self._unreadable(cells), Rejection(Reason.UNDECODABLE))
+        try:
+            column = self._left(cells.without(rejected), rejected)
+        except TooMuch:
+            if len(cells) > 1:
+                raise HoldError(
+                    f"more than {_most(cells)} bytes would be made of {len(cells)} records",
+                    hint="their halves are tried",
+                ) from None
+            return Column([None], {0: Rejection(Reason.TOO_LARGE)})
+        nulls = cells.count(None)
+        self._met(_NULL, nulls)
+        self._met(self._form.value, len(cells) - nulls - len(rejected), len(column.rejected) - len(rejected))
+        return column
+
+    def report(self) -> list[ReportRow]:
+        """What was met so far; a value that is no text counts nothing."""
+        return [
+            report_row(
+                None,
+                row,
+                seen=seen,
+                null=seen if row.type == _NULL else 0,
+                transformed=0 if row.type == _NULL or row.operator == "keep" else seen - self._failed[row],
+                rejected=self._failed[row],
+            )
+            for row, seen in sorted(self._seen.items())
+        ]
+
+    def _met(self, kind: str, seen: int, failed: int = 0) -> None:
+        if seen:
+            decision = self._decision
+            row = Row("", kind, (), decision.because, decision.rule.operator, decision.privacy_class)
+            self._seen[row] += seen
+            self._failed[row] += failed
+
+    def _unreadable(self, cells: BytesColumn) -> list[int]:
+        """Places of what is declared as text and is none."""
+        if self._form is not ValueFormat.TEXT or cells.are_text():
+            return []
+        return [place for place, cell in enumerate(cells.tolist()) if cell is not None and not _is_text(cell)]
+
+    def _left(self, cells: BytesColumn, rejected: Mapping[int, Rejection]) -> Column:
+        if isinstance(self._decision.rule, Keep):
+            return Column(cells, dict(rejected))
+        if self._operator is None:
+            empty = BytesColumn(np.zeros(0, np.uint8), np.zeros(len(cells) + 1, np.int64), cells.nulls)
+            return _column(cells, empty, dict(rejected), "drop")
+        tokens = self._tokens(cells) if self._tokens else None
+        if tokens is not None:
+            return _column(cells, tokens, dict(rejected), self._decision.rule.operator)
+        made = list(self._answers(cells, self._operator))
+        failed = {place for place, answer in enumerate(made) if answer is None} - {*_nulls(cells)}
+        lost = {**rejected, **dict.fromkeys(sorted(failed), Rejection(Reason.OPERATOR_FAILED))}
+        return _column(cells, made, lost, self._decision.rule.operator)
+
+    def _answers(self, cells: BytesColumn, operator: Distinct) -> Iterator[Raw]:
+        """What the operator makes of each value, some of them at a time; None for null and for one that failed.
+
+        Raises:
+            TooMuch: more than the budget of the batch.
+        """
+        room = _most(cells)
+        for start, end in pairwise(_cuts(cells)):
+            part = cells[start:end].tolist()
+            distinct = list(dict.fromkeys(value for value in part if value is not None))
+            answers: dict[bytes | None, Raw] = {}
+            held = 0
+            for at in range(0, len(distinct), _AT_ONCE):
+                asked = distinct[at : at + _AT_ONCE]
+                found = operator.answers(asked)
+                held += sum(len(answer) for answer in found if answer is not None)
+                if held > room:
+                    raise TooMuch
+                answers.update(zip(asked, found, strict=True))
+            room -= sum(len(answers[value] or b"") for value in part if value is not None)
+            if room < 0:
+                raise TooMuch
+            yield from map(answers.get, part)
+
+    def _made(self, today: date) -> Distinct | None:
+        """The operator behind its memory; None for what has no code."""
+        rule, leaf = self._decision.rule, leaf_of_whole(self._form)
+        result = result_of_whole(self._form, rule)
+        if isinstance(rule, Keep | Drop) or result is None:
+            return None
+        call = Call(rule, leaf, result, operators.context(rule, self._scope.topic, PATH, today))
+        named = rule, leaf, self._keys
+        capacity = CAPACITY if operators.remembers(rule) else 0
+        return Distinct(call, operators.build(*named, call.context), operators.build_raw(*named), capacity)
+
+
+def whole_decision(form: ValueFormat, scope: Scope, today: date) -> Decision:
+    """The rule that holds for whole values.
+
+    Args:
+        form: `text` or `bytes`.
+        scope: What the policy says of them.
+        today: Decides what has expired.
+    """
+    decision = scope.decide(frozenset(range(len(scope.rules))), frozenset(), today)
+    if not isinstance(decision.rule, Keep | Drop) and result_of_whole(form, decision.rule) is None:
+        return Decision(Drop(), f"{decision.because}; {decision.rule.operator} does not take {form.value}")
+    return decision
+
+
+def _column(cells: BytesColumn, made: Sequence[Raw], rejected: dict[int, Rejection], operator: str) -> Column:
+    """A column in which the operator is counted once for every value that it was asked about."""
+    empty = frozenset(_nulls(cells))
+
+    def counted(count: int) -> Counts:
+        return Counter({(PATH, operator): count} if count else {})
+
+    def counts_of(places: Collection[int]) -> Counts:
+        return counted(len(places) - len(empty.intersection(places)))
+
+    return Column(made, rejected, counted(len(cells) - len(empty.union(rejected))), counts_of)
+
+
+def _nulls(cells: BytesColumn) -> list[int]:
+    return [] if cells.nulls is None else np.flatnonzero(cells.nulls).tolist()
+
+
+def _is_text(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _most(cells: BytesColumn) -> int:
+    return made_most(int(cells.ends[-1] - cells.ends[0]))
+
+
+def _cuts(cells: BytesColumn) -> Iterator[int]:
+    """Where parts of the batch begin, and where the last one ends; a part has one value at least."""
+    yield 0
+    ends, start = cells.ends, 0
+    while start < len(cells):
+        end = int(np.searchsorted(ends, ends[start] + BATCH_PLAIN_BYTES.limit, side="right")) - 1
+        start = min(max(end, start + 1), start + BATCH_VALUES.limit, len(cells))
+        yield start

@@ -1,0 +1,38 @@
+"""Which operators a rule for whole values, `value:`, can name: those that make of a text a text, of bytes any bytes.
+
+Invariant: what is declared as text stays text, and no rule turns a value into a null, which would delete.
+"""
+
+from aggregator.privacy import operators
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.policy.rules import AnyRule, beside
+from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.schema.avro import Kind
+
+_MADE = {ValueFormat.TEXT: (Kind.STRING,), ValueFormat.BYTES: (Kind.STRING, Kind.BYTES)}
+
+
+def leaf_of_whole(form: ValueFormat) -> Leaf:
+    """What an operator sees of a whole value."""
+    return Leaf(Kind.STRING if form is ValueFormat.TEXT else Kind.BYTES)
+
+
+def result_of_whole(form: ValueFormat, rule: AnyRule) -> Leaf | None:
+    """What an operator makes of a whole value; None where it does not take one."""
+    made = None if beside(rule) else operators.result(rule, leaf_of_whole(form))
+    return made if made is not None and not made.nullable and made.kind in _MADE[form] else None
+
+
+def whole_refusal(form: ValueFormat | None, rule: AnyRule) -> str | None:
+    """Why a value of this format cannot have this rule; None when it can."""
+    if form is None or form.has_fields:
+        return "`value` is the rule of whole values: it stands beside `value_format: text` or `value_format: bytes`"
+    if isinstance(rule, Keep | Drop) or result_of_whole(form, rule) is not None:
+        return None
+    made = operators.result(rule, leaf_of_whole(form))
+    if made is not None and made.nullable:
+        return "a value that becomes null deletes what central has under its key: write `drop`, which leaves it empty"
+    what = "a text" if form is ValueFormat.TEXT else "bytes"
+    return f"{rule.operator} with these parameters does not make {what} of {what}"

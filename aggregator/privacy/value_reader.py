@@ -1,0 +1,35 @@
+"""Values for people: what stands in a value of any format, as plain JSON.
+
+Invariant: reads what a strip returned or was given, and decides nothing.
+"""
+
+import json
+from typing import Any
+
+from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.schema.plain_json import decoded
+from aggregator.schema.registry import Registry
+from aggregator.schema.wire import split
+
+
+def text_of(raw: bytes) -> str:
+    """Bytes as text; what is no UTF-8 as escapes."""
+    return str(raw, "utf-8", "backslashreplace")
+
+
+def read_value(value: bytes, form: ValueFormat, registry: Registry) -> Any:
+    """What is in a value.
+
+    Args:
+        value: As it was written.
+        form: How.
+        registry: Knows the schema that it names.
+
+    Raises:
+        DeadLetterError: the registry does not know its schema, or it names none.
+        ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError: it is no such value.
+    """
+    if form is ValueFormat.AVRO:
+        schema_id, body = split(value)
+        return decoded(registry.schema(schema_id), body)
+    return json.loads(value) if form.has_fields else text_of(value)
