@@ -7,15 +7,44 @@ hand, one line each.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from aggregator.cli.survey import FoundTopic, Leaf
+from aggregator.cli.leaves import Leaf
+from aggregator.cli.survey import FoundTopic
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
 from aggregator.privacy.policy.rules import operator_names
+from aggregator.privacy.policy.value_format import ValueFormat
 
 _HALF = 12  # operators in one line of a comment
 # A path that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
+_REASONED = '{reason: "…", owner: …, expires: 2030-01-01}}'
+# What can be said of a whole value instead.
+_WHOLE = {
+    ValueFormat.TEXT: (
+        f"    # value: {{scrub_text: {_REASONED}    # e-mail addresses, phone numbers, cards, IBANs, IPs, tokens go",
+        "    # value: {pseudonymize: {key: customer, domain: customer}}    # one identifier in each value",
+    ),
+    ValueFormat.BYTES: (f"    # value: {{keep: {_REASONED}    # as a whole",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DraftEdge:
+    """One edge, as the file says it.
+
+    Attributes:
+        server: `host:port`.
+        schemas: Its registry.
+        schemas_client: How to connect to that registry; secrets as references.
+        client: How to connect to its cluster; the same.
+    """
+
+    server: str
+    schemas: str
+    schemas_client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +54,16 @@ class Draft:
     Attributes:
         hub: The hub's name.
         central: Its `host:port`.
-        edges: Edge name to `host:port`.
-        schemas: The edges' registry, as written into the file.
+        edges: By name.
         topics: What was found.
-        schemas_client: How to connect to that registry; secrets as references.
+        client: How to connect to central; secrets as references.
     """
 
     hub: str
     central: str
-    edges: Mapping[str, str]
-    schemas: str
+    edges: Mapping[str, DraftEdge]
     topics: Sequence[FoundTopic]
-    schemas_client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def policy_path(self) -> str:
@@ -46,30 +73,29 @@ class Draft:
 
 def hub_text(draft: Draft) -> str:
     """`hub.yaml`."""
-    registry = f"schemas: {_filled(draft.schemas)}"
-    if draft.schemas_client:
-        options = (f"{_filled(name)}: {_filled(value)}" for name, value in draft.schemas_client.items())
-        registry += f", schemas_client: {{{', '.join(options)}}}"
     lines = [
         f"hub: {_filled(draft.hub)}    # prefix of every internal topic and transactional id",
-        f"central: {{bootstrap_servers: {_filled(draft.central)}}}",
+        f"central: {{bootstrap_servers: {_filled(draft.central)}{_block('client', draft.client)}}}",
         "edges:",
-        *(
-            f"  {_filled(name)}: {{bootstrap_servers: {_filled(server)}, {registry}}}"
-            for name, server in draft.edges.items()
-        ),
+        *(f"  {_filled(name)}: {{{_edge(edge)}}}" for name, edge in draft.edges.items()),
         'schemas: "directory:central-schemas"    # where the schemas without the stripped fields are registered',
         "topics:" if draft.topics else "topics: []    # the edges have no topics yet",
     ]
-    for edges, names in _groups(draft.topics).items():
+    for group, names in _groups(draft.topics).items():
         lines += [
-            f"  - match: {_filled('|'.join(literal(name) for name in names))}",
+            f"  - match: {_filled('|'.join(literal(name) for name in names))}    # {group.kind}",
             f"    policy: {_filled(draft.policy_path)}",
-            *([f"    edges: [{', '.join(map(_filled, edges))}]"] if set(edges) != set(draft.edges) else []),
+            *([f"    edges: [{', '.join(map(_filled, group.edges))}]"] if {*group.edges} != {*draft.edges} else []),
             '    central: "{edge}.{topic}"    # or "{topic}": all edges into one',
             "    start: earliest",
-            '    lake: "{topic}"    # one table over all edges',
         ]
+        if group.has_table:
+            lines.append('    lake: "{topic}"    # one table over all edges')
+        if group.compacted:
+            lines += [
+                "    # compacted at the edge; leave this out once the policy keeps or pseudonymizes the keys",
+                '    central_config: {cleanup.policy: delete, retention.ms: "-1"}',
+            ]
     lines += [
         "lake: {path: lake, format: delta, commit_interval: 30s}",
         '# keys: {customer: "env:CUSTOMER_KEY"}    # for `pseudonymize` in the policy: openssl rand -base64 32',
@@ -97,12 +123,20 @@ def policy_text(draft: Draft) -> str:
 
 
 def _topic(topic: FoundTopic) -> list[str]:
-    warning = "    # compacted: refused without a key; keep or pseudonymize it" if topic.compacted else ""
-    lines = [f"  {quoted(literal(topic.name))}:", f"    key: drop{warning}", "    headers: []"]
+    warning = "    # a compacted topic at central needs it: keep or pseudonymize it" if topic.compacted else ""
+    note = [visible(f"    # {topic.note}")] if topic.note else []
+    lines = [f"  {quoted(literal(topic.name))}:", *note, f"    key: drop{warning}", "    headers: []"]
+    if topic.form is None:
+        told = f"no records, and the registry has no schema {topic.name}-value: say `value_format` if it is not Avro"
+        return [*lines, visible(f"    fields: {{}}    # {told}")]
+    if topic.form is not ValueFormat.AVRO:
+        lines.append(f"    value_format: {topic.form.value}")
+    if not topic.form.has_fields:
+        return [*lines, "    value: drop", *_WHOLE[topic.form]]
     if topic.leaves is None:
-        return [*lines, f"    fields: {{}}    # the registry has no schema {visible(topic.name)}-value"]
+        return [*lines, visible(f"    fields: {{}}    # the registry has no schema {topic.name}-value")]
     if not topic.leaves:
-        return [*lines, "    fields: {}    # its schema has no fields"]
+        return [*lines, "    fields: {}    # its values have no fields"]
     return [*lines, "    fields:", *(_leaf(leaf) for leaf in topic.leaves)]
 
 
@@ -113,12 +147,38 @@ def _leaf(leaf: Leaf) -> str:
     return visible(f"      # {path}: keep    # {leaf.kind}")
 
 
-def _groups(topics: Sequence[FoundTopic]) -> dict[tuple[str, ...], list[str]]:
-    """Topic names by the edges that have them: one rule each."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+class _Group(NamedTuple):
+    """Topics that one rule can speak of."""
+
+    edges: tuple[str, ...]
+    has_table: bool
+    compacted: bool
+
+    @property
+    def kind(self) -> str:
+        """In words."""
+        values = "Avro" if self.has_table else "JSON, text and bytes, which no table can hold"
+        return f"compacted; {values}" if self.compacted else values
+
+
+def _groups(topics: Sequence[FoundTopic]) -> dict[_Group, list[str]]:
+    """Topic names by what their rules have in common."""
+    groups: dict[_Group, list[str]] = {}
     for topic in topics:
-        groups.setdefault(topic.edges, []).append(topic.name)
+        has_table = topic.form is None or topic.form.has_schema
+        groups.setdefault(_Group(topic.edges, has_table, topic.compacted), []).append(topic.name)
     return groups
+
+
+def _edge(edge: DraftEdge) -> str:
+    blocks = f"{_block('schemas_client', edge.schemas_client)}{_block('client', edge.client)}"
+    return f"bootstrap_servers: {_filled(edge.server)}, schemas: {_filled(edge.schemas)}{blocks}"
+
+
+def _block(name: str, options: Mapping[str, str]) -> str:
+    """`, client: {…}`, or nothing."""
+    told = ", ".join(f"{_filled(option)}: {_filled(value)}" for option, value in options.items())
+    return f", {name}: {{{told}}}" if told else ""
 
 
 def _filled(text: str) -> str:

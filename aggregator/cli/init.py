@@ -6,65 +6,47 @@ Invariant: nothing is overwritten, and what is written has passed the loader; pr
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from aggregator.cli.draft import Draft, hub_text, policy_text
-from aggregator.cli.survey import survey
+from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
+from aggregator.cli.survey import Source, survey
+from aggregator.cli.terminal.clusters import (
+    EdgeType,
+    SchemasType,
+    ServerType,
+    Setting,
+    SettingType,
+    as_written,
+    cluster_of,
+    of_each,
+    options_of,
+    registry_options,
+)
 from aggregator.cli.terminal.output import progress, say
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
-from aggregator.config.value_types import EdgeName, HubName, RegistryOptions
+from aggregator.config.value_types import HubName
 from aggregator.errors import ConfigError, Failed
 from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.probes.listener import Address, Obstacle
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.privacy.policy.file import load_policy
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.registries import open_registry
 
 # For each step of a connection.
 _LOOK_S = 5.0
-_EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
+_ENCRYPTED = ("ssl", "sasl_ssl")
+# What settings call the central cluster.
+CENTRAL = "central"
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
-_REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(RegistryOptions)
-
-
-class ServerType(click.ParamType[str]):
-    """`host:port`, several with commas."""
-
-    name = "HOST:PORT"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check with the configuration's own rule."""
-        try:
-            return ClusterConfig(bootstrap_servers=value).bootstrap_servers
-        except ValidationError:
-            self.fail("an address is host:port, several separated by commas", param, ctx)
-
-
-class EdgeType(click.ParamType[tuple[str, str]]):
-    """`name=host:port`."""
-
-    name = "NAME=HOST:PORT"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        """Check with the configuration's own rules."""
-        if isinstance(value, tuple):
-            return value
-        name, separator, server = value.partition("=")
-        try:
-            _EDGE_NAME.validate_python(name)
-        except ValidationError:
-            separator = ""
-        if not separator:
-            self.fail("an edge is name=host:port, its name 1 to 32 of a-z, 0-9 and hyphen", param, ctx)
-        return name, ServerType().convert(server, param, ctx)
 
 
 def _hub_name(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -74,31 +56,14 @@ def _hub_name(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
         raise click.BadParameter("1 to 64 letters, digits, dots, underscores and hyphens") from None
 
 
-def _registry_options(
-    _ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]
-) -> dict[str, str | SecretRef]:
-    """Settings of the registry's client; paths as absolute ones, because the file may lie elsewhere."""
-    found = {}
-    for one in given:
-        name, separator, value = one.partition("=")
-        if not separator:
-            raise click.BadParameter("a setting is name=value, like basic.auth.user.info=env:REGISTRY_USER")
-        scheme, _, target = value.partition(":")
-        if scheme == "file":
-            value = f"file:{Path(target).absolute()}"
-        found[name] = str(Path(value).absolute()) if name.endswith(".location") else value
-    try:
-        return _REGISTRY_OPTIONS.validate_python(found)
-    except ValidationError as error:
-        faults = "; ".join(f"{item['loc'][-1]} {item['msg']}" for item in error.errors(include_input=False))
-        raise click.BadParameter(faults) from None
-
-
 EXAMPLE = """\b
 Examples:
   aggregator init --central c:9092 --edge eu=e:9092 --edge us=u:9092 --schemas directory:schemas
   aggregator init --central c:9092 --edge eu=e:9092 --schemas https://registry.eu.example \\
     --schemas-client basic.auth.user.info=env:REGISTRY_USER
+  aggregator init --central c:9093 --edge eu=e:9093 --edge us=u:9093 --schemas eu=https://r.example \\
+    --schemas us=directory:us --client security.protocol=SSL --client ssl.ca.location=ca.pem \\
+    --client eu:ssl.certificate.location=hub.crt --client eu:ssl.key.location=hub.key
   aggregator config lint
 """
 
@@ -107,14 +72,28 @@ Examples:
 @click.option("--central", type=ServerType(), help="The central cluster.")
 @click.option("--edge", "edges", type=EdgeType(), multiple=True, help="A regional cluster; once per edge.")
 @click.option(
-    "--schemas", default="directory:schemas", show_default=True, help="The edges' registry: a folder or an address."
+    "--client",
+    "clients",
+    type=SettingType(),
+    multiple=True,
+    help="How to connect to clusters: a property of `client:`, of all of them or of one (`central:` or `<edge>:` before"
+    " it); secrets as references; once per setting.",
+)
+@click.option(
+    "--schemas",
+    type=SchemasType(),
+    multiple=True,
+    default=("directory:schemas",),
+    show_default=True,
+    help="The registry of all edges, or of one: a folder, an address, or `glue:…`; once per registry.",
 )
 @click.option(
     "--schemas-client",
+    "schemas_clients",
+    type=SettingType(),
     multiple=True,
-    callback=_registry_options,
-    metavar="NAME=VALUE",
-    help="How to connect to its address: basic.auth.user.info (a reference), ssl.*; once per setting.",
+    help="How to connect to a registry's address: basic.auth.user.info (a reference), ssl.*; of all edges or of one;"
+    " once per setting.",
 )
 @click.option("--hub", default="hub", show_default=True, callback=_hub_name, help="The hub's name.")
 @click.option(
@@ -128,28 +107,40 @@ def init(
     central: str | None,
     edges: tuple[tuple[str, str], ...],
     *,
-    schemas: str,
-    schemas_client: dict[str, str | SecretRef],
+    clients: tuple[Setting, ...],
+    schemas: tuple[tuple[str, str], ...],
+    schemas_clients: tuple[Setting, ...],
     hub: str,
     output: Path,
 ) -> None:
     """Write a first hub.yaml and policy from running clusters.
 
-    Lists the topics of every edge, looks up their schemas and tags, and writes a policy that drops everything until
-    you open it, field by field.
+    Lists the topics of every edge, looks at a few records of each and at their schemas and tags, and writes a policy
+    that drops everything until you open it, field by field. How the values of a topic are written (Avro, JSON, text,
+    bytes) is told by these records.
     """
     policy = output.parent / "policies" / f"{hub}.yaml"
     _refuse_overwriting([output, policy])
     central, edges = _asked(central, edges)
-    reference, registry = _registry(schemas, output.absolute().parent)
-    _require_plain(central)
-    for _, server in edges:
-        _require_plain(server)
-    topic_names(ClusterConfig(bootstrap_servers=central))
-    clusters = {name: ClusterConfig(bootstrap_servers=server) for name, server in edges}
-    progress(f"asking {len(clusters)} edges for their topics …")
-    found = survey(clusters, open_registry(registry, schemas_client))
-    draft = Draft(hub, central, dict(edges), reference, found, {name: str(v) for name, v in schemas_client.items()})
+    clusters = _clusters(central, dict(edges), clients)
+    registries = _registries(dict(edges), schemas, schemas_clients, output.absolute().parent)
+    for cluster in clusters.values():
+        _require_plain(cluster)
+    topic_names(clusters[CENTRAL])
+    progress(f"asking {len(edges)} edges for their topics …")
+    found = survey(
+        {name: Source(clusters[name], open_registry(one.reference, one.client)) for name, one in registries.items()}
+    )
+    drafted = {
+        name: DraftEdge(
+            clusters[name].bootstrap_servers,
+            one.written,
+            as_written(one.client),
+            as_written(clusters[name].client),
+        )
+        for name, one in registries.items()
+    }
+    draft = Draft(hub, central, drafted, found, as_written(clusters[CENTRAL].client))
     _proven(draft)
     policy.parent.mkdir(parents=True, exist_ok=True)
     for path, text in ((policy, policy_text(draft)), (output, hub_text(draft))):
@@ -158,17 +149,46 @@ def init(
     _tell(draft, output, policy)
 
 
-def _require_plain(server: str) -> None:
-    """Refuse a listener that speaks TLS, which looks to a client without it like one that does not answer.
+def _clusters(central: str, edges: Mapping[str, str], settings: Sequence[Setting]) -> dict[str, ClusterConfig]:
+    """Central and the edges, by name."""
+    if CENTRAL in edges:
+        raise click.UsageError(f"no edge can be called {CENTRAL} here: settings are told apart by name")
+    named = {CENTRAL: central, **edges}
+    return {name: cluster_of(server, options_of("--client", name, settings, named)) for name, server in named.items()}
+
+
+class _Registry(NamedTuple):
+    """An edge's registry: as hub.yaml says it, with an absolute path, and how to connect to it."""
+
+    written: str
+    reference: str
+    client: dict[str, str | SecretRef]
+
+
+def _registries(
+    edges: Mapping[str, str], schemas: Sequence[tuple[str, str]], settings: Sequence[Setting], folder: Path
+) -> dict[str, _Registry]:
+    """Each edge's."""
+    found = {}
+    for name, reference in of_each(edges, schemas).items():
+        options = options_of("--schemas-client", name, settings, edges)
+        found[name] = _Registry(*_registry(reference, folder), registry_options(options))
+    return found
+
+
+def _require_plain(cluster: ClusterConfig) -> None:
+    """Refuse a listener that speaks TLS to a client without, to which it looks like one that does not answer.
 
     Raises:
         Failed: names it.
     """
-    for one in map(Address.parse, server.split(",")):
+    if str(cluster.client.get("security.protocol", "")).lower() in _ENCRYPTED:
+        return
+    for one in map(Address.parse, cluster.bootstrap_servers.split(",")):
         if probe(one, {}, None, patience_s=_LOOK_S).obstacle is Obstacle.SPEAKS_TLS:
             raise Failed(
                 f"{one} speaks TLS, and `init` connects without",
-                hint="name a plain listener, or write hub.yaml with a `client:` block by hand: docs/connections.md",
+                hint="say how to connect: --client security.protocol=SSL, and what else docs/connections.md names",
             )
 
 
@@ -200,7 +220,8 @@ def _registry(schemas: str, folder: Path) -> tuple[str, str]:
         return schemas, schemas
     path = Path(target).absolute()
     if not path.is_dir():
-        raise Failed(f"there is no folder {path}", hint="name the edges' registry: --schemas directory:<folder>")
+        hint = "name the edges' registry: --schemas directory:<folder>"
+        raise Failed(f"there is no folder {path}", hint=hint)
     written = path.relative_to(folder) if path.is_relative_to(folder) else path
     return f"directory:{written}", f"directory:{path}"
 
@@ -222,8 +243,12 @@ def _proven(draft: Draft) -> None:
 
 
 def _tell(draft: Draft, output: Path, policy: Path) -> None:
-    known = [topic for topic in draft.topics if topic.leaves is not None]
-    tagged = {leaf.path for topic in known for leaf in topic.leaves or () if leaf.tags}
-    say(f"{output}: {len(draft.edges)} edges, {len(draft.topics)} topics")
-    say(f"{policy}: {len(known)} topics with a schema, {len(tagged)} tagged fields; nothing passes yet")
+    counts = Counter(topic.form or "no records" for topic in draft.topics)
+    forms = ", ".join(f"{count} {one.spoken if isinstance(one, ValueFormat) else one}" for one, count in counts.items())
+    tagged = {leaf.path for topic in draft.topics for leaf in topic.leaves or () if leaf.tags}
+    say(f"{output}: {len(draft.edges)} edges, {len(draft.topics)} topics{f' ({forms})' if forms else ''}")
+    say(f"{policy}: {len(tagged)} tagged fields; nothing passes yet")
+    for topic in draft.topics:
+        if topic.note:
+            say(f"{topic.name}: {topic.note}")
     say(f"next: open the fields that may pass in {policy}, then: aggregator config lint --config {output}")

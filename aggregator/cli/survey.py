@@ -1,32 +1,31 @@
-"""What running clusters and a registry show to somebody who has no configuration yet: topics, fields, tags.
+"""What running clusters and registries show to somebody who has no configuration yet: topics, formats, fields, tags.
 
-Invariant: only names, types and settings are read, never a record.
+Invariant: of each topic a few records are read, and nothing of them is kept but how they are written and the words that
+their fields are called by.
 """
 
-import logging
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from aggregator.cli.leaves import Leaf, json_leaves, merged, value_leaves
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import HEARTBEATS
-from aggregator.errors import DeadLetterError
+from aggregator.coordinates import HEARTBEATS, OffsetRange, Partition
 from aggregator.kafka.cluster import topic_settings, topics
-from aggregator.privacy.policy import paths
+from aggregator.kafka.readers import ends, peek
+from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.privacy.sniff import Sniffed, Value, sniffed
 from aggregator.replicate.discovery.edge_topic import is_internal
-from aggregator.schema.avro import Kind, Node, Schema
-from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registry import Registry
 
-log = logging.getLogger(__name__)
-
-
-class Leaf(NamedTuple):
-    """A value that a policy can name: its path, its types, and the tags that it has or inherits."""
-
-    path: str
-    kind: str
-    tags: frozenset[str]
+# Of a topic: the partitions that may have records, those that are read, and how many records of each.
+_ASKED, _LOOKED_AT, _RECORDS = 50, 3, 3
+# Topics that are read at a time: a record may have many megabytes.
+_AT_ONCE = 20
+# The last offsets of a topic that is written to in transactions are markers.
+_BACK = 4
+_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,85 +36,113 @@ class FoundTopic:
         name: Topic.
         edges: Edges that have it.
         compacted: At one edge at least, so that its key must stay distinct.
-        leaves: Of all versions of its value schema; None where the registry has none.
+        leaves: Of all versions of its value schema, or of sampled JSON; None where nothing is known of its fields.
+        form: How its values are written; None where it has no records and no schema.
+        note: What somebody should know of its records.
     """
 
     name: str
     edges: tuple[str, ...]
     compacted: bool
     leaves: tuple[Leaf, ...] | None
+    form: ValueFormat | None = ValueFormat.AVRO
+    note: str = ""
 
 
-def survey(edges: Mapping[str, ClusterConfig], registry: Registry | None) -> list[FoundTopic]:
-    """Ask every edge and the registry.
+class Source(NamedTuple):
+    """One edge: its cluster and its registry."""
+
+    cluster: ClusterConfig
+    registry: Registry
+
+
+class _Told(NamedTuple):
+    """What one edge tells of a topic: how its values are written, and its fields by schema and by sampled JSON."""
+
+    sniffed: Sniffed
+    of_schemas: tuple[Leaf, ...] | None
+    of_json: tuple[Leaf, ...]
+
+
+def survey(edges: Mapping[str, Source]) -> list[FoundTopic]:
+    """Ask every edge and its registry.
 
     Raises:
         Unreachable: an edge does not answer.
     """
-    found: dict[str, list[str]] = {}
+    told: dict[str, dict[str, _Told]] = defaultdict(dict)
     compacted: set[str] = set()
-    for edge, cluster in edges.items():
-        names = sorted(name for name in topics.topic_names(cluster) if is_replicable(name))
-        for name, settings in topic_settings.settings(cluster, names).items():
+    for edge, source in edges.items():
+        counts = {name: count for name, count in topics.topic_names(source.cluster).items() if is_replicable(name)}
+        names = sorted(counts)
+        for name, settings in topic_settings.settings(source.cluster, names).items():
             if "compact" in settings.get("cleanup.policy", ""):
                 compacted.add(name)
-        for name in names:
-            found.setdefault(name, []).append(edge)
-    return [
-        FoundTopic(name, tuple(having), name in compacted, value_leaves(registry, name))
-        for name, having in sorted(found.items())
-    ]
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            samples = _sampled(source.cluster, {name: counts[name] for name in some})
+            for name in some:
+                told[name][edge] = _told(name, samples.get(name, ()), source.registry)
+    return [_found(name, of_edges, compacted=name in compacted) for name, of_edges in sorted(told.items())]
+
+
+def _told(name: str, values: Sequence[Value], registry: Registry) -> _Told:
+    of_schemas = value_leaves(registry, name)
+    found = sniffed(values, registry, has_schema=of_schemas is not None)
+    is_json = found.form is ValueFormat.JSON
+    return _Told(found, of_schemas, tuple(json_leaves([value for value, _ in values])) if is_json else ())
+
+
+def _found(name: str, of_edges: Mapping[str, _Told], *, compacted: bool) -> FoundTopic:
+    """One topic over all its edges."""
+    told = list(of_edges.values())
+    forms = list(dict.fromkeys(one.sniffed.form for one in told if one.sniffed.form is not None))
+    form = forms[0] if len(forms) == 1 else _widest(forms)
+    notes = [f"its edges differ: {', '.join(sorted(forms))}"] if len(forms) > 1 else []
+    notes += [one.sniffed.note for one in told if one.sniffed.note]
+    leaves = None
+    if form is ValueFormat.JSON:
+        leaves = merged([one.of_json for one in told])
+    elif form in (None, ValueFormat.AVRO):
+        leaves = merged([one.of_schemas for one in told if one.of_schemas is not None])
+    return FoundTopic(name, tuple(of_edges), compacted, leaves, form, "; ".join(dict.fromkeys(notes)))
+
+
+def _widest(forms: Sequence[ValueFormat]) -> ValueFormat | None:
+    """What the values of several edges have in common: any JSON is text, and any text is bytes."""
+    if not forms or ValueFormat.AVRO in forms:
+        return ValueFormat.AVRO if forms else None
+    return ValueFormat.BYTES if ValueFormat.BYTES in forms else ValueFormat.TEXT
+
+
+def _sampled(cluster: ClusterConfig, counts: Mapping[str, int]) -> dict[str, list[Value]]:
+    """A few values of each topic: old, middle and new ones of some partitions; none of what does not answer.
+
+    Raises:
+        Unreachable: the client cannot be used.
+    """
+    asked = [(name, number) for name, count in counts.items() for number in range(min(count, _ASKED))]
+    filled: dict[str, dict[Partition, OffsetRange]] = defaultdict(dict)
+    for at, log in ends.log_offsets(cluster, asked, refused={}).items():
+        if len(log.readable) and len(filled[at[0]]) < _LOOKED_AT:
+            filled[at[0]][at] = log.readable
+    logs = {at: log for of_topic in filled.values() for at, log in of_topic.items()}
+    found: dict[str, list[Value]] = defaultdict(list)
+    read: set[tuple[Partition, int]] = set()
+    for turn in range(_RECORDS):
+        positions = {at: _position(log, turn) for at, log in logs.items()}
+        fresh = {at: offset for at, offset in positions.items() if (at, offset) not in read}
+        read |= set(fresh.items())
+        for (name, _), record in peek.records_at(cluster, fresh, patience_s=_PATIENCE_S).items():
+            if record.value is not None:
+                found[name].append((record.value, list(record.headers)))
+    return found
+
+
+def _position(log: OffsetRange, turn: int) -> int:
+    return (max(log.start, log.end - _BACK), log.start, log.start + len(log) // 2)[turn]
 
 
 def is_replicable(topic: str) -> bool:
     """Neither internal nor the heartbeats, which are a flow of their own."""
     return topic != HEARTBEATS and not is_internal(topic)
-
-
-def value_leaves(registry: Registry | None, topic: str) -> tuple[Leaf, ...] | None:
-    """Leaves of every version of the topic's value schema, merged by path; None without a readable version."""
-    merged: dict[str, Leaf] = {}
-    read = False
-    for version in registry.versions(f"{topic}-value") if registry else ():
-        try:
-            schema = with_heritage(version.text, version.tags, ())
-        except DeadLetterError as error:
-            log.warning("%s version %d: %s", version.subject, version.version, error.message)
-            continue
-        read = True
-        for leaf in leaves(schema):
-            known = merged.get(leaf.path, leaf)
-            kinds = sorted({*known.kind.split(" or "), *leaf.kind.split(" or ")})
-            merged[leaf.path] = Leaf(leaf.path, " or ".join(kinds), known.tags | leaf.tags)
-    return tuple(merged.values()) if read else None
-
-
-def leaves(schema: Schema) -> list[Leaf]:
-    """Every leaf once per type; a type inside itself is followed once."""
-    found: list[Leaf] = []
-
-    def walk(number: int, path: str, tags: frozenset[str], above: frozenset[int]) -> None:
-        node = schema.nodes[number]
-        tags |= node.tags
-        if number in above:
-            return
-        inner = above | {number}
-        if node.kind is Kind.RECORD:
-            for field in node.fields:
-                walk(field.node, paths.join(path, field.name), tags | field.tags, inner)
-        elif node.kind is Kind.MAP:
-            found.append(Leaf(paths.join(path, paths.KEYS), "map key", tags))
-            walk(node.children[0], paths.join(path, paths.VALUES), tags, inner)
-        elif node.kind in (Kind.ARRAY, Kind.UNION):
-            step = paths.join(path, paths.ITEMS) if node.kind is Kind.ARRAY else path
-            for child in node.children:
-                walk(child, step, tags, inner)
-        elif node.kind is not Kind.NULL:
-            found.append(Leaf(path, _kind(node), tags))
-
-    walk(schema.root, "", frozenset(), frozenset())
-    return found
-
-
-def _kind(node: Node) -> str:
-    return node.logical.name if node.logical else node.kind.value

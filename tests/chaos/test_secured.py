@@ -5,9 +5,11 @@ import os
 import time
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
@@ -62,6 +64,27 @@ def entered(locked, hub, door):
     """The edge as the hub's clients take it."""
     locked.lead(hub, {"eu": door})
     return load_config(hub.config, os.environ).edges["eu"]
+
+
+@pytest.mark.ci
+def test_init_comes_in_by_locked_doors(locked, hub):
+    """By what `--client` says of each cluster; what it writes connects in the same way, and holds no secret."""
+    locked.lead(hub, {"central": "mutual", "eu": "scram"})
+    arguments = ["--schemas", f"directory:{hub.folder / 'schemas'}", "--output", str(hub.folder / "first" / "hub.yaml")]
+    for name, section in (("central", hub.settings["central"]), ("eu", hub.settings["edges"]["eu"])):
+        arguments += ["--central" if name == "central" else "--edge"]
+        arguments += [section["bootstrap_servers"] if name == "central" else f"eu={section['bootstrap_servers']}"]
+        for option, value in section["client"].items():
+            arguments += ["--client", f"{name}:{option}={value}"]
+    (hub.folder / "first").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(hub.folder)
+        made = CliRunner().invoke(main, ["init", *arguments])
+    assert made.exit_code == 0, made.output
+    written = load_config(hub.folder / "first" / "hub.yaml", os.environ)
+    assert hub.topic in topics.topic_names(written.edges["eu"])
+    assert topics.topic_names(written.central) is not None
+    assert PASSWORD not in (hub.folder / "first" / "hub.yaml").read_text()
 
 
 @pytest.mark.ci

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.survey import leaves
+from aggregator.cli.leaves import leaves
 from aggregator.errors import AnotherHub, ConfigError, ExitCode
 from aggregator.schema.avro import parse
 from tests.documented_commands import check_command, shown_commands

@@ -3,30 +3,38 @@
 import json
 import os
 import pty
+import re
 import socket
 import ssl
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from datetime import date
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cli.draft import Draft, hub_text, policy_text
+from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
 from aggregator.cli.init import init
+from aggregator.cli.leaves import Leaf, leaves, value_leaves
 from aggregator.cli.main import main
-from aggregator.cli.survey import FoundTopic, Leaf, is_replicable, leaves, value_leaves
+from aggregator.cli.survey import FoundTopic, is_replicable
+from aggregator.cli.terminal.clusters import SettingType, options_of
 from aggregator.config.load import load_config
+from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.privacy.policy.file import load_policy
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import parse
 from aggregator.schema.registries import open_registry
 from tests.authority import Authority
 
 CENTRAL = ["--central", "127.0.0.1:1"]
 EDGE = ["--edge", "eu=127.0.0.1:2"]
+TWO = {"eu": DraftEdge("h:2", "directory:s"), "us": DraftEdge("h:3", "directory:t")}
 BOOKING = {
     "type": "record",
     "name": "Booking",
@@ -136,6 +144,8 @@ FOUND = st.lists(
         st.sampled_from([("eu",), ("us",), ("eu", "us")]),
         st.booleans(),
         st.none() | LEAVES.map(tuple),
+        st.sampled_from([None, *ValueFormat]),
+        st.sampled_from(["", "a note: of \x1b[2J\nits records"]),
     ),
     max_size=4,
     unique_by=lambda topic: topic.name,
@@ -147,7 +157,7 @@ FOUND = st.lists(
 def test_whatever_is_found_the_two_files_load_and_open_nothing(tmp_path_factory, found):
     """The draft passes the loader, speaks of every topic at its edges, and keeps no field, key or header."""
     folder = tmp_path_factory.mktemp("init")
-    draft = Draft("first", "h:1", {"eu": "h:2", "us": "h:3"}, "directory:schemas", found)
+    draft = Draft("first", "h:1", TWO, found)
     (folder / "policies").mkdir()
     (folder / draft.policy_path).write_text(policy_text(draft), encoding="utf-8")
     (folder / "hub.yaml").write_text(hub_text(draft), encoding="utf-8")
@@ -156,7 +166,9 @@ def test_whatever_is_found_the_two_files_load_and_open_nothing(tmp_path_factory,
     for topic in found:
         view = policy.view(topic.name)
         assert (view.key.operator, view.headers, view.fields, view.default.operator) == ("drop", (), (), "drop")
+        assert (view.value_format, view.value.operator) == (topic.form or ValueFormat.AVRO, "drop")
     assert set(policy.tags) == {tag for topic in found for leaf in topic.leaves or () for tag in leaf.tags}
+    assert len(read_policies(config, date(2026, 11, 1))) == (1 if found else 0)
     assert {rule.edges for rule in config.topics} <= {None, ("eu",), ("us",)}
     assert sum(len(rule.match.split("|")) for rule in config.topics) == len(found)
 
@@ -164,7 +176,7 @@ def test_whatever_is_found_the_two_files_load_and_open_nothing(tmp_path_factory,
 def test_every_field_found_is_a_line_to_uncomment(tmp_path):
     """Uncommenting the fields without a tag gives a policy that keeps exactly these."""
     found = tuple(leaves(parse(json.dumps(BOOKING)))[:5])
-    draft = Draft("first", "h:1", {"eu": "h:2"}, "directory:s", [FoundTopic("bookings", ("eu",), True, found)])
+    draft = Draft("first", "h:1", {"eu": TWO["eu"]}, [FoundTopic("bookings", ("eu",), True, found)])
     text = policy_text(draft)
     assert "compacted" in text
     assert "passenger.email    (string) is dropped by its tag PII, PII.EMAIL" in text
@@ -236,14 +248,58 @@ def test_on_a_terminal_a_person_is_asked(tmp_path):
     assert b"there is no folder" in said
 
 
-def test_a_registry_with_credentials_is_written_as_it_was_reached(tmp_path):
+def test_connections_are_written_as_they_were_made(tmp_path):
     """References and paths, never a secret; the file lies elsewhere and still means the same."""
-    client = {"basic.auth.user.info": "env:REGISTRY_USER", "ssl.ca.location": "/etc/ca.pem"}
-    draft = Draft("first", "h:1", {"eu": "h:2"}, "https://registry.example", [], client)
-    (tmp_path / "hub.yaml").write_text(hub_text(draft), encoding="utf-8")
-    edge = load_config(tmp_path / "hub.yaml", {}).edges["eu"]
+    registry = {"basic.auth.user.info": "env:REGISTRY_USER", "ssl.ca.location": "/etc/ca.pem"}
+    client = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "hub",
+              "sasl.password": "file:/etc/hub/password"}  # fmt: skip
+    edges = {
+        "eu": DraftEdge("h:2", "https://registry.example", registry, client),
+        "us": DraftEdge("h:3", "directory:t"),
+    }
+    (tmp_path / "hub.yaml").write_text(hub_text(Draft("first", "h:1", edges, [], client)), encoding="utf-8")
+    config = load_config(tmp_path / "hub.yaml", {})
+    edge = config.edges["eu"]
     assert edge.schemas == "https://registry.example"
-    assert {name: str(value) for name, value in edge.schemas_client.items()} == client
+    assert {name: str(value) for name, value in edge.schemas_client.items()} == registry
+    assert {name: str(value) for name, value in edge.client.items()} == client
+    assert {name: str(value) for name, value in config.central.client.items()} == client
+    assert (config.edges["us"].schemas.endswith("/t"), config.edges["us"].client) == (True, {})
+
+
+TOPICS = [
+    FoundTopic("orders", ("eu", "us"), False, (), ValueFormat.AVRO),
+    FoundTopic("log", ("eu", "us"), False, None, ValueFormat.TEXT),
+    FoundTopic("images", ("eu", "us"), False, None, ValueFormat.BYTES),
+    FoundTopic("events", ("eu",), False, (Leaf("a", "string", frozenset()),), ValueFormat.JSON),
+    FoundTopic("flags", ("eu", "us"), True, (), ValueFormat.JSON),
+    FoundTopic("profiles", ("eu", "us"), True, (), ValueFormat.AVRO),
+    FoundTopic("new", ("eu", "us"), False, None, None),
+]
+
+
+def test_each_kind_of_topic_has_a_rule_of_its_own(tmp_path):
+    """Those that a table can hold, those that it cannot, and compacted ones, whose keys are dropped yet."""
+    draft = Draft("first", "h:1", TWO, TOPICS)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / draft.policy_path).write_text(policy_text(draft), encoding="utf-8")
+    (tmp_path / "hub.yaml").write_text(hub_text(draft), encoding="utf-8")
+    config = load_config(tmp_path / "hub.yaml", {})
+    assert {rule.match: (rule.edges, rule.lake, dict(rule.central_config)) for rule in config.topics} == {
+        "orders|new": (None, "{topic}", {}),
+        "log|images": (None, None, {}),
+        "events": (("eu",), None, {}),
+        "flags": (None, None, {"cleanup.policy": "delete", "retention.ms": "-1"}),
+        "profiles": (None, "{topic}", {"cleanup.policy": "delete", "retention.ms": "-1"}),
+    }
+    (policy,) = read_policies(config, date(2026, 11, 1)).values()
+    forms = {name: policy.view(name).value_format.value for name in ("orders", "log", "images", "events", "new")}
+    assert forms == {"orders": "avro", "log": "text", "images": "bytes", "events": "json", "new": "avro"}
+    opened = re.sub(r"    value: drop\n    # (value: \{(?:scrub_text|keep): .*)", r"    \1", policy_text(draft))
+    path = tmp_path / "opened.yaml"
+    path.write_text(opened.replace('"…"', "why").replace("owner: …", "owner: dpo"), encoding="utf-8")
+    opened_policy = load_policy(path)
+    assert [opened_policy.view(name).value.operator for name in ("log", "images")] == ["scrub_text", "keep"]
 
 
 @pytest.mark.parametrize(
@@ -252,6 +308,7 @@ def test_a_registry_with_credentials_is_written_as_it_was_reached(tmp_path):
         ("basic.auth.user.info=joe:hunter2", "is a secret: write a reference"),
         ("acks=1", "is not known"),
         ("ssl.ca.location", "a setting is name=value"),
+        ("us:ssl.ca.location=a", "--schemas-client us:…: no cluster has this name; there are eu"),
     ],
 )
 def test_settings_of_a_registry_that_cannot_be_used_are_usage_errors(setting, told):
@@ -260,3 +317,33 @@ def test_settings_of_a_registry_that_cannot_be_used_are_usage_errors(setting, to
     assert result.exit_code == 2
     assert told in result.output
     assert "hunter2" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--client", "sasl.password=hunter2"], "sasl.password is a secret: write a reference"),
+        (["--client", "eu:security.protocl=SSL"], "did you mean `security.protocol`?"),
+        (["--client", "us:security.protocol=SSL"], "--client us:…: no cluster has this name; there are central, eu"),
+        (["--client", "security.protocol"], "a setting is name=value"),
+        (["--client", "security.protocol=SASL_PLAINTEXT"], "insecure"),
+        (["--schemas", "us=directory:x"], "--schemas us=…: no edge has this name; there are eu"),
+        (["--schemas", "directory:y", "--schemas", "directory:x"], "two registries"),
+        (["--edge", "us=h:1", "--schemas", "eu=directory:x"], "--schemas us=… is missing"),
+        (["--edge", "central=h:1"], "no edge can be called central"),
+    ],
+)
+def test_settings_of_a_cluster_that_cannot_be_used_are_usage_errors(arguments, told):
+    """Before anybody is asked, by the configuration's own rules, and without a secret in the answer."""
+    result = CliRunner().invoke(init, [*CENTRAL, *EDGE, *arguments])
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
+    assert "hunter2" not in result.output
+
+
+def test_of_a_setting_for_all_and_one_for_an_edge_the_edges_own_wins():
+    """Central's likewise; what nobody said of a cluster is not there."""
+    settings = [SettingType().convert(one, None, None) for one in ("eu:a=1", "a=2", "central:b=c:d=e", "b.location=x")]
+    assert options_of("--client", "eu", settings, ["central", "eu"]) == {"a": "1", "b.location": f"{Path.cwd()}/x"}
+    of_central = options_of("--client", "central", settings, ["central", "eu"])
+    assert of_central == {"a": "2", "b": "c:d=e", "b.location": f"{Path.cwd()}/x"}

@@ -1,0 +1,62 @@
+"""Where the parts of JSON values lie, as a policy would name them, from a sample.
+
+Invariant: a name is told only where it looks like a word and most objects at its place have it. Any other name is data:
+it is told as `{key}`, and what lies below it as `{}`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from aggregator.privacy.json.text import Json
+from aggregator.privacy.policy import paths
+
+# As long as people make names of fields.
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+NULL = "null"
+_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+class Part(NamedTuple):
+    """One place in a sample.
+
+    Attributes:
+        path: In a policy's words.
+        values: What stood there, without nulls; of `{key}` the names.
+        types: JSON types of these, or `null` alone.
+    """
+
+    path: str
+    values: tuple[str | int | float | bool, ...]
+    types: tuple[str, ...]
+
+
+def parts(records: Sequence[Json]) -> Iterator[Part]:
+    """Every place of these values that has no parts of its own, in the order in which they are met."""
+    yield from _below(records, "")
+
+
+def _below(values: Sequence[Json], path: str) -> Iterator[Part]:
+    objects = [value for value in values if isinstance(value, dict)]
+    lists = [value for value in values if isinstance(value, list)]
+    plain = [value for value in values if not isinstance(value, dict | list)]
+    told = tuple(value for value in plain if value is not None)
+    if plain:
+        types = sorted({_KINDS[type(value)] for value in told}) or [NULL]
+        yield Part(path, told, tuple(types))
+    if objects:
+        yield from _members(objects, path)
+    if items := [item for one in lists for item in one]:
+        yield from _below(items, paths.join(path, paths.ITEMS))
+
+
+def _members(objects: Sequence[dict[str, Json]], path: str) -> Iterator[Part]:
+    counts = Counter(name for one in objects for name in one)
+    words = [name for name, count in counts.items() if _WORD.fullmatch(name) and 2 * count >= len(objects)]
+    for name in words:
+        yield from _below([one[name] for one in objects if name in one], paths.join(path, name))
+    data = [(name, value) for one in objects for name, value in one.items() if name not in words]
+    if data:
+        yield Part(paths.join(path, paths.KEYS), tuple(name for name, _ in data), ("string",))
+        yield from _below([value for _, value in data], paths.join(path, paths.VALUES))

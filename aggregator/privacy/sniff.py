@@ -1,0 +1,101 @@
+"""How the values of a sample are written: Avro, JSON, text or bytes, by what they all can be read as.
+
+Invariant: the answer is the narrowest format in which every value of the sample can be read, so that none of them would
+be a dead letter. A sample proves nothing of the records that are not in it.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from aggregator.errors import DeadLetterError
+from aggregator.header_columns import Headers
+from aggregator.privacy.glue_frames import unframed
+from aggregator.privacy.guard import Malformed
+from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
+from aggregator.privacy.json.text import Json, read_json
+from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.privacy.strip import Batch
+from aggregator.schema.registry import Flooded, Registry, UnknownSchema
+from aggregator.schema.wire import Framing, split
+
+# What text has beside what can be seen: ends of lines, tabs, colours of a terminal.
+_IN_TEXT = frozenset("\t\n\r\f\v\x1b\ufeff")
+
+
+class Sniffed(NamedTuple):
+    """What a sample says.
+
+    Attributes:
+        form: How values are written; None where there are none.
+        note: What somebody should know of it; empty for nothing.
+    """
+
+    form: ValueFormat | None
+    note: str = ""
+
+
+Value = tuple[bytes, Headers]
+
+
+def sniffed(values: Sequence[Value], registry: Registry, *, has_schema: bool) -> Sniffed:
+    """Look at a sample of one topic.
+
+    Args:
+        values: Each with its headers; no tombstones.
+        registry: The edge's.
+        has_schema: Whether the registry has a schema under the topic's subject.
+
+    Raises:
+        RetryError: the registry does not answer.
+    """
+    if not values:
+        return Sniffed(ValueFormat.AVRO if has_schema else None)
+    framed = [one for one in values if schema_of(*one, registry)]
+    if framed:
+        others = len(values) - len(framed)
+        note = f"{others} of {len(values)} sampled values name no schema: dead letters" if others else ""
+        return Sniffed(ValueFormat.AVRO, note or ("" if has_schema else "their schema is under another subject"))
+    note = "the registry has a schema, but no sampled value names it" if has_schema else ""
+    contents = [value for value, _ in values]
+    return Sniffed(_unframed(contents), note)
+
+
+def _unframed(values: Sequence[bytes]) -> ValueFormat:
+    if all(isinstance(json_of(value), dict | list) for value in values):
+        return ValueFormat.JSON
+    return ValueFormat.TEXT if all(map(_is_text, values)) else ValueFormat.BYTES
+
+
+def json_of(value: bytes) -> Json:
+    """The value as JSON that the strip would read; None for any other."""
+    try:
+        return read_json(value)
+    except Malformed:
+        return None
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return False
+    return text.isprintable() or not any(unicodedata.category(one) == "Cc" for one in {*text} - _IN_TEXT)
+
+
+def schema_of(value: bytes, headers: Headers, registry: Registry) -> tuple[str, bytes] | None:
+    """The schema that a value names, as the strip would find it, and the Avro body; None where it names none.
+
+    Raises:
+        RetryError: the registry does not answer.
+    """
+    batch = Batch([None], [value], [headers])
+    if registry.framing is Framing.GLUE:
+        batch, _ = unframed(batch, registry, keys=False, values=True)
+    elif not ID_HEADERS.isdisjoint(name for name, _ in headers):
+        batch = unified(batch, registry, keys=False)
+    try:
+        schema_id, body = split(batch.values[0] or b"")
+        return registry.schema(schema_id), body
+    except (UnknownSchema, Flooded, DeadLetterError):  # files of some kinds begin like a frame
+        return None
