@@ -1,6 +1,6 @@
 """`aggregator config lint|show|schema`: the configuration before anything runs.
 
-Invariant: nothing here connects to a cluster, reads a secret or prints one.
+Invariant: nothing here connects to a cluster or a registry's address, reads a secret or prints one.
 """
 
 import os
@@ -10,9 +10,12 @@ from pathlib import Path
 import click
 
 from aggregator.cli.terminal.output import config_option, emit, say
-from aggregator.config.load import load_config
+from aggregator.config.load import load_config, placed_faults
 from aggregator.config.show import json_schema, shown
+from aggregator.errors import ConfigError
 from aggregator.privacy.policy.cross_check import read_policies
+
+_ANOTHER = "name another operator, or `drop`; aggregator policy explain shows every field"
 
 
 @click.group()
@@ -22,17 +25,29 @@ def config() -> None:
 
 @config.command(epilog="\b\nExample:\n  aggregator config lint --config hub.yaml && echo fine")
 @config_option
-def lint(config: Path) -> None:
+@click.option("--elsewhere", is_flag=True, help="Do not look for files of keys, passwords and certificates.")
+def lint(config: Path, *, elsewhere: bool) -> None:
     """Tell every fault at once, with file and line; exit 78 if there is one.
 
     Policies that the configuration names are read too, and the client library is asked what it cannot do: each
-    client is made once, without a connection.
+    client is made once, without a connection. Operators that do not take the type of the field that they name are
+    told where an edge's registry is a folder; `policy explain` does it for any schema.
     """
+    from aggregator.config.lint import missing_files, one_cluster_twice
     from aggregator.kafka.client.capabilities import unsupported
     from aggregator.kafka.client.trial_clients import unmakeable
+    from aggregator.plan.void_rules import void_rules
 
-    loaded = load_config(config, os.environ, unsupported, unmakeable)
-    read_policies(loaded, datetime.now(UTC).date())
+    loaded, today = load_config(config, os.environ, unsupported, unmakeable), datetime.now(UTC).date()
+    missing = () if elsewhere else missing_files(loaded)
+    errors = [placed_faults(config, [*one_cluster_twice(loaded), *missing])]
+    try:
+        void = list(void_rules(loaded, read_policies(loaded, today), today))
+        errors.append(ConfigError(void, hint=_ANOTHER) if void else None)
+    except ConfigError as error:
+        errors.append(error)
+    if found := [error for error in errors if error is not None]:
+        raise ConfigError([line for error in found for line in error.lines], hint=found[0].hint)
     say(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
 
 

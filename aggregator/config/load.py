@@ -132,6 +132,17 @@ def _at(data: Any, place: Place) -> Any:
     return data
 
 
+def placed_faults(path: Path, faults: Iterable[Fault]) -> ConfigError | None:
+    """Faults that were found after a file was loaded, with their lines in it; None where there are none.
+
+    Args:
+        path: The file.
+        faults: Each with its place.
+    """
+    found = list(faults)
+    return _error(path, read_document(_text(path)), found) if found else None
+
+
 def _error(path: Path, document: Document, faults: Iterable[Fault]) -> ConfigError:
     placed = sorted(((fault.line or document.line(fault.place), fault) for fault in faults), key=lambda item: item[0])
     lines = [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed]

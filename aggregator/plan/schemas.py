@@ -88,13 +88,18 @@ def writers(
     trouble: dict[str, str] = {}
     for edge, shown in sorted(snapshots.items()):
         try:
-            found += _of_edge(config, policies, edge, sorted(shown))
+            found += of_edge(config, policies, edge, sorted(shown))
         except RetryError as error:
             trouble[edge] = error.message
     return found, trouble
 
 
-def _of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]) -> Iterator[Writer]:
+def of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]) -> Iterator[Writer]:
+    """The newest value and key schema of some topics of one edge.
+
+    Raises:
+        RetryError: its registry does not answer.
+    """
     schemas = config.edges[edge].schemas
     registry = open_registry(schemas, config.edges[edge].schemas_client) if schemas else None
     for topic in topics:

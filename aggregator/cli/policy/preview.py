@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample, policy_of, required
-from aggregator.cli.terminal.output import CONFIG_ENVIRONMENT, emit, output_option, table
+from aggregator.cli.terminal.output import config_option, emit, is_given, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.secrets import KeyRing
 from aggregator.machine_clock import utc_today
@@ -59,10 +59,8 @@ class _FileOptions:
 )
 @click.option("--key", help="Record key of --records, as text.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=TEXT", help="Header of --records.")
-@click.option(
-    "--config", type=FILE, envvar=CONFIG_ENVIRONMENT, help="The hub's configuration, for --edge and for keys."
-)
-@click.option("--edge", help="Take the newest records of --topic on this edge of --config.")
+@config_option
+@click.option("--edge", help="Take the newest records of --topic on this edge.")
 @click.option("--count", type=click.IntRange(1, 100), default=3, show_default=True, help="Records at most.")
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="Decides which `keep` has expired; today by default.")
 @click.option("--hide-before", is_flag=True, help="Show types and lengths instead of the values before.")
@@ -72,7 +70,7 @@ def preview(
     policy: Path | None,
     *,
     topic: str,
-    config: Path | None,
+    config: Path,
     edge: str | None,
     count: int,
     today: Any,
@@ -86,13 +84,11 @@ def preview(
     This prints personal data: the values before, because you ask for them, on your own terminal. Into a pipe or a file
     they are hidden unless --show-values is given; --hide-before hides them anywhere. Nothing is logged or registered.
 
-    Without --config, tokens are made with keys for this one call. Pseudonymised data is still personal data.
+    Without --edge and --config, tokens are made with keys for this one call. Pseudonymised data is still personal data.
     """
-    hub = load_config(config, os.environ) if config else None
-    if edge is None:
+    hub = load_config(config, os.environ) if edge is not None or is_given("config") else None
+    if edge is None or hub is None:
         sample = _from_file(_FileOptions(**files), policy, topic)
-    elif hub is None:
-        raise click.UsageError("--config is missing; it says where the edge is")
     else:
         sample, policy = edge_sample(hub, edge, topic, count), policy or policy_of(hub, edge, topic)
     assert policy is not None
@@ -116,7 +112,7 @@ def preview(
 
 
 def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> Sample:
-    required({"POLICY": policy, "--records": files.records}, "or sample an edge with --config and --edge")
+    required({"POLICY": policy, "--records": files.records}, "or sample an edge with --edge")
     assert files.records is not None
     form = load_policy(policy).view(topic).value_format if policy else ValueFormat.JSON
     sample = file_sample(files.records, files.schema, topic, form)

@@ -5,29 +5,56 @@ Invariant: paths, shares and rules are printed, never a value.
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample, required
-from aggregator.cli.terminal.output import CONFIG_ENVIRONMENT, emit, output_option, table
+from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.errors import DeadLetterError
-from aggregator.privacy.policy.suggest import Suggestion, as_yaml, evidence, suggestions
+from aggregator.privacy.policy.suggest import (
+    HEADERS,
+    KEY,
+    Suggestion,
+    as_yaml,
+    evidence,
+    json_suggestions,
+    scalars,
+    suggestions,
+    whole_suggestion,
+)
+from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.privacy.sniff import json_of, schema_of, sniffed
 from aggregator.schema.plain_json import decoded
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import split
+
+_UNREADABLE = (DeadLetterError, ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError)
+
+
+class _Found(NamedTuple):
+    """What a sample shows.
+
+    Attributes:
+        form: How its values are written.
+        suggestions: Of all its parts.
+        unreadable: Values that are not in that format.
+    """
+
+    form: ValueFormat
+    suggestions: list[Suggestion]
+    unreadable: int
 
 
 @click.command(
     epilog="\b\nExamples:\n"
     "  aggregator policy suggest --topic orders --schema orders.avsc --records orders.jsonl\n"
-    "  aggregator policy suggest --config hub.yaml --edge eu --topic orders --count 5000"
+    "  aggregator policy suggest --edge eu --topic orders --count 5000"
 )
 @click.option("--topic", required=True, help="Edge topic.")
 @click.option("--records", type=FILE, help="Records as JSON, one a line: plain JSON or Avro's JSON encoding.")
-@click.option("--schema", type=FILE, help="The writer's schema of --records.")
-@click.option("--config", type=FILE, envvar=CONFIG_ENVIRONMENT, help="The hub's configuration, for --edge.")
+@click.option("--schema", type=FILE, help="The writer's schema of --records; without it they are JSON.")
+@config_option
 @click.option("--edge", help="Look at the newest records of --topic on this edge.")
 @click.option("--count", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Records at most.")
 @click.option("--key-name", default="customer", show_default=True, help="Name of the key in the suggested rules.")
@@ -37,67 +64,107 @@ def suggest(
     topic: str,
     records: Path | None,
     schema: Path | None,
-    config: Path | None,
+    config: Path,
     edge: str | None,
     count: int,
     key_name: str,
     output: str,
 ) -> None:
-    """Look for personal data in a sample: e-mail addresses, phone numbers, cards, IBANs, tokens, names.
+    """Look for personal data in a sample: e-mail addresses, phone numbers, cards, IBANs, tokens, uuids, names.
 
-    Prints the share of values in which each detector found something, and rules to paste into a policy. No value is
-    shown. A sample proves what is there, never that nothing else is: what has no rule is dropped anyway.
+    Values may be Avro, JSON or text; keys and headers are looked at too. Prints the share of values in which each
+    detector found something, and rules to paste into a policy. No value is shown. A sample proves what is there, never
+    that nothing else is: what has no rule is dropped anyway.
     """
     if edge is None:
-        required({"--records": records, "--schema": schema}, "or sample an edge with --config and --edge")
+        required({"--records": records}, "or sample an edge with --edge")
         assert records is not None
-        assert schema is not None
         sample = file_sample(records, schema, topic)
-    elif config is None:
-        raise click.UsageError("--config is missing; it says where the edge is")
     else:
         sample = edge_sample(load_config(config, os.environ), edge, topic, count)
-    found, unread = _found(sample, count, key_name)
+    seen = _found(sample, count, key_name)
+    found = seen.suggestions
     answer = {
         "topic": topic,
         "records": len(sample.records[:count]),
-        "unreadable": unread,
+        "format": seen.form.value,
+        "unreadable": seen.unreadable,
         "suggestions": [one._asdict() for one in found],
-        "yaml": "\n".join(as_yaml(topic, found)),
+        "yaml": "\n".join(as_yaml(topic, found, seen.form)),
     }
-    emit(answer, output, lambda: _text(answer, found))
+    emit(answer, output, lambda: _lines(answer, found))
 
 
-def _found(sample: Sample, count: int, key: str) -> tuple[list[Suggestion], int]:
-    """Suggestions over all schemas of the sample, the first of each path, and how many records could not be read."""
+def _found(sample: Sample, count: int, key: str) -> _Found:
+    """Suggestions for values, keys and headers."""
+    records = sample.records[:count]
+    values = [(value, list(headers or ())) for _, value, headers in records if value is not None]
+    form = sniffed(values, sample.registry, has_schema=False).form or ValueFormat.AVRO
+    contents = [value for value, _ in values]
+    unreadable = 0
+    found: list[Suggestion] = []
+    if form is ValueFormat.AVRO:
+        found, unreadable = _avro(values, sample.registry, key)
+    elif form is ValueFormat.JSON:
+        found = json_suggestions([json_of(value) for value in contents], key=key)
+    elif form is ValueFormat.TEXT:
+        whole = whole_suggestion([value.decode() for value in contents], key=key)
+        found = [whole] if whole else []
+    keys = [
+        one for record_key, _, _ in records if record_key is not None for one in _words(record_key, sample.registry)
+    ]
+    of_key = whole_suggestion(keys, key=key, place=KEY)
+    named = [{name: _text(text) for name, text in headers} for _, _, headers in records if headers]
+    of_headers = json_suggestions(named, key=key, place=HEADERS) if named else []
+    return _Found(form, [*found, *([of_key] if of_key else []), *of_headers], unreadable)
+
+
+def _avro(values: list[Any], registry: Registry, key: str) -> tuple[list[Suggestion], int]:
+    """Over all schemas of the sample, the first of each path; and how many values could not be read."""
     by_schema: dict[str, list[Any]] = {}
     unread = 0
-    for _, value, _ in sample.records[:count]:
+    for value, headers in values:
         try:
-            text, record = _record(value, sample.registry) if value is not None else ("", None)
-        except (DeadLetterError, ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError):
+            named = schema_of(value, headers, registry)
+            record = None if named is None else decoded(*named)
+        except _UNREADABLE:
+            named = None
+        if named is None:
             unread += 1
         else:
-            by_schema.setdefault(text, []).append(record)
+            by_schema.setdefault(named[0], []).append(record)
     found: dict[str, Suggestion] = {}
-    for text, records in by_schema.items():
-        for one in suggestions(text, records, key=key) if text else ():
+    for text, read in by_schema.items():
+        for one in suggestions(text, read, key=key):
             found.setdefault(one.path, one)
     return list(found.values()), unread
 
 
-def _record(value: bytes, registry: Registry) -> tuple[str, Any]:
-    schema_id, body = split(value)
-    text = registry.schema(schema_id)
-    return text, decoded(text, body)
+def _words(record_key: bytes, registry: Registry) -> list[str | int]:
+    """What of a record key can be read: an Avro key's parts, or all of a text."""
+    try:
+        named = schema_of(record_key, [], registry)
+        if named is not None:
+            return list(scalars(named[0], decoded(*named)))
+        return [record_key.decode()]
+    except _UNREADABLE:
+        return []
 
 
-def _text(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
-    rows = [(one.path or ".", one.values, one.tag, evidence(one)) for one in found]
-    head = [f"{answer['records']:,} records of {answer['topic']}, {answer['unreadable']:,} of them unreadable", ""]
+def _text(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
+    rows = [(one.place, one.path or ".", one.values, one.tag, evidence(one)) for one in found]
+    read = f"{answer['records']:,} records of {answer['topic']} ({answer['format']})"
     return [
-        *head,
-        *table(("path", "values", "tag", "because"), rows),
+        f"{read}, {answer['unreadable']:,} of them unreadable",
+        "",
+        *table(("place", "path", "values", "tag", "because"), rows),
         "",
         "# under `topics:` of the policy",
         *answer["yaml"].split("\n"),

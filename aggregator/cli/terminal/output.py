@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from aggregator.errors import AggregatorError, Failed
 from aggregator.escapes import json_escaped, visible
@@ -36,6 +37,12 @@ def config_option(command: Command) -> Command:
         show_envvar=True,
         help="The hub's configuration.",
     )(command)
+
+
+def is_given(parameter: str) -> bool:
+    """Whether somebody said what this parameter of the running command is: its option, or its variable."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
 
 
 def output_option(command: Command) -> Command:

@@ -1,20 +1,23 @@
 """Suggestions for a policy: which fields of a sample look like personal data, by what is in them and by their names.
 
 Invariants: an answer holds paths, shares and rules, never a value. Free text that holds an address among other words is
-redacted as a whole; what nothing is known of is not mentioned, because it is dropped anyway. A sample proves presence,
-never absence.
+redacted as a whole; what nothing is known of is not mentioned, because it is dropped anyway. Names of JSON and of
+headers are told where they are words of most records. A sample proves presence, never absence.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
+from aggregator.privacy.json.sampled import parts
+from aggregator.privacy.json.text import Json
 from aggregator.privacy.operators import detectors
 from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import Kind, Node, Schema, parse
 
 _DETECTORS: Mapping[str, Callable[[str], Iterable[detectors.Span]]] = {
@@ -28,6 +31,10 @@ _DETECTORS: Mapping[str, Callable[[str], Iterable[detectors.Span]]] = {
 # A detector that speaks of most values, and of nearly all of each of them, says what the field is.
 _MOST = 0.8
 _LONGEST = 4096
+# Numbers in groups that are no phone numbers: a uuid, and a date with its time.
+_UUID = re.compile(r"(?<![\w-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])")
+_DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?!\d)")
+KEY, HEADERS, VALUE, FIELD = "key", "header", "value", "field"
 _TEXTUAL = (Kind.STRING, Kind.INT, Kind.LONG)
 # Words of a field's name, in the order in which they decide.
 _NAMES: tuple[tuple[str, str], ...] = (
@@ -69,7 +76,11 @@ _TEMPLATES: Mapping[str, Template] = {
     "address": Template("PII", "drop"),
     "place": Template("PII", "drop"),
     "text": Template("PII.TEXT", "redact"),
+    "uuid": Template("PII.ID", "{{pseudonymize: {{key: {key}, domain: {key}, encode: uuid}}}}"),
 }
+# What is suggested for record keys, which take tokens only; and for headers, which pass or do not.
+_OF_KEYS = "{{pseudonymize: {{key: {key}, domain: {domain}}}}}"
+_DOMAINS: Mapping[str, str] = {"email": "email", "phone": "phone"}
 
 
 class Suggestion(NamedTuple):
@@ -82,6 +93,7 @@ class Suggestion(NamedTuple):
         by_name: What its name says it is, or empty.
         tag: Suggested tag for the schema.
         rule: Suggested rule, as YAML.
+        place: What it is about: a field, a whole value, the record key, or a header.
     """
 
     path: str
@@ -90,6 +102,7 @@ class Suggestion(NamedTuple):
     by_name: str
     tag: str
     rule: str
+    place: str = FIELD
 
 
 @dataclass(slots=True)
@@ -98,6 +111,8 @@ class _Seen:
     texts: int = 0
     found: Counter[str] = field(default_factory=Counter)
     whole: Counter[str] = field(default_factory=Counter)
+    uuids: int = 0
+    whole_uuids: int = 0
 
 
 def suggestions(text: str, records: Iterable[Any], *, key: str = "customer") -> list[Suggestion]:
@@ -120,11 +135,57 @@ def suggestions(text: str, records: Iterable[Any], *, key: str = "customer") -> 
     return [one for one in found if one is not None]
 
 
+def json_suggestions(records: Sequence[Json], *, key: str = "customer", place: str = FIELD) -> list[Suggestion]:
+    """Look at a sample of JSON values, or of headers as objects.
+
+    Args:
+        records: Values.
+        key: Name of the key in suggested rules.
+        place: What they are.
+    """
+    found = []
+    for part in parts(records):
+        one = _suggestion(part.path, _seen(part.values), key)
+        if one is not None and place == HEADERS:
+            one = one._replace(rule="drop", place=place)
+        found += [one] if one is not None else []
+    return found
+
+
+def whole_suggestion(values: Sequence[str | int], *, key: str = "customer", place: str = VALUE) -> Suggestion | None:
+    """Look at a sample of values without parts, or of record keys.
+
+    Args:
+        values: Those that can be read; of a key with parts, the parts of all of them.
+        key: Name of the key in suggested rules.
+        place: What they are.
+    """
+    seen = _seen(values)
+    one = _suggestion("", seen, key)
+    if one is None or place == VALUE:
+        return one and one._replace(place=place)
+    domain = _DOMAINS.get(_kind(seen), key)
+    return one._replace(rule=_OF_KEYS.format(key=key, domain=domain), place=place)
+
+
+def _seen(values: Iterable[str | int | float | bool]) -> _Seen:
+    seen = _Seen()
+    for value in values:
+        if isinstance(value, str) or type(value) is int:
+            _look(seen, value)
+    return seen
+
+
 def _look(seen: _Seen, value: str | int) -> None:
     text = str(value)[:_LONGEST]
     seen.values += 1
     seen.texts += isinstance(value, str)
     signs = len(text.strip()) or 1
+    uuids = [one.span() for one in _UUID.finditer(text)]
+    if uuids:
+        seen.uuids += 1
+        seen.whole_uuids += sum(end - start for start, end in uuids) >= _MOST * signs
+    text = _DATE.sub(_blank, _UUID.sub(_blank, text))
     for name, detect in _DETECTORS.items():
         spans = list(detect(text))
         if spans:
@@ -132,14 +193,23 @@ def _look(seen: _Seen, value: str | int) -> None:
             seen.whole[name] += sum(end - start for start, end in spans) >= _MOST * signs
 
 
+def _blank(found: re.Match[str]) -> str:
+    """As long, so that shares stay true, and no part of any number."""
+    return "~" * len(found.group())
+
+
 def _suggestion(path: str, seen: _Seen, key: str) -> Suggestion | None:
     by_name = named(path)
     kind = _kind(seen) or by_name
+    if kind == "uuid" and by_name not in ("", "id"):
+        kind = by_name
     if kind == "phone" and by_name:  # the weakest detector: a passport's digits look like one
         kind = by_name
     if not kind:
         return None
     shares = {name: seen.found[name] / seen.values for name in _DETECTORS if seen.found[name]}
+    if seen.uuids:
+        shares["uuid"] = seen.uuids / seen.values
     template = _TEMPLATES[kind]
     return Suggestion(path, seen.values, shares, by_name, template.tag, template.rule.format(key=key))
 
@@ -149,6 +219,8 @@ def _kind(seen: _Seen) -> str:
     for name in _DETECTORS:
         if seen.values and seen.whole[name] >= _MOST * seen.values and (name != "phone" or seen.texts):
             return name
+    if seen.whole_uuids and seen.whole_uuids >= _MOST * seen.values:
+        return "uuid"
     return "text" if seen.found and seen.texts else ""  # a number that looks like one of a card is any number
 
 
@@ -160,6 +232,17 @@ def named(path: str) -> str:
         return "name"
     candidates = [*words, "".join(words)]
     return next((kind for kind, names in _NAMES if any(re.fullmatch(names, word) for word in candidates)), "")
+
+
+def scalars(text: str, record: Any) -> Iterator[str | int]:
+    """Every word and number of a record, for a key of which all parts are one.
+
+    Args:
+        text: Its schema.
+        record: As plain JSON.
+    """
+    schema = parse(text)
+    yield from (value for _, value in _values(schema, schema.root, record, ""))
 
 
 def _declared(schema: Schema) -> Iterator[str]:
@@ -188,7 +271,7 @@ def _steps(node: Node, path: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_plain(node: Node) -> bool:
-    return node.logical is None
+    return node.logical is None or (node.logical.name == "uuid" and node.kind is Kind.STRING)
 
 
 def _values(schema: Schema, number: int, value: Any, path: str) -> Iterator[tuple[str, str | int]]:
@@ -228,13 +311,25 @@ def _fits(node: Node, value: Any) -> bool:
     return False
 
 
-def as_yaml(topic: str, found: Iterable[Suggestion]) -> list[str]:
+def as_yaml(topic: str, found: Iterable[Suggestion], form: ValueFormat = ValueFormat.AVRO) -> list[str]:
     """Lines to paste under `topics:` of a policy, with the evidence as comments."""
-    fields = [
-        f"    {quoted(one.path or '**')}: {one.rule}    # {visible(f'{one.tag}; {evidence(one)}')}"
-        for one in sorted(found, key=lambda one: one.tag)
-    ]
-    return [f"{quoted(literal(topic))}:", "  fields:" if fields else "  fields: {}", *fields]
+    by_place: dict[str, list[Suggestion]] = {}
+    for one in sorted(found, key=lambda one: one.tag):
+        by_place.setdefault(one.place, []).append(one)
+    lines = [f"{quoted(literal(topic))}:"]
+    if form is not ValueFormat.AVRO:
+        lines.append(f"  value_format: {form.value}")
+    lines += [f"  {place}: {_line(one)}" for place in (KEY, VALUE) for one in by_place.get(place, ())]
+    for one in by_place.get(HEADERS, ()):
+        lines.append(f"  # {visible(f'header {one.path} is not to pass: {one.tag}; {evidence(one)}')}")
+    fields = [f"    {quoted(one.path or '**')}: {_line(one)}" for one in by_place.get(FIELD, ())]
+    if form.has_fields:
+        lines += ["  fields:" if fields else "  fields: {}", *fields]
+    return lines
+
+
+def _line(one: Suggestion) -> str:
+    return f"{one.rule}    # {visible(f'{one.tag}; {evidence(one)}')}"
 
 
 def evidence(one: Suggestion) -> str:

@@ -30,6 +30,7 @@ keys: {customer: "file:key"}
 def hub(tmp_path: Path) -> Path:
     """A configuration and its policy."""
     (tmp_path / "policy.yaml").write_text("policy: retail\nversion: 1\n")
+    (tmp_path / "key").touch(0o600)
     path = tmp_path / "hub.yaml"
     path.write_text(HUB)
     return path
@@ -49,6 +50,60 @@ def test_lint_tells_every_fault_and_ends_with_78(hub):
     assert f"{hub}:1: hub: " in result.stderr
     assert f"{hub}:7: topics[0].match: " in result.stderr
     assert result.stdout == ""
+
+
+def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub):
+    """Keys, passwords and certificates by their lines, with the faults of policies; `--elsewhere` looks for no file."""
+    (hub.parent / "key").unlink()
+    (hub.parent / "policy.yaml").write_text("policy: retail\nversion: 1\nfoo: bar\n")
+    client = 'client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u, sasl.password: "file:pw"}'
+    text = HUB.replace('"127.0.0.1:2",', f'"a:1,127.0.0.1:1", {client},')
+    text = text.replace("}\nedges", ", client: {ssl.ca.location: ca, security.protocol: SSL}}\nedges")
+    hub.write_text(text)
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert result.exit_code == 78
+    for line in (f"{hub}:2: central.client.ssl.ca.location: there is no file",
+                 f"{hub}:4: edges.eu.bootstrap_servers: names 127.0.0.1:1, as central does",
+                 f"{hub}:4: edges.eu.client.sasl.password: there is no file",
+                 f"{hub}:8: keys.customer: there is no file", "policy.yaml:3: foo"):  # fmt: skip
+        assert line in result.stderr
+    elsewhere = CliRunner().invoke(main, ["config", "lint", "--elsewhere", "--config", str(hub)])
+    assert "there is no file" not in elsewhere.stderr
+    assert "as central does" in elsewhere.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "operator", "told"),
+    [
+        (
+            "amount",
+            "mask_email",
+            "topic orders: mask_email does not take amount, which is double: the field",
+        ),
+        ("either", "mask_email", ""),
+        ("amount", "drop", ""),
+        ("amount", "{round: {digits: 1}}", ""),
+        ("'*'", "mask_email", ""),
+        ("at", "mask_ip", "mask_ip does not take at, which is long (timestamp-millis)"),
+        ("inner", "mask_email", ""),
+        ("m.{key}", "{truncate: {length: 3}}", "truncate does not take m.{key}, which is string"),
+        ("gone", "mask_email", ""),
+    ],
+)
+def test_lint_knows_operators_that_do_not_take_a_field(hub, path, operator, told):
+    """Where a registry is a folder; of a field with several types one that takes it suffices."""
+    inner = {"type": "record", "name": "I", "fields": [{"name": "n", "type": "long"}]}
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "amount", "type": ["null", "double"]}, {"name": "either", "type": ["double", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}, {"name": "inner", "type": inner},
+        {"name": "m", "type": {"type": "map", "values": "long"}}]}  # fmt: skip
+    (hub.parent / "schemas" / "orders-value").mkdir(parents=True)
+    (hub.parent / "schemas" / "orders-value" / "1-1.avsc").write_text(json.dumps(schema))
+    rule = f"topics: {{orders: {{fields: {{{path if path[0] == chr(39) else repr(path)}: {operator}}}}}}}"
+    (hub.parent / "policy.yaml").write_text(f"policy: retail\nversion: 1\n{rule}\n")
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert (result.exit_code, told in result.stderr) == (78 if told else 0, True), result.output
+    assert ("policy.yaml" in result.stderr) is bool(told)
 
 
 def test_lint_reads_the_policies_too(hub):

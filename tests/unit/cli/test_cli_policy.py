@@ -109,6 +109,33 @@ def test_values_without_a_schema_are_shown_too(aggregator, folder):
     assert found["value.email"] == (f'"{CANARY}"', "(gone)")
 
 
+def test_suggestions_for_json_need_no_schema(aggregator, folder):
+    """The format is told by the records."""
+    (folder / "events.jsonl").write_text(f'{{"mail": "{CANARY}@x.example", "id": 1}}\n' * 3)
+    done = aggregator("policy", "suggest", "--topic", "events", "--records", folder / "events.jsonl", "-o", "json")
+    answer = json.loads(done.stdout)
+    assert (answer["format"], answer["unreadable"]) == ("json", 0)
+    assert [(one["place"], one["path"], one["tag"]) for one in answer["suggestions"]] == [
+        ("field", "mail", "PII.EMAIL")
+    ]
+    assert "value_format: json" in answer["yaml"]
+    assert CANARY not in done.output
+
+
+def test_the_configuration_is_hub_yaml_unless_somebody_says_another(aggregator, folder, monkeypatch):
+    """Everywhere; for records of a file it is read only where somebody named it."""
+    monkeypatch.chdir(folder)
+    (folder / "hub.yaml").write_text("hub: [\n")
+    arguments = ("--topic", "orders", "--records", folder / "avro.json", "--schema", folder / "s.avsc")
+    assert aggregator("policy", "preview", folder / "retail.yaml", *arguments).exit_code == 0
+    assert aggregator("policy", "suggest", *arguments).exit_code == 0
+    for command in ("preview", "suggest"):
+        refused = aggregator("policy", command, "--topic", "orders", "--edge", "eu")
+        assert (refused.exit_code, "hub.yaml:" in refused.stderr) == (78, True)
+    named = aggregator("policy", "preview", folder / "retail.yaml", *arguments, "--config", folder / "hub.yaml")
+    assert named.exit_code == 78
+
+
 def test_values_of_plain_text_are_shown_as_they_are(aggregator, folder):
     """A line of the file is a value; both sides are text, and hidden like any other."""
     rule = "value_format: text, value: {scrub_text: {reason: r, owner: o, expires: 2090-01-01}}"
@@ -137,10 +164,10 @@ def test_a_fixture_of_plain_text(aggregator, folder):
     ("arguments", "code", "told"),
     [
         (("preview", "--topic", "orders"), 2, "POLICY, --records is missing"),
-        (("preview", "--topic", "orders", "--edge", "eu"), 2, "--config is missing"),
+        (("preview", "--topic", "orders", "--edge", "eu"), 78, "hub.yaml: cannot be read"),
         (("preview", "--topic", "orders", "--edge", "xx", "--config", "{}/hub.yaml"), 2, "no edge is called xx"),
-        (("suggest", "--topic", "orders"), 2, "--records, --schema is missing"),
-        (("suggest", "--topic", "orders", "--edge", "eu"), 2, "--config is missing"),
+        (("suggest", "--topic", "orders"), 2, "--records is missing"),
+        (("suggest", "--topic", "orders", "--edge", "eu"), 78, "hub.yaml: cannot be read"),
         (("suggest", "--topic", "t", "--schema", "{}/s.avsc", "--records", "{}/no"), 78, "no: No such file"),
         (("suggest", "--topic", "t", "--schema", "{}/no", "--records", "{}/r.jsonl"), 78, "no: cannot be read"),
         (("test", "{}/none.yaml"), 78, "there are no fixtures beside it"),

@@ -16,7 +16,7 @@ from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.sniff import schema_of, sniffed
 from aggregator.privacy.strip import Batch
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.wire import VALUE_ID_HEADER, frame
+from aggregator.schema.wire import VALUE_ID_HEADER, Framing, frame
 from tests.unit.privacy.conftest import TODAY
 
 SCHEMA = '{"type":"record","name":"R","fields":[{"name":"a","type":"long"}]}'
@@ -95,6 +95,25 @@ def test_a_header_names_the_schema_too():
     assert schema_of(b"\2", [(VALUE_ID_HEADER, b"x")], registry) is None
     unknown = [(VALUE_ID_HEADER, b"\1" + UUID(int=7).bytes)]
     assert schema_of(b"\2", unknown, registry) is None
+
+
+class _Glue(MemoryRegistry):
+    """A registry whose records are framed as AWS's serialisers do."""
+
+    framing = Framing.GLUE
+
+    def number(self, guid):
+        return guid.int
+
+
+def test_records_of_aws_glue_are_avro():
+    """By the UUID in their frame."""
+    registry = _Glue()
+    known = registry.register("orders-value", SCHEMA)
+    framed = b"\3\0" + UUID(int=known).bytes + b"\2"
+    assert schema_of(framed, [], registry) == (SCHEMA, b"\2")
+    assert sniffed([(framed, [])], registry, has_schema=True) == (AVRO, "")
+    assert sniffed([(framed[:-10], [])], registry, has_schema=True).form is BYTES
 
 
 def _places(*records):

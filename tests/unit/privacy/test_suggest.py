@@ -5,7 +5,17 @@ import json
 import pytest
 
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.policy.suggest import as_yaml, named, suggestions
+from aggregator.privacy.policy.suggest import (
+    HEADERS,
+    KEY,
+    as_yaml,
+    json_suggestions,
+    named,
+    scalars,
+    suggestions,
+    whole_suggestion,
+)
+from aggregator.privacy.policy.value_format import ValueFormat
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
     {"name": "a", "type": "string"}, {"name": "b", "type": "string"}, {"name": "c", "type": ["null", "string"]},
@@ -88,3 +98,89 @@ def test_no_value_gets_out(found):
 def test_names_are_read_by_their_words(path, kind):
     """Snake and camel case alike, the last name of the path only, and no part of a word."""
     assert named(path) == kind
+
+
+UUIDS = ["11111111-2222-4333-8444-555555555555", "{AAAAAAAA-1234-4567-8901-012345678901}"]
+
+
+@pytest.mark.parametrize(
+    ("values", "tag"),
+    [
+        (UUIDS[:1], "PII.ID"), (UUIDS, "PII.ID"), (["+49 30 1234567"], "PII.PHONE"), (["2026-11-01"], None),
+        (["2026-11-01T10:00:00.123+02:00"], None), (["2026-11-01 call 030 1234567"], "PII.TEXT"), ([20261101], None),
+        ([f"order {UUIDS[0]} is late"], None), ([f"{UUIDS[0]} of p@x.example"], "PII.TEXT"),
+        (["p@x.example"], "PII.EMAIL"),
+        (["11111111222243338444555555555555"], None), (["10.0.0.1"], "PII.IP"), (["plain"], None), ([], None),
+    ],
+)  # fmt: skip
+def test_a_uuid_and_a_date_are_no_phone_numbers(values, tag):
+    """Both have groups of digits; beside them a number is found as ever."""
+    found = whole_suggestion(values)
+    assert (found and found.tag) == tag
+    (inside,) = json_suggestions([{"x": value} for value in values]) or (None,)
+    assert (inside and inside.tag) == tag
+
+
+def test_a_uuid_keeps_its_type():
+    """Of a field of that logical type, too; a telling name decides what else it is."""
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": name, "type": {"type": "string", "logicalType": "uuid"}}
+            for name in ("order", "customer", "session")
+        ],
+    }
+    records = [dict.fromkeys(("order", "customer", "session"), UUIDS[0])]
+    rules = {one.path: one.rule for one in suggestions(json.dumps(schema), records, key="k")}
+    token = "{pseudonymize: {key: k, domain: k, encode: uuid}}"
+    assert rules == {"order": token, "customer": token, "session": "drop"}  # fmt: skip
+
+
+def test_json_is_read_as_avro_is():
+    """The same sample without a schema: what is found lies under the same paths; names that are data are none."""
+    by_schema = {one.path: one.tag for one in suggestions(SCHEMA, map(record, range(10)))}
+    by_json = {one.path: one.tag for one in json_suggestions(list(map(record, range(10))))}
+    of_names = {"f.{key}", "f.{}"}
+    assert {path: tag for path, tag in by_json.items() if path not in of_names} == {
+        path: tag for path, tag in by_schema.items() if path not in of_names
+    }
+    assert of_names <= by_json.keys()
+    people = json_suggestions([{"by": {f"p{n}@x.example": {"iban": "none"}}} for n in range(4)])
+    assert {one.path: one.tag for one in people} == {"by.{key}": "PII.EMAIL", "by.{}.iban": "PII.BANK"}
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        (["p@x.example"], "{pseudonymize: {key: k, domain: email}}"),
+        ([UUIDS[0]], "{pseudonymize: {key: k, domain: k}}"),
+        (["4111 1111 1111 1111"], "{pseudonymize: {key: k, domain: k}}"),
+        (["plain"], None),
+    ],
+)
+def test_a_key_gets_a_token(values, rule):
+    """Nothing else keeps keys apart."""
+    found = whole_suggestion(values, key="k", place=KEY)
+    assert (found and found.rule) == rule
+
+
+def test_parts_of_an_avro_key_are_one():
+    """Its words and numbers, wherever they lie."""
+    assert sorted(map(str, scalars(SCHEMA, record(1))))[:2] == ["+49 30 1234567", "10.1.2.3"]
+
+
+def test_every_place_is_a_line_of_a_policy():
+    """Key, value, fields and headers of a topic without a schema; the lines can be pasted."""
+    key = whole_suggestion(["p@x.example"], key="k", place=KEY)
+    headers = json_suggestions([{"x-user": "p@x.example", "trace": "1"}], place=HEADERS)
+    fields = json_suggestions([{"mail": "p@x.example"}], key="k")
+    whole = whole_suggestion(["to p@x.example"], key="k")
+    for form, found in ((ValueFormat.JSON, [*fields, key, *headers]), (ValueFormat.TEXT, [whole, key, *headers])):
+        lines = as_yaml("events", found, form)
+        policy = parse_policy("policy: p\nversion: 1\ntopics:\n" + "".join(f"  {line}\n" for line in lines))
+        view = policy.view("events")
+        assert (view.value_format, view.key.operator, view.headers) == (form, "pseudonymize", ())
+        assert view.value.operator == ("redact" if form is ValueFormat.TEXT else "drop")
+        assert "header x-user is not to pass: PII.EMAIL" in "".join(lines)
+        assert "x.example" not in "".join(lines)
