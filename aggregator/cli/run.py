@@ -178,6 +178,7 @@ def _run(
     policies: "Mapping[Path, Policy]",
     stop: threading.Event,
 ) -> int:
+    from aggregator.cli.policy_reload import PolicyReload
     from aggregator.observe.observation import Watching
     from aggregator.replicate.driver import Driver, Report
     from aggregator.report.writer import ReportWriter
@@ -215,11 +216,10 @@ def _run(
             refusing=watching.refuse,
         )
         try:
-            report = driver.run(standby=options.standby, take_over=options.take_over)
+            with PolicyReload(config, policies, driver.turn_to).on_hangup(threads, stop):
+                report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:
-            if beside:  # what it has staged and not committed is seen by nobody
-                stop.set()
-                beside.join(_LAKE_LEAVES_S)
+            _end_beside(beside, stop)
             watching.finish()
             written.finish()
     elif beside:
@@ -230,6 +230,13 @@ def _run(
     catch_up.end()
     held = publisher.end() if publisher else ()
     return _ended(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
+
+
+def _end_beside(lake: Supervised | None, stop: threading.Event) -> None:
+    """End the lake beside replication; what it has staged and not committed is seen by nobody."""
+    if lake:
+        stop.set()
+        lake.join(_LAKE_LEAVES_S)
 
 
 def _lake(

@@ -22,6 +22,7 @@ from aggregator.replicate.discovery.discovery import unanswered
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.epoch.epochs import EpochResult, EpochRunner
 from aggregator.replicate.epoch.policy_changes import record_terms
+from aggregator.replicate.epoch.terms import Terms
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.replicate.identity.clusters import ClusterGuard
@@ -96,7 +97,7 @@ class Driver:
     ) -> None:
         self._config = config
         self._spark = spark
-        self._policies = policies
+        self._terms = Terms(policies)
         self._identity = identity
         self._drain = drain
         self._stop = stop
@@ -142,6 +143,10 @@ class Driver:
         finally:
             central.close()
 
+    def turn_to(self, policies: Mapping[Path, Policy]) -> None:
+        """Go by these policies from the next epoch on, which begins at once."""
+        self._terms.turn_to(policies)
+
     def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> Report:
         state = central.control()
         before = state.newest
@@ -152,7 +157,7 @@ class Driver:
         runner = EpochRunner(
             self._config,
             self._spark,
-            self._policies,
+            self._terms,
             central,
             renewal,
             watches=self._watches,
@@ -168,7 +173,7 @@ class Driver:
         try:
             with leading(central, renewal, self._watches, self._threads, identity=self._identity, newest=newest):
                 runner.checks = self._record_keys(central)
-                record_terms(self._config, self._policies, by=self._identity)
+                record_terms(self._config, self._terms.policies, by=self._identity)
                 emitter.start(self._threads)
                 self._leading(self._watches)
                 result = self._epochs(runner, renewal)

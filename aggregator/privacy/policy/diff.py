@@ -171,7 +171,7 @@ def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Stric
 
 def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) -> Iterator[Change]:
     yield _rule("default", [(days[0], old.default, new.default)])
-    yield from _others("", old, new, {"policy", "version", "default", "tags", "topics"})
+    yield from _others("", old, new, {"policy", "version", "loosens", "default", "tags", "topics"})
     for tag in sorted({*old.tags, *new.tags}):
         yield _rule(f"tags.{tag}", [(day, _of_tag(old, tag, day), _of_tag(new, tag, day)) for day in days])
     for pattern in sorted({*old.topics, *new.topics}):

@@ -80,6 +80,20 @@ class Reissue(Model):
     reason: Reasoned
 
 
+class Loosening(Model):
+    """What a version says of itself that a running hub would refuse else: it lets more pass than the one before.
+
+    Attributes:
+        version: The one that it loosens.
+        reason: Why it may.
+        owner: Who answers for it.
+    """
+
+    version: Annotated[int, Field(ge=1)]
+    reason: Reasoned
+    owner: Reasoned
+
+
 class TopicPolicy(Model):
     """What happens on the topics that one pattern matches.
 
@@ -184,6 +198,7 @@ class Policy(Model):
 
     policy: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
     version: Annotated[int, Field(ge=1)]
+    loosens: Loosening | None = None
     default: Annotated[Rule, AfterValidator(writable.closing)] = Drop()
     tags: dict[Annotated[str, StringConstraints(min_length=1)], _OfTag] = Field(default_factory=dict)
     topics: dict[Annotated[str, AfterValidator(writable.pattern)], TopicPolicy] = Field(default_factory=dict)
@@ -196,7 +211,7 @@ class Policy(Model):
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the canonical form, in hex."""
-        meaning = self.model_dump(mode="json")
+        meaning = self.model_dump(mode="json", exclude={"loosens"})  # about the way here, not about what happens
         for topic in meaning["topics"].values():
             for name in _LATER:
                 if not topic[name]:  # a policy that says nothing of it has the hash that it always had

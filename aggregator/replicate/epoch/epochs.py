@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -19,7 +18,6 @@ from aggregator.coordinates import EdgePartition, Partition
 from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
 from aggregator.kafka.cluster import topic_settings, topics
-from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, targets
 from aggregator.replicate.discovery.compacted_keys import losing_keys
 from aggregator.replicate.discovery.discovery import unanswered, without
@@ -29,8 +27,10 @@ from aggregator.replicate.discovery.topic_settings import changes, drifts
 from aggregator.replicate.epoch.key_usage import worn
 from aggregator.replicate.epoch.opening import Opened, open_epoch
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_beside
+from aggregator.replicate.epoch.policy_changes import record_terms
 from aggregator.replicate.epoch.shares import limits_of, shares
 from aggregator.replicate.epoch.slot_job import run_watched
+from aggregator.replicate.epoch.terms import Policies, Terms
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.identity.clusters import ClusterGuard, ClusterIds
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
@@ -88,7 +88,7 @@ class EpochRunner:
         self,
         config: HubConfig,
         spark: SparkSession,
-        policies: Mapping[Path, Policy],
+        terms: Terms,
         central: KafkaDriverCentral,
         renewal: LeaseRenewal,
         *,
@@ -103,7 +103,8 @@ class EpochRunner:
     ) -> None:
         self._config = config
         self._spark = spark
-        self._policies = policies
+        self._terms = terms
+        self._policies = terms.policies
         self._central = central
         self._renewal = renewal
         self._watches = watches
@@ -131,6 +132,7 @@ class EpochRunner:
             Fenced: another driver took over.
             Unreachable: central does not answer.
         """
+        policies = self._in_force()
         self.checks = checks_of(self._config.keys, self.checks)
         shown, clusters = self._shown()
         snapshots = {edge: one.topics for edge, one in shown.items()}
@@ -156,17 +158,15 @@ class EpochRunner:
                 drain=self._drain,
                 now_ms=now_ms,
                 decisions=requests.decisions,
-                refused=losing_keys(self._config, self._policies, snapshots, settings, now_ms=now_ms),
+                refused=losing_keys(self._config, policies, snapshots, settings, now_ms=now_ms),
                 undecided=undecided,
                 beside=self._beside(snapshots, undecided),
             )
         holds = (*flows.holds, *unanswered(shown), *self._strange(ledger))
-        for hold in holds:
-            log.warning("%s is held: %s", hold.source, hold.detail)
-        self._refusing(holds)
+        self._refuse(holds)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = self._slot_plans(epoch.epoch, flows, count)
-        work = EpochWork(self._config, self._policies, plans, frozenset(settings), self.checks, clusters)
+        work = EpochWork(self._config, policies, plans, frozenset(settings), self.checks, clusters)
         self._known, self._outdated = {decision.key for decision in requests.decisions}, False
         self._paused = paused
         for edge in sorted(paused & self._config.edges.keys()):
@@ -177,11 +177,25 @@ class EpochRunner:
             self._pulse()
             old = not self._drain and is_old(time.monotonic() - opened_s, refused=bool(holds))
             changed = self._changed(shapes) or self._asked() or unsettled.moved()
+            changed |= self._terms.policies is not policies
             return self._stop.is_set() or old or changed
 
         outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=self._threads, due=due)
         self._named |= {at for outcome in outcomes for at in outcome.closed}
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
+
+    def _refuse(self, holds: Sequence[Hold]) -> None:
+        for hold in holds:
+            log.warning("%s is held: %s", hold.source, hold.detail)
+        self._refusing(holds)
+
+    def _in_force(self) -> Policies:
+        """The policies of this epoch, on record as those of a start are."""
+        policies = self._terms.policies
+        if policies is not self._policies:
+            record_terms(self._config, policies, by=self._identity)
+            self._policies = policies
+        return policies
 
     def _shown(self) -> tuple[dict[str, EdgeShown], ClusterIds]:
         """What the edges show whose own clusters answer, and the ids of those, once they are kept at central."""

@@ -1,0 +1,100 @@
+"""Changed policies in a running hub: on SIGHUP its files are read, judged by the plan, and taken or refused.
+
+Invariant: the hub goes on by the policies that it has until all of the new ones are taken; a refusal is said in its
+log, with what to do, and changes nothing.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import AggregatorError
+from aggregator.machine_clock import utc_today
+from aggregator.plan.policy_reload import changed, objections
+from aggregator.privacy.policy.cross_check import read_policies
+from aggregator.privacy.policy.file import Policy
+from aggregator.threads import Pulse, Threads
+
+_LOOK_S, _LEAVES_S = 0.5, 5.0
+log = logging.getLogger(__name__)
+
+
+class PolicyReload:
+    """Takes changed policies.
+
+    Args:
+        config: The hub.
+        policies: Policies of its rules at its start, by path.
+        turn_to: Makes the hub go by others.
+        today: Asked at every reload.
+    """
+
+    def __init__(
+        self,
+        config: HubConfig,
+        policies: Mapping[Path, Policy],
+        turn_to: Callable[[Mapping[Path, Policy]], None],
+        *,
+        today: Callable[[], date] = utc_today,
+    ) -> None:
+        self._config = config
+        self._policies = policies
+        self._turn_to = turn_to
+        self._today = today
+
+    @contextmanager
+    def on_hangup(self, threads: Threads, stop: threading.Event) -> Iterator[None]:
+        """Reload on SIGHUP while the block lasts; one from a terminal that was closed sets `stop` instead."""
+        asked = threading.Event()
+        terminal = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+
+        def hang_up(_signal: int, _frame: object) -> None:
+            is_closed = terminal is not None and not os.isatty(terminal)
+            (stop if is_closed else asked).set()
+
+        def wait(pulse: Pulse) -> None:
+            while not over.is_set():
+                pulse()
+                if asked.wait(_LOOK_S):
+                    asked.clear()
+                    self.reload()
+
+        over = threading.Event()
+        before = signal.signal(signal.SIGHUP, hang_up)
+        thread = threads.start("policies", wait, stop=over, bound_s=None)
+        try:
+            yield
+        finally:
+            over.set()
+            signal.signal(signal.SIGHUP, before)
+            thread.join(_LEAVES_S)
+
+    def reload(self) -> bool:
+        """Read the files and take what they say; whether the hub goes by other policies now."""
+        try:
+            new, today = read_policies(self._config, self._today()), self._today()
+            files = changed(self._policies, new)
+            if not files:
+                log.info("the policies are as they were: nothing is taken")
+                return False
+            now_ms = int(time.time() * 1000)
+            against = objections(self._config, self._policies, new, now_ms=now_ms, today=today)
+        except AggregatorError as error:
+            against = list(error.lines)
+        for line in against:
+            log.warning("the policies stay as they are: %s", line)
+        if against:
+            return False
+        self._policies = new
+        self._turn_to(new)
+        for path in files:
+            log.warning("%s: policy %s version %d is in force from now on", path, new[path].policy, new[path].version)
+        return True

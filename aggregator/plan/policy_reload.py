@@ -1,0 +1,100 @@
+"""Whether a running hub may go by changed policies: what it says against them, by the same plan as before a start.
+
+Invariant: what is looser, or not proved to be as strict, passes only where the new policy itself says so, of the
+version that runs; what would be held by the new policies, and is not by those of now, never does.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.errors import DeadLetterError
+from aggregator.plan.run_plan import HubPlan, hub_plan
+from aggregator.plan.schemas import REFUSED, of_edge
+from aggregator.privacy.policy.diff import WriterSchema, policy_changes
+from aggregator.privacy.policy.file import Policy
+
+Policies = Mapping[Path, Policy]
+# What is left without a rule of its own leaves no more than `keep` did.
+_NO_LONGER_KEPT = ("keep: clear", "-")
+_SAY_SO = (
+    "if it shall be, write `loosens: {version: <the one that runs>, reason: …, owner: …}` beside a higher `version`"
+)
+
+
+def changed(old: Policies, new: Policies) -> list[Path]:
+    """Files whose policies mean something else now, or are of another version."""
+    return sorted(path for path in new if path not in old or _name(old[path]) != _name(new[path]))
+
+
+def _name(policy: Policy) -> tuple[str, int, str]:
+    return policy.policy, policy.version, policy.hash
+
+
+def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, today: date) -> list[str]:
+    """What keeps a hub from going by the new policies; empty where nothing does.
+
+    Args:
+        config: The hub.
+        old: Policies of its rules that are in force, by path.
+        new: Those of the files now.
+        now_ms: The present.
+        today: Decides which `keep` has expired.
+
+    Raises:
+        Unreachable: central, or a registry, does not answer.
+        ConfigError: a policy contradicts itself for a topic.
+    """
+    before, after = (hub_plan(config, policies, now_ms=now_ms, today=today) for policies in (old, new))
+    silent = [f"{edge} does not answer, so nobody knows its topics: {why}" for edge, why in after.unreachable.items()]
+    if silent:
+        return silent
+    held = [line for line in _held(after) if line not in set(_held(before))]
+    loosened = [
+        line
+        for path in changed(old, new)
+        if path in old and not _says_so(old[path], new[path])
+        for line in _loosened(path, old[path], new[path], list(_schemas(config, after, new, path)), today)
+    ]
+    return [*loosened, *held]
+
+
+def _held(plan: HubPlan) -> list[str]:
+    """What a run would not begin with."""
+    flows = [reason for flow in plan.flows for reason in flow.held]
+    return [*flows, *(f"{one.writer} of {one.edge}: {one.detail}" for one in plan.schemas if one.action == REFUSED)]
+
+
+def _says_so(old: Policy, new: Policy) -> bool:
+    """Whether the new policy says that it loosens just this version."""
+    return new.loosens is not None and new.loosens.version == old.version < new.version
+
+
+def _loosened(path: Path, old: Policy, new: Policy, schemas: list[WriterSchema], today: date) -> Iterator[str]:
+    """What of a policy is looser, or not proved to be as strict: of the schemas that are there, and as it is written.
+
+    A wildcard that opens no field of today's schemas opens those that come tomorrow.
+    """
+    try:
+        changes = [*policy_changes(old, new, schemas, today), *policy_changes(old, new, (), today)]
+    except DeadLetterError as error:
+        yield f"{path}: {error.message}"
+        return
+    for one in dict.fromkeys(changes):
+        if one.verdict.loosens and (one.before, one.after) != _NO_LONGER_KEPT:
+            yield f"{path}: {one.topic} {one.path}: {one.before} becomes {one.after}, which is {one.verdict}; {_SAY_SO}"
+
+
+def _schemas(config: HubConfig, plan: HubPlan, new: Policies, path: Path) -> Iterator[WriterSchema]:
+    """The newest schemas of the topics that the policy speaks of."""
+    topics: dict[str, list[str]] = defaultdict(list)
+    for flow in plan.flows:
+        rule = rule_for(config, flow.edge, flow.topic)
+        if rule is not None and rule.policy == path:
+            topics[flow.edge].append(flow.topic)
+    for edge, names in topics.items():
+        for writer in of_edge(config, new, edge, names):
+            yield WriterSchema(writer.topic, writer.version.text, "key" if writer.subject.endswith("-key") else "value")

@@ -1,0 +1,77 @@
+"""What SIGHUP means to a hub: other policies; from a terminal that was closed its end, as to every program."""
+
+import os
+import pty
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli.policy_reload import PolicyReload
+from aggregator.plan.policy_reload import changed
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.threads import Threads
+from tests.trial import wait_for
+
+
+class Counting(PolicyReload):
+    """Counts what it was asked for."""
+
+    def __init__(self):
+        self.times = 0
+
+    def reload(self):
+        self.times += 1
+
+
+def _ask(reload, stop, closed):
+    """SIGHUP to this process while a hub would listen, once this descriptor is closed."""
+    with reload.on_hangup(Threads(), stop):
+        if closed is not None:
+            os.close(closed)
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_for(lambda: reload.times or stop.is_set(), timeout=5, what="an answer")
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_terminal_that_was_closed_ends_the_hub(monkeypatch, is_closed):
+    """One that is open, or none, does not: then somebody asked."""
+    ours, theirs = pty.openpty()
+    reload, stop = Counting(), threading.Event()
+    before = signal.getsignal(signal.SIGHUP)
+    with os.fdopen(theirs, buffering=1) as terminal, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", terminal)
+        _ask(reload, stop, ours if is_closed else None)
+    assert (reload.times, stop.is_set()) == (0 if is_closed else 1, is_closed)
+    assert signal.getsignal(signal.SIGHUP) is before
+    if not is_closed:
+        os.close(ours)
+
+
+def test_each_time_somebody_asks_the_files_are_read():
+    """Once more after a reload is over."""
+    reload, stop = Counting(), threading.Event()
+    with reload.on_hangup(Threads(), stop):
+        for _ in range(2):
+            done = reload.times
+            os.kill(os.getpid(), signal.SIGHUP)
+            wait_for(lambda done=done: reload.times > done, timeout=5, what="a reload")
+    assert reload.times == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "is_changed"),
+    [
+        ("policy: p\nversion: 1\n", False), ("version: 1\npolicy: p   # again\n", False),
+        ("policy: p\nversion: 2\n", True), ("policy: q\nversion: 1\n", True),
+        ("policy: p\nversion: 1\ndefault: redact\n", True),
+        ("policy: p\nversion: 1\nloosens: {version: 1, reason: r, owner: o}\n", False),
+    ],
+)  # fmt: skip
+def test_a_policy_is_changed_if_it_means_something_else(text, is_changed):
+    """Name, version or meaning; a word about the way here is no change."""
+    path = Path("p.yaml")
+    old = {path: parse_policy("policy: p\nversion: 1\n")}
+    assert (changed(old, {path: parse_policy(text)}) == [path]) is is_changed
