@@ -21,7 +21,7 @@ from tests.canary import recognised, text_traces, traces
 from tests.leaks import MARKS, assert_no_canary, messages, places, records, segments
 from tests.trial import HEADERS, Trial
 from tests.unit.privacy.cells import CELLS, GOOD, TEXT, encoded, good
-from tests.unit.privacy.corpus import body_of, schema_of, shapes
+from tests.unit.privacy.corpus import body_of, plain_shapes, schema_of, shapes
 from tests.unit.privacy.delivered import LIMIT_BYTES
 from tests.unit.privacy.exposure import CANARY
 from tests.unit.privacy.foreign import install
@@ -50,6 +50,9 @@ POLICIES = {
             "away": "fields: {kept: keep}",
             "left-out": f"fields: {{kept: keep}}, drop_record: [{{field: token, equals: {CANARY}}}]",
             INHERITED: "key: keep, default: keep",
+            "text": f"value_format: text, value: {TOKEN}",
+            "bytes": "value_format: bytes",
+            "undeclared": "default: keep",
             **{name: policy for policy, name in CELL_TOPIC.items()},
         },
     ),
@@ -168,6 +171,17 @@ def _corpus(pipe: Pipeline) -> None:
         )
 
 
+def _whole(pipe: Pipeline) -> None:
+    """Values without parts, declared and not; a text that is none is a dead letter as well."""
+    for shape in plain_shapes(VALUE).values():
+        headers = [("secret", shape.value), ("traceparent", b"00-1")]
+        pipe.add(shape.form, KEY.encode(), shape.value, headers)
+        # Two of them begin as a frame of schema 1 does, and are no value of it.
+        reason = Reason.UNDECODABLE if shape.value[:5] == frame(1, b"") else Reason.WRONG_MAGIC
+        pipe.add("undeclared", KEY.encode(), shape.value, headers, reason)
+    pipe.add("text", None, b"\xff" + VALUE.encode(), reason=Reason.UNDECODABLE)
+
+
 def _framed(pipe: Pipeline, shape, canary: str, name: str, *, shared: bool) -> bytes:
     text = json.dumps(schema_of(shape, canary, name=name, field=f"x_{name}"))
     return frame(pipe.edge.register("edge", text), body_of(shape, canary, field=f"x_{name}", shared=shared))
@@ -222,6 +236,7 @@ def pipe(clusters, registry, tmp_path_factory):
     _corpus(pipe)
     _inherited(pipe)
     _cells(pipe)
+    _whole(pipe)
     pipe.add("open", None, good(pipe.edge, KEPT))
     broken = json.loads(json.dumps(GOOD).replace('"kept", "type": "string"', '"kept", "type": "int"'))
     pipe.add("changed", None, good(pipe.edge))
