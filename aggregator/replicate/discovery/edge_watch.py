@@ -30,6 +30,8 @@ _TOPICS_TIMEOUT_S, _ENDS_TIMEOUT_S = 5.0, 2.0
 _SETTINGS_EVERY_S = 30.0
 # Longer than all questions of one turn together, each with its time-outs.
 _BOUND_S = 300.0
+# Topics that a log names of those that wait, and of those that do no more: two hundred may be made at once.
+_NAMED_MOST = 5
 # How old a client gets that a foreign cluster answers.
 _FOREIGN_S = 5.0
 log = logging.getLogger(__name__)
@@ -186,11 +188,18 @@ class EdgeWatch:
             log.info("edge %s answers again", self.edge)
 
     def _tell_unanswered(self, before: Mapping[str, Unanswered], now: Mapping[str, Unanswered]) -> None:
-        for name, one in now.items():
-            if name not in before or before[name].why != one.why:
-                log.warning("edge %s: topic %s waits, the others do not: %s", self.edge, name, one.why)
-        for name in before.keys() - now.keys():
+        fresh = [name for name, one in now.items() if name not in before or before[name].why != one.why]
+        for name in fresh[:_NAMED_MOST]:
+            log.warning("edge %s: topic %s waits, the others do not: %s", self.edge, name, now[name].why)
+        if more := fresh[_NAMED_MOST:]:
+            log.warning(
+                "edge %s: %d more topics wait, as `aggregator status` tells: %s, …", self.edge, len(more), more[0]
+            )
+        over = sorted(before.keys() - now.keys())
+        for name in over[:_NAMED_MOST]:
             log.info("edge %s: topic %s waits no more", self.edge, name)
+        if more := over[_NAMED_MOST:]:
+            log.info("edge %s: %d more topics wait no more", self.edge, len(more))
 
     def _ensure_heartbeats(self) -> None:
         try:

@@ -6,7 +6,8 @@ Invariant: while slots run, the driver only watches; what the edges show and wha
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,9 +22,10 @@ from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, targets
 from aggregator.replicate.discovery.compacted_keys import losing_keys
 from aggregator.replicate.discovery.discovery import unanswered, without
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, start_of
+from aggregator.replicate.discovery.edge_topic import EdgeShown, start_of
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.discovery.topic_settings import changes, drifts
+from aggregator.replicate.epoch.growth import Growth, Shape, Shapes
 from aggregator.replicate.epoch.key_usage import worn
 from aggregator.replicate.epoch.opening import Opened, open_epoch
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_beside
@@ -120,6 +122,7 @@ class EpochRunner:
         self._known: set[str] = set()
         self._paused: frozenset[str] = frozenset()
         self._outdated = False
+        self._made: Shapes = {}  # what central got its topics for
         self.opened: Epoch | None = None
         self._named: set[Partition] = set()  # what held something undecided when it was looked at last
         self._written: set[Partition] = set()  # by this driver's slots, or by those of others before it
@@ -172,11 +175,12 @@ class EpochRunner:
         for edge in sorted(paused & self._config.edges.keys()):
             log.warning("edge %s is paused by %s: %s", edge, requests.pauses[edge].by, requests.pauses[edge].reason)
         shapes, opened_s = self._shapes(snapshots), time.monotonic()
+        growth = Growth(shapes, shown)
 
         def due() -> bool:
             self._pulse()
             old = not self._drain and is_old(time.monotonic() - opened_s, refused=bool(holds))
-            changed = self._changed(shapes) or self._asked() or unsettled.moved()
+            changed = self._changed(shapes, growth) or self._asked() or unsettled.moved()
             changed |= self._terms.policies is not policies
             return self._stop.is_set() or old or changed
 
@@ -185,8 +189,8 @@ class EpochRunner:
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
 
     def _refuse(self, holds: Sequence[Hold]) -> None:
-        for hold in holds:
-            log.warning("%s is held: %s", hold.source, hold.detail)
+        for flows, why in folded_holds(holds):
+            log.warning("%s held: %s", flows, why)
         self._refusing(holds)
 
     def _in_force(self) -> Policies:
@@ -199,7 +203,7 @@ class EpochRunner:
 
     def _shown(self) -> tuple[dict[str, EdgeShown], ClusterIds]:
         """What the edges show whose own clusters answer, and the ids of those, once they are kept at central."""
-        shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
+        shown = self._looks()
         fresh = self._guard.fresh()
         if fresh:
             self._central.publish(*fresh)
@@ -252,10 +256,10 @@ class EpochRunner:
         noted = self._central.control().targets
         return undecided_beside(targets(self._config, snapshots), noted, undecided, self._names.dead_letters)
 
-    def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
-        return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}
+    def _looks(self) -> dict[str, EdgeShown]:
+        return {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
 
-    def _shapes(self, snapshots: Snapshots) -> dict[str, dict[str, object]]:
+    def _shapes(self, snapshots: Snapshots) -> dict[str, dict[str, Shape]]:
         """What makes an epoch end when it changes: topics, their ids and partition counts, edge by edge.
 
         Settings that are applied to central, too: what a topic takes of a record is asked when an epoch opens.
@@ -291,14 +295,21 @@ class EpochRunner:
                 log.warning("%s", f"{key}: {why}" if why else f"{name} at central gets {key}={value}, as at its edges")
         return bool(wanted)
 
-    def _changed(self, shapes: Mapping[str, object]) -> bool:
-        """Whether an edge shows something else. Central gets its topics while the slots still run: a shorter halt."""
-        snapshots = self._snapshots()
-        if self._shapes(snapshots) == shapes:
+    def _changed(self, shapes: Shapes, growth: Growth) -> bool:
+        """Whether an edge shows something else that ends the epoch.
+
+        Central gets its topics while the slots still run: a shorter halt, and its leaders are elected meanwhile.
+        """
+        shown = self._looks()
+        snapshots = {edge: one.topics for edge, one in shown.items()}
+        now = self._shapes(snapshots)
+        if now == shapes:
             return False
-        with suppress(RetryError):  # the next epoch asks again
-            self._prepared(snapshots)
-        return True
+        if now != self._made:
+            with suppress(RetryError):  # the next epoch asks again
+                self._prepared(snapshots)
+            self._made = now
+        return self._drain or growth.is_over(now, shown, time.monotonic())
 
     def _slot_plans(self, epoch: int, flows: EpochFlows, count: int) -> tuple[SlotPlan, ...]:
         replication = self._config.replication
@@ -342,6 +353,15 @@ def asked_about(
     if is_first:
         return None
     return named if len(now) > _ASKED_MOST else named | now
+
+
+def folded_holds(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:
+    """Which flows are held and why, once for all of an edge that are held for the same reason."""
+    found: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
+    for hold in holds:
+        found[hold.source.edge, hold.detail].append(hold.source)
+    for (_, why), sources in found.items():
+        yield f"{sources[0]} is" if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more are", why
 
 
 def is_old(age_s: float, *, refused: bool) -> bool:

@@ -1,0 +1,110 @@
+"""Two hundred topics at once: an edge that gets them keeps neither itself nor another edge from delivering."""
+
+import itertools
+import json
+import threading
+import time
+from collections import defaultdict
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from tests.trial import read_all, wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+
+TOPICS, PARTITIONS = 200, 3
+# Two seconds are wanted. Brokers, hub and traffic share two cores, and brokers that make 1,200 logs take them all.
+LONGEST_S = 5.0
+# All topics come with one change of epochs, or with another one for what a busy broker was late with.
+EPOCHS_MOST = 3
+
+
+class Arrivals(threading.Thread):
+    """When records arrive at central, by edge, as a read_committed reader sees them."""
+
+    def __init__(self, trial) -> None:
+        super().__init__()
+        self.at = defaultdict(list)
+        self._trial, self._over = trial, threading.Event()
+
+    def run(self) -> None:
+        reader = Consumer(
+            {
+                "bootstrap.servers": self._trial.sandbox.central.bootstrap,
+                "group.id": "arrivals",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        topics = [f"{edge}.{self._trial.topic}" for edge in self._trial.sandbox.edges]
+        while not self._over.is_set() and not set(topics) <= reader.list_topics(timeout=10).topics.keys():
+            time.sleep(0.2)
+        reader.assign([TopicPartition(topic, partition, 0) for topic in topics for partition in range(3)])
+        while not self._over.is_set():
+            for message in reader.consume(1000, 0.05):
+                if message.error() is None:
+                    self.at[message.topic().partition(".")[0]].append(time.time())
+        reader.close()
+
+    def stop(self) -> None:
+        """Leave central."""
+        self._over.set()
+        self.join()
+
+    def longest(self, edge: str, since: float) -> float:
+        """Longest time without a record."""
+        at = [one for one in sorted(self.at[edge]) if one >= since]
+        return max(later - one for one, later in itertools.pairwise(at))
+
+
+@pytest.fixture
+def many(new_trial):
+    """A hub whose rule takes two hundred further topics, and their names."""
+    trial = new_trial()
+    trial.settings["topics"] = [{"match": f"{trial.topic}(-.*)?", "policy": "policy.yaml"}]
+    trial.settings.pop("lake")
+    trial.write()
+    names = [f"{trial.topic}-{number}" for number in range(TOPICS)]
+    yield trial, names
+    for cluster, prefix in (("eu", ""), ("central", "eu.")):
+        for future in trial.admin(cluster).delete_topics([prefix + name for name in names]).values():
+            future.exception(60)
+
+
+def test_two_hundred_topics_at_once(many):
+    """Flows of both edges go on while an edge and central make the topics, which come with few changes of epochs."""
+    trial, names = many
+    arrivals = Arrivals(trial)
+    arrivals.start()
+    try:
+        with trial.running("--only", "replicate") as hub, trial.traffic("eu", "us", batch=2, pause_s=0.05):
+            wait_for(lambda: all(len(arrivals.at[edge]) > 200 for edge in ("eu", "us")), timeout=150, what="flow")
+            began = time.time()
+            trial.admin("eu").create_topics([NewTopic(name, PARTITIONS, 1) for name in names])
+            flows = TOPICS * PARTITIONS
+            wait_for(lambda: begun(trial, hub, names) == flows, timeout=200, what="first positions of all new flows")
+            time.sleep(5)
+            assert hub.poll() is None
+    finally:
+        arrivals.stop()
+    longest = {edge: round(arrivals.longest(edge, began), 2) for edge in ("eu", "us")}
+    opened = [m for m in read_all(trial.sandbox.central.bootstrap, f"{trial.hub}.control") if m.key() == b"epoch"]
+    print(f"longest time without a record: {longest} s, in {len(opened)} epochs")
+    assert len(opened) <= 1 + EPOCHS_MOST
+    assert max(longest.values()) < LONGEST_S, longest
+    assert "STALLED" not in hub.log.read_text()
+
+
+def begun(trial, hub, names) -> int:
+    """New flows that have a position."""
+    assert hub.poll() is None, hub.log.read_text()[-3000:]
+    time.sleep(1)
+    wanted, found = set(names), set()
+    for message in read_all(trial.sandbox.central.bootstrap, f"{trial.hub}.ledger"):
+        edge, topic, partition = message.key().decode().split("/")
+        if edge == "eu" and topic in wanted and json.loads(message.value())["epoch"] > 0:
+            found.add((topic, partition))
+    return len(found)
