@@ -24,7 +24,7 @@ from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import unrecorded
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.slot import Slot
-from aggregator.replicate.slot.task import EpochWork, strips
+from aggregator.replicate.slot.strips import strips
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from tests.trial import read_all
@@ -110,7 +110,7 @@ class Epochs:
     def slot(self, plan: SlotPlan, world=KafkaSlotPorts, behind=lambda strip: strip):
         """A slot ready to run, with its world; the caller closes the world. `behind` puts something before a strip."""
         made = world(self.config, self.names, plan.slot, batch_bytes=1_000_000)
-        of = strips(EpochWork(self.config, self.policies, (plan,), self.written), self.config.keys)
+        of = strips(self.config, self.policies, self.config.keys)
         hub = DeliveryPlan(self.names.hub, self.names.dead_letters, Cycles(self.names.hub, self.written), None)
         delivery = Delivery(hub, lambda source: behind(of(source)))
         return Slot(plan, made, delivery), made

@@ -4,8 +4,10 @@ Invariant: nothing here connects to a cluster or a registry's address, reads a s
 """
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +16,10 @@ from aggregator.config.load import load_config, placed_faults
 from aggregator.config.show import json_schema, shown
 from aggregator.errors import ConfigError
 from aggregator.privacy.policy.cross_check import read_policies
+
+if TYPE_CHECKING:
+    from aggregator.config.model import HubConfig
+    from aggregator.privacy.policy.file import Policy
 
 _ANOTHER = "name another operator, or `drop`; aggregator policy explain shows every field"
 
@@ -49,6 +55,19 @@ def lint(config: Path, *, elsewhere: bool) -> None:
     if found := [error for error in errors if error is not None]:
         raise ConfigError([line for error in found for line in error.lines], hint=found[0].hint)
     say(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
+
+
+def linted(config: Path) -> "tuple[HubConfig, Mapping[Path, Policy]]":
+    """A configuration in which nothing is that a run refuses, and its policies.
+
+    Raises:
+        ConfigError: every fault, with file and line.
+    """
+    from aggregator.kafka.client.capabilities import unsupported
+    from aggregator.kafka.client.trial_clients import unmakeable
+
+    loaded = load_config(config, os.environ, unsupported, unmakeable)
+    return loaded, read_policies(loaded, datetime.now(UTC).date())
 
 
 @config.command(epilog="\b\nExample:\n  aggregator config show -o json | jq .edges")

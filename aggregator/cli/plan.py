@@ -2,18 +2,21 @@
 
 Invariant: reads clusters, registries and the lake; with `--apply` it writes settings of central's topics, and else
 nothing. With `--detailed-exitcode`: 3 when changes are pending, 0 when none; what `--apply` carried over is pending no
-more. 4, with or without, when an edge does not answer or a run would hold something.
+more. 4, with or without, when an edge does not answer, a run would hold something, or every record of a topic would be
+a dead letter. A configuration or a policy that `config lint` refuses is refused before anything is asked.
 """
 
-import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.config import linted
+from aggregator.cli.terminal.arguments import PATTERN
 from aggregator.cli.terminal.output import (
     cluster_lines,
     config_option,
@@ -23,12 +26,12 @@ from aggregator.cli.terminal.output import (
     progress,
     table,
 )
-from aggregator.config.load import load_config
 from aggregator.errors import ExitCode, Failed
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
     from aggregator.plan.run_plan import HubPlan
+    from aggregator.plan.summary import Summary
 
 # What is carried over only by this word.
 _UNBOUNDED = "unbounded"
@@ -38,11 +41,16 @@ _UNBOUNDED = "unbounded"
     epilog="\b\nExamples:\n"
     "  aggregator plan\n"
     "  aggregator plan --detailed-exitcode > plan.txt || test $? -eq 3\n"
+    "  aggregator plan --problems\n"
+    "  aggregator plan --edge eu --topic 'orders.*'\n"
     "  aggregator plan --apply\n"
     "  aggregator plan --apply --yes --confirm unbounded\n"
     "  aggregator plan -o json | jq '.fields[] | select(.privacy_class == \"clear\") | .path'"
 )
 @config_option
+@click.option("--edge", default="", help="One edge; all by default.")
+@click.option("--topic", type=PATTERN, help="Regular expression on the whole topic name, as edges call it.")
+@click.option("--problems", is_flag=True, help="Only what a run would hold or refuse, dead letters, what is unknown.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when changes are pending, 0 when none.")
 @click.option("--apply", "applies", is_flag=True, help="Give central's topics the settings that differ at their edges.")
 @click.option("--yes", is_flag=True, help="With --apply: do not ask.")
@@ -55,23 +63,40 @@ _UNBOUNDED = "unbounded"
 )
 @output_option
 def plan(
-    config: Path, output: str, *, detailed_exitcode: bool, applies: bool, yes: bool, words: tuple[str, ...]
+    config: Path,
+    *,
+    edge: str,
+    topic: str | None,
+    problems: bool,
+    output: str,
+    detailed_exitcode: bool,
+    applies: bool,
+    yes: bool,
+    words: tuple[str, ...],
 ) -> None:
     """Show what `run` would create or change: topics, schemas and their compatibility, lake tables, every field.
 
+    The first line counts: so much to add, so much to change. A few waiting records of each topic are looked at, so that
+    what would stand still or become dead letters is told beforehand.
+
     Nothing is written but, with --apply, the settings of central's topics that differ from their edges'. Exit 4 when an
-    edge does not answer, or when a run would hold a flow or refuse a schema.
+    edge does not answer, when a run would hold a flow or refuse a schema, or when a topic has nothing but dead letters.
     """
     from aggregator.machine_clock import utc_today
     from aggregator.plan.run_plan import hub_plan
-    from aggregator.privacy.policy.file import load_policy
+    from aggregator.plan.selection import PlanSelection
+    from aggregator.plan.summary import plan_summary
 
     if words and not applies:
         raise click.UsageError("--confirm says what --apply may carry over")
-    hub = load_config(config, os.environ)
-    policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}
-    found = hub_plan(hub, policies, now_ms=int(time.time() * 1000), today=utc_today())
-    emit(found.plain(), output, lambda: _text(found))
+    hub, policies = linted(config)
+    if edge and edge not in hub.edges:
+        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+    whole = hub_plan(hub, policies, now_ms=int(time.time() * 1000), today=utc_today())
+    found = PlanSelection(edge, topic).of(whole)
+    shown, summary = PlanSelection(problems=problems).of(found), plan_summary(found)
+    answer = {"summary": summary.plain()} | shown.plain() | {"pending": found.pending}
+    emit(answer, output, lambda: _text(shown, summary))
     if applies:
         _apply(hub, found, yes=yes, unbounded=_UNBOUNDED in words)
     if found.troubled:
@@ -120,24 +145,61 @@ def _mended(is_right: bool, settings: Sequence[str]) -> str:
     )
 
 
-def _text(found: "HubPlan") -> Iterator[str]:
-    yield from table(
-        ("cluster", "topic", "action", "partitions", "settings"),
-        [
+def _text(found: "HubPlan", summary: "Summary") -> Iterator[str]:
+    yield from summary.lines()
+    for edge, why in found.paused.items():
+        yield f"edge {edge} is paused {why}; a run reads nothing of it"
+    strange = {one.name for one in found.clusters if one.why}
+    yield from cluster_lines(found.clusters)
+    for edge, why in found.unreachable.items():
+        if edge not in strange:
+            yield f"edge {edge} does not answer: {why}"
+    yield from _problems(found)
+    yield from _made(found)
+    if found.flows:
+        yield ""
+        heads = ("edge", "topic", "central", "partitions", "new", "waiting records")
+        rows = [(f.edge, f.topic, f.central, f.partitions, f.new, _known(f.waiting_records)) for f in found.flows]
+        yield from table(heads, rows)
+    yield from drift_lines(found.drifts)
+    yield from _fields(found)
+
+
+def _known(count: int | None) -> int | str:
+    return "unknown" if count is None else count
+
+
+def _problems(found: "HubPlan") -> Iterator[str]:
+    """What stands still, once for partitions that stand for the same reason; what becomes dead letters."""
+    for flow in found.flows:
+        reasons: dict[str, list[str]] = defaultdict(list)
+        for one in flow.held:
+            place, _, why = one.partition(": ")
+            reasons[why].append(place)
+        for why, places in reasons.items():
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            yield from f"held: {places[0]}{more}: {why}".split("\n")
+        if flow.dead:
+            yield f"dead letters: {flow.edge}/{flow.topic}: {flow.dead}"
+
+
+def _made(found: "HubPlan") -> Iterator[str]:
+    """What would be made, and what is refused; what stays as it is is counted."""
+    from aggregator.plan.schemas import NOTHING
+
+    topics = [one for one in found.topics if one.action != NOTHING]
+    if topics:
+        yield ""
+        made = [
             (one.cluster, one.topic, one.action, one.partitions, " ".join(f"{k}={v}" for k, v in one.settings.items()))
-            for one in found.topics
-        ],
-    )
+            for one in topics
+        ]
+        yield from table(("cluster", "topic", "action", "partitions", "settings"), made)
+    if len(topics) < len(found.topics):
+        yield f"{len(found.topics) - len(topics):,} topics stay as they are"
     for name in sorted({name for one in found.topics for name in one.left_out}):
         count = sum(name in one.left_out for one in found.topics)
         yield f"left out of {count} topics: {name}, which central does not know and does not need"
-    yield ""
-    yield from table(
-        ("edge", "topic", "central", "partitions", "new", "waiting records"),
-        [(one.edge, one.topic, one.central, one.partitions, one.new, one.waiting_records) for one in found.flows],
-    )
-    for reason in (reason for flow in found.flows for reason in flow.held):
-        yield f"held: {reason}"
     if found.schemas:
         yield ""
         rows = [(one.subject, one.writer, one.edge, one.action, one.detail) for one in found.schemas]
@@ -146,25 +208,16 @@ def _text(found: "HubPlan") -> Iterator[str]:
         yield ""
         tables = [(one.table, one.action, ", ".join(one.columns), one.detail) for one in found.tables]
         yield from table(("lake table", "action", "columns", "why"), tables)
-    yield from drift_lines(found.drifts)
-    yield from _fields(found)
-    yield ""
-    strange = {one.name for one in found.clusters if one.why}
-    yield from cluster_lines(found.clusters)
-    for edge, why in found.unreachable.items():
-        if edge not in strange:
-            yield f"edge {edge} does not answer: {why}"
-    yield "changes are pending" if found.pending else "no changes"
 
 
 def _fields(found: "HubPlan") -> Iterator[str]:
-    """One table per edge topic."""
-    for edge, topic, central in dict.fromkeys((one.edge, one.topic, one.central) for one in found.fields):
+    """One table for each topic; edges at which its fields fare alike share it."""
+    from aggregator.plan.selection import folded
+
+    for one in folded(found.fields):
         yield ""
-        yield f"{edge}/{topic} -> {central}:"
+        yield f"{', '.join(one.edges)}: {one.topic} -> {', '.join(one.centrals)}"
         rows = [
-            (one.path, one.type, ",".join(one.tags), one.operator, one.privacy_class, one.because)
-            for one in found.fields
-            if (one.edge, one.topic) == (edge, topic)
+            (row.path, row.type, ",".join(row.tags), row.operator, row.privacy_class, row.because) for row in one.fields
         ]
         yield from table(("path", "type", "tags", "operator", "class", "because"), rows)

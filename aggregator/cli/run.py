@@ -328,7 +328,7 @@ def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterato
     if drained:
         yield from _totals(config)
     for hold in report.holds:
-        yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
+        yield from f"held: {hold.source} ({hold.reason}): {hold.detail}".split("\n")  # what to do next is a line below
     if any(hold.gap for hold in report.holds):
         yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
     why = "central has not decided what was written" if report.invisible else "its edge fell silent"

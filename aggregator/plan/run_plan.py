@@ -4,26 +4,30 @@ Invariants: reads only; decides nothing of its own: topics, flows and refusals c
 An edge that does not answer is told and hides no other.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.plan.flows import FlowStep, PlannedFlows, flow_steps, silent_steps, waiting_steps
+from aggregator.plan.prospects import prospects
 from aggregator.plan.schemas import (
+    DEAD,
     NOTHING,
     REFUSED,
     FieldRoute,
     SchemaStep,
+    central_registry,
     fields_of,
     keys_of,
     paths_of,
@@ -31,24 +35,28 @@ from aggregator.plan.schemas import (
     value_texts,
     writers,
 )
-from aggregator.plan.tables import TableStep, table_steps
+from aggregator.plan.tables import UNKNOWN, TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, target
 from aggregator.replicate.discovery.compacted_keys import losing_keys
 from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, snapshot, without
 from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic
 from aggregator.replicate.discovery.topic_settings import Drift, DriftAction, changes, drifts
-from aggregator.replicate.epoch.plan import EpochFlows, plan_flows
-from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.identity.clusters import Identity, identities, refuse_central, refuse_twins
 from aggregator.replicate.identity.identities import known_clusters, shown_ids
+from aggregator.replicate.slot.key_checks import unrecorded
+from aggregator.state.control_log import read_control
 from aggregator.state.decisions import decisions_topic
 from aggregator.state.internal_topics import internal_topics
-from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
+from aggregator.state.request_log import read_requests
+from aggregator.state.requests import Requests
 
 CREATE, WIDEN = "create", "add partitions"
+# What a run would do nothing about.
+IDLE = (NOTHING, REFUSED, DEAD, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +72,6 @@ class TopicStep:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowStep:
-    """An edge topic and where it goes; `held` are the reasons of those partitions that may not start."""
-
-    edge: str
-    topic: str
-    central: str
-    policy: str
-    partitions: int
-    new: int
-    waiting_records: int
-    held: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class HubPlan:
     """Everything that `aggregator plan` shows."""
 
@@ -90,6 +84,7 @@ class HubPlan:
     fields: tuple[FieldRoute, ...]
     drifts: tuple[Drift, ...] = ()
     clusters: tuple[Identity, ...] = ()
+    paused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pending(self) -> bool:
@@ -99,7 +94,7 @@ class HubPlan:
     @property
     def makes(self) -> bool:
         """Whether a run would create or change something."""
-        return any(action not in (NOTHING, REFUSED) for action in self._actions())
+        return any(action not in IDLE for action in self._actions())
 
     def changes(self, *, unbounded: bool = False) -> Mapping[str, Mapping[str, str]]:
         """Settings that `--apply` gives to topics at central; with the word for it also what keeps for ever."""
@@ -107,8 +102,9 @@ class HubPlan:
 
     @property
     def troubled(self) -> bool:
-        """Whether an edge does not answer, or a run would hold something."""
-        return bool(self.unreachable) or REFUSED in self._actions() or any(flow.held for flow in self.flows)
+        """Whether somebody does not answer, or a run would hold something or make all of a topic dead letters."""
+        bad = {REFUSED, DEAD, UNKNOWN}.intersection(self._actions())
+        return bool(self.unreachable or bad) or any(flow.held or flow.dead for flow in self.flows)
 
     def _actions(self) -> list[str]:
         schemas, tables = [one.action for one in self.schemas], [one.action for one in self.tables]
@@ -146,30 +142,64 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     names = HubNames(config.hub)
     have = topics.topic_names(config.central)
     topics.require_ids(config.central, have)
+    requests = _asked(config, names, have)
+    paused = {edge: one.sentence for edge, one in requests.pauses.items() if one.paused and edge in config.edges}
+    read = {edge: topics for edge, topics in snapshots.items() if edge not in paused}
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)
     known = topic_settings.known_settings(config.central, [spec.name for spec in specs if spec.name in have])
     settings = _settings(specs, known, topic_settings.topic_defaults(config.central))
     refused = losing_keys(config, policies, snapshots, settings, now_ms=now_ms)
-    flows = plan_flows(config, ledger, snapshots, settings, epoch=0, drain=False, now_ms=now_ms, refused=refused)
-    steps = [*_flow_steps(config, snapshots, ledger, flows), *_waiting_steps(config, shown)]
-    moving = {(step.edge, step.topic) for step in steps if step.waiting_records}
+    opened = partial(plan_flows, epoch=0, drain=False, now_ms=now_ms, decisions=requests.decisions, refused=refused)
+    planned = PlannedFlows(opened(config, ledger, read, settings), snapshots, now_ms=now_ms)
+    moving = planned.moving(snapshots)
+    met = prospects(config, policies, snapshots, moving, settings=settings, central=central_registry(config))
+    dead = {at: one.all_dead for at, one in met.items() if one.all_dead}
+    steps = [
+        *flow_steps(config, snapshots, ledger, planned, met),
+        *waiting_steps(config, shown),
+        *silent_steps(config, ledger, unreachable),
+    ]
     found, trouble = writers(config, policies, snapshots)
-    schemas = tuple(schema_steps(config, found, moving, today))
-    sources = {EdgePartition(step.edge, step.topic, 0) for step in steps}
-    fed = {target(config, edge, topic) for edge, topic in moving}
+    arriving = moving.keys() - dead.keys()
+    schemas = tuple(schema_steps(config, found, arriving, today))
+    sources = {*ledger, *(EdgePartition(step.edge, step.topic, 0) for step in steps)}
+    fed, plain = {target(config, *at) for at in arriving}, _bare(config, policies, snapshots)
     return HubPlan(
         config.hub,
         unreachable | trouble,
         (*_topic_steps("central", have, [*internal, *specs], bare), *_beats(seen, snapshots)),
         tuple(steps),
         schemas,
-        tuple(table_steps(config, {*ledger, *sources}, value_texts(schemas), have, fed)),
+        tuple(table_steps(config, sources, value_texts(schemas), have, fed=fed, bare=plain)),
         (*fields_of(found, today), *_listed(config, policies, snapshots, today)),
         tuple(_drifts(config, policies, seen, known, now_ms=now_ms)),
         clusters,
+        paused,
     )
+
+
+def _asked(config: HubConfig, names: HubNames, have: Mapping[str, int]) -> Requests:
+    """What people decided; and the keys are those that the hub has used, as a run asks before its first record.
+
+    Raises:
+        ConfigError: a key is another one than this hub has used under its name and version.
+    """
+    if names.control in have:
+        with suppress(Failed):  # a run names a damaged record; who only looks sees the rest
+            unrecorded(config.keys, read_control(config.central, names).keys)
+    return read_requests(config.central, names)
+
+
+def _bare(config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots) -> set[str]:
+    """Central topics whose values have no schema."""
+    return {
+        target(config, edge, name)
+        for edge, shown in snapshots.items()
+        for name in shown
+        if (rule := rule_for(config, edge, name)) and not policies[rule.policy].view(name).value_format.has_schema
+    }
 
 
 def _drifts(
@@ -271,35 +301,3 @@ def _topic_steps(
         )
         for spec in specs
     ]
-
-
-def _waiting_steps(config: HubConfig, shown: Mapping[str, EdgeShown]) -> Iterator[FlowStep]:
-    """Topics that a run would wait for, because nobody answers for them."""
-    for edge, seen in sorted(shown.items()):
-        for name, one in sorted(seen.unanswered.items()):
-            if name not in seen.topics:
-                rule = rule_for(config, edge, name)
-                policy, held = str(rule.policy) if rule else "", (f"{edge}/{name}: {one.why}",)
-                yield FlowStep(edge, name, target(config, edge, name), policy, one.partitions, 0, 0, held)
-
-
-def _flow_steps(
-    config: HubConfig, snapshots: Snapshots, ledger: Mapping[EdgePartition, LedgerRecord], flows: EpochFlows
-) -> list[FlowStep]:
-    planned: dict[tuple[str, str], list[FlowPlan]] = defaultdict(list)
-    for flow in chain.from_iterable(flows.by_slot.values()):
-        planned[flow.source.edge, flow.source.topic].append(flow)
-    held = defaultdict[tuple[str, str], list[str]](list)
-    for hold in flows.holds:
-        held[hold.source.edge, hold.source.topic].append(f"{hold.source}: {hold.detail}")
-    steps = []
-    for edge, shown in sorted(snapshots.items()):
-        for name, topic in sorted(shown.items()):
-            rule = rule_for(config, edge, name)
-            own, said = planned[edge, name], tuple(held[edge, name])
-            waiting = sum(max(0, topic.ends[flow.source.partition] - flow.entry.next_offset) for flow in own)
-            fresh = sum(EdgePartition(edge, name, partition) not in ledger for partition in range(len(topic.starts)))
-            policy = str(rule.policy) if rule else ""
-            central = target(config, edge, name)
-            steps.append(FlowStep(edge, name, central, policy, len(topic.starts), fresh, waiting, said))
-    return steps

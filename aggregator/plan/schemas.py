@@ -28,12 +28,12 @@ from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered, Registry
 
-REGISTER, NOTHING, REFUSED = "register", "none", "refused"
+REGISTER, NOTHING, REFUSED, DEAD = "register", "none", "refused", "dead letters"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaStep:
-    """One derived schema: `action` is register, none or refused; `detail` says why."""
+    """One derived schema: `action` is register, none, refused (flows are held) or dead letters; `detail` says why."""
 
     edge: str
     topic: str
@@ -139,7 +139,7 @@ def schema_steps(
         try:
             plan = writer.plan(today)
         except (DeadLetterError, HoldError) as error:
-            yield SchemaStep(*place, REFUSED, error.message, "")
+            yield SchemaStep(*place, DEAD if isinstance(error, DeadLetterError) else REFUSED, error.message, "")
             continue
         if not (plan.dropped and writer.subject.endswith("-key")):
             waits = (writer.edge, writer.topic) in moving
@@ -175,7 +175,7 @@ def value_texts(steps: Iterable[SchemaStep]) -> dict[str, set[str]]:
     texts: dict[str, set[str]] = {}
     for step in steps:
         topic, _, part = step.subject.rpartition("-")
-        if part == "value" and step.action != REFUSED:
+        if part == "value" and step.text and step.action != REFUSED:
             texts.setdefault(topic, set()).add(step.text)
     return texts
 

@@ -17,7 +17,13 @@ from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
 from aggregator.plan.schemas import NOTHING, REFUSED
 
-CREATE, WIDEN = "create", "add columns"
+CREATE, WIDEN, UNKNOWN = "create", "add columns", "unknown"
+
+# What the lake says of each such record, and what mends it.
+_BARE = (
+    "has JSON values, which are not framed as Avro with a schema id: no table can hold them; give these topics a rule"
+    " without `lake`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,9 @@ def table_steps(
     flows: Collection[EdgePartition],
     texts: Mapping[str, Collection[str]],
     have: Collection[str],
+    *,
     fed: Collection[str],
+    bare: Collection[str],
 ) -> Iterator[TableStep]:
     """What becomes of every table that the hub's flows feed.
 
@@ -46,6 +54,7 @@ def table_steps(
         texts: Central topic to the derived schemas of its values.
         have: Topics that central has.
         fed: Central topics for which records wait at an edge.
+        bare: Central topics whose values have no schema.
     """
     if config.lake is None:
         return
@@ -54,7 +63,11 @@ def table_steps(
         partitions = central_partitions(config.central, sources.intersection(have))
         holds = any(len(offsets) for offsets in offset_bounds(config.central, partitions).values())
         own = sorted({text for source in sources for text in texts.get(source, ())})
-        yield _step(tables, name, tuple(sorted(sources)), own, filled=holds or not sources.isdisjoint(fed))
+        filled = holds or not sources.isdisjoint(fed)
+        if plain := sorted(sources.intersection(bare)):
+            yield TableStep(name, REFUSED, (), tuple(sorted(sources)), f"{', '.join(plain)} {_BARE}")
+        else:
+            yield _step(tables, name, tuple(sorted(sources)), own, filled=filled)
 
 
 def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[str], *, filled: bool) -> TableStep:
@@ -67,7 +80,7 @@ def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[s
     except HoldError as error:
         return TableStep(name, REFUSED, (), sources, error.message)
     except AggregatorError as error:
-        return TableStep(name, NOTHING, (), sources, error.message)
+        return TableStep(name, UNKNOWN, (), sources, error.message)
     new = tuple(schema.names) if schema is not None else ()
     if not filled:
         return TableStep(name, NOTHING, (), sources, "" if handle else "when its first record is at central")

@@ -129,8 +129,9 @@ def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], pat
 
 
 class Seen(NamedTuple):
-    """What a record holds beside its key."""
+    """What a record holds."""
 
+    key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
 
@@ -140,7 +141,7 @@ def records_at(
 ) -> dict[Partition, Seen]:
     """The first committed record at or after each position; arguments and errors as `timestamps_at`."""
     found = _first_at(cluster, positions, patience_s)
-    return {at: Seen(one.value(), tuple(one.headers() or ())) for at, one in found.items()}
+    return {at: Seen(one.key(), one.value(), tuple(one.headers() or ())) for at, one in found.items()}
 
 
 def _first_at(

@@ -6,31 +6,22 @@ Invariant: what travels holds references to secrets, never secrets; a slot that 
 
 import functools
 import pickle
-import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import Purpose, subkey
-from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.edges.heartbeats import HeartbeatStrip
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import settle
 from aggregator.engine.worker_log import show_warnings
-from aggregator.errors import ExitError, Failed, HoldError
-from aggregator.machine_clock import utc_today
-from aggregator.privacy.factory import topic_strip
+from aggregator.errors import ExitError, Failed
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.strip import Strip
-from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.identity.chains import Chains, begins, chain_keys
 from aggregator.replicate.identity.clusters import ClusterIds
 from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
@@ -39,8 +30,7 @@ from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import checked_rings
 from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.replicate.slot.slot import Slot
-from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Registry
+from aggregator.replicate.slot.strips import strips
 
 _BATCH_BYTES = 1_000_000
 
@@ -123,7 +113,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
                 chains_of(work, keys),
                 tells_left_out=terms.tells_left_out,
             ),
-            strips(work, keys),
+            strips(work.config, work.policies, keys),
         )
         return Slot(plan, ports, delivery).run()
     except ExitError as error:
@@ -144,50 +134,6 @@ def chains_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Chains:
     returns = returning(config.topics, work.written)
     sealing = chain_keys(keys, config.chain_key)
     return Chains(clusters.central, clusters.edges, sealing, begins(returns, config.chain_key))
-
-
-def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartition], Strip]:
-    """The strip of each edge topic under its rule's policy."""
-    from aggregator.privacy.kernel.memory import Budget  # noqa: PLC0415 - loads numba, which a driver does without
-
-    budget, refreshed = Budget(), set[int]()
-
-    def edge_registry(reference: str, client: Mapping[str, str | SecretRef]) -> Registry:
-        """Asked anew about what is known, once an epoch: ids may mean something else since."""
-        registry = _registry(reference, frozenset(client.items()))
-        if id(registry) not in refreshed:
-            refreshed.add(id(registry))
-            registry.refresh()
-        return registry
-
-    def strip_for(source: EdgePartition) -> Strip:
-        if source.topic == HEARTBEATS:
-            return HeartbeatStrip()
-        config, edge = work.config, work.config.edges[source.edge]
-        rule = rule_for(config, source.edge, source.topic)
-        if rule is None or edge.schemas is None or config.schemas is None:
-            raise HoldError(f"{source}: no rule or no registry", hint="run `aggregator config lint`")
-        return topic_strip(
-            policy=work.policies[rule.policy],
-            edge_topic=source.topic,
-            central_topic=target(config, source.edge, source.topic),
-            edge_registry=edge_registry(edge.schemas, edge.schemas_client),
-            central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
-            keys=keys,
-            today=utc_today,
-            now_s=time.monotonic,
-            edge=source.edge,
-            budget=budget,
-            patience_s=config.replication.schema_patience.total_seconds(),
-        )
-
-    return strip_for
-
-
-@cache
-def _registry(reference: str, client: frozenset[tuple[str, str | SecretRef]]) -> Registry:
-    """Kept for the life of the worker: what a registry said must outlive an epoch in which it is down."""
-    return open_registry(reference, dict(client))
 
 
 def digest_key(keys: Mapping[str, KeyRing]) -> bytes | None:

@@ -1,0 +1,172 @@
+"""What becomes of each edge topic in the next run: where its records go, what waits, what would stand still.
+
+Invariant: pure. Flows and refusals are those that an epoch is planned with, in the run's own words; what waits is
+counted whether a run would read it or not, and is unknown where nobody answers.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.plan.prospects import Prospect
+from aggregator.replicate.discovery.central_topics import Snapshots, target
+from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, start_of
+from aggregator.replicate.epoch.plan import EpochFlows
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.gaps import gap, sentence
+from aggregator.state.ledger import LedgerRecord
+
+Ledger = Mapping[EdgePartition, LedgerRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """An edge topic and where it goes.
+
+    Attributes:
+        edge: Its edge.
+        topic: As the edge calls it.
+        central: Its central topic.
+        policy: File of its policy.
+        partitions: How many it has; of an edge that does not answer, how many the hub knows.
+        new: Partitions that the hub has no position of.
+        waiting_records: At most, whether a run would read them or not; None: nobody can say.
+        held: Why partitions may not start, or stand still.
+        dead: Why every record that was looked at would be a dead letter; empty where one would not.
+    """
+
+    edge: str
+    topic: str
+    central: str
+    policy: str
+    partitions: int
+    new: int
+    waiting_records: int | None
+    held: tuple[str, ...]
+    dead: str = ""
+
+
+class PlannedFlows:
+    """The flows of a planned epoch, by edge topic.
+
+    Args:
+        flows: What an epoch was planned with.
+        snapshots: What the edges show.
+        now_ms: The present.
+    """
+
+    def __init__(self, flows: EpochFlows, snapshots: Snapshots, *, now_ms: int) -> None:
+        self._of: dict[tuple[str, str], list[FlowPlan]] = defaultdict(list)
+        self._held = defaultdict[tuple[str, str], list[str]](list)
+        self._now_ms = now_ms
+        for hold in flows.holds:
+            self._held[hold.source.edge, hold.source.topic].append(f"{hold.source}: {hold.detail}")
+        for flow in chain.from_iterable(flows.by_slot.values()):
+            at = (flow.source.edge, flow.source.topic)
+            lost = self._gap(flow, snapshots[flow.source.edge].get(flow.source.topic))
+            if lost:
+                self._held[at].append(f"{flow.source}: {lost}")
+            else:
+                self._of[at].append(flow)
+
+    def _gap(self, flow: FlowPlan, topic: EdgeTopic | None) -> str:
+        """What a flow has lost, so that a run would stand still before it; empty: nothing."""
+        lost = flow.entry.gap
+        if lost is None and topic is not None and not flow.skips:
+            start, end = (offsets[flow.source.partition] for offsets in (topic.starts, topic.ends))
+            # The end is asked for before the ledger is read: a hub that runs may be past it by then.
+            lost = gap(flow.entry.next_offset, start, max(end, flow.entry.next_offset), since_ms=self._now_ms)
+        return sentence(lost, flow.entry.next_offset) if lost else ""
+
+    def held(self, edge: str, topic: str) -> tuple[str, ...]:
+        """Why partitions of a topic would stand still."""
+        return tuple(self._held[edge, topic])
+
+    def lost_topics(self, snapshots: Snapshots) -> list[tuple[str, str]]:
+        """Topics that would be held, and that their edges do not show any more."""
+        return sorted(at for at, why in self._held.items() if why and at[1] not in snapshots[at[0]])
+
+    def moving(self, snapshots: Snapshots) -> dict[tuple[str, str], list[tuple[EdgePartition, int]]]:
+        """Edge topics that a run would read records of, each with its flows and where they go on."""
+        found: dict[tuple[str, str], list[tuple[EdgePartition, int]]] = {}
+        for (edge, name), flows in self._of.items():
+            topic = snapshots[edge][name]
+            at = [(one.source, max(one.entry.next_offset, topic.starts[one.source.partition])) for one in flows]
+            waits = [(source, offset) for source, offset in at if offset < topic.ends[source.partition]]
+            if waits:
+                found[edge, name] = waits
+        return found
+
+
+def flow_steps(
+    config: HubConfig,
+    snapshots: Snapshots,
+    ledger: Ledger,
+    planned: PlannedFlows,
+    met: Mapping[tuple[str, str], Prospect],
+) -> Iterator[FlowStep]:
+    """Every topic that the edges show, and every one that they do not show any more and that would be held.
+
+    Args:
+        config: The hub.
+        snapshots: What the edges show.
+        ledger: Winning records.
+        planned: What a run would begin with.
+        met: What was met in records of edge topics that wait.
+    """
+    for edge, shown in sorted(snapshots.items()):
+        for name, topic in sorted(shown.items()):
+            sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
+            ahead = met.get((edge, name), Prospect())
+            yield replace(
+                _step(config, edge, name, len(sources), (*planned.held(edge, name), *ahead.held)),
+                new=sum(source not in ledger for source in sources),
+                waiting_records=sum(_waiting(ledger.get(source), topic, source.partition) for source in sources),
+                dead=ahead.all_dead,
+            )
+    for edge, name in planned.lost_topics(snapshots):
+        held = planned.held(edge, name)
+        yield _step(config, edge, name, len(held), held)
+
+
+def _waiting(entry: LedgerRecord | None, topic: EdgeTopic, partition: int) -> int:
+    """Offsets between where a flow goes on, or would begin, and the end that readers see."""
+    begin = topic.firsts[partition]
+    if entry is not None:
+        begin = entry.next_offset if entry.topic_id == topic.topic_id else 0
+    return max(0, topic.ends[partition] - max(begin, topic.starts[partition]))
+
+
+def waiting_steps(config: HubConfig, shown: Mapping[str, EdgeShown]) -> Iterator[FlowStep]:
+    """Topics that a run would wait for, because nobody answers for them."""
+    for edge, seen in sorted(shown.items()):
+        for name, one in sorted(seen.unanswered.items()):
+            if name not in seen.topics:
+                yield _step(config, edge, name, one.partitions, (f"{edge}/{name}: {one.why}",))
+
+
+def silent_steps(config: HubConfig, ledger: Ledger, silent: Mapping[str, str]) -> Iterator[FlowStep]:
+    """What the hub knows of edges that do not answer; what waits there is unknown.
+
+    Args:
+        config: The hub.
+        ledger: Winning records.
+        silent: Edges that do not answer, with the reason.
+    """
+    known: dict[tuple[str, str], int] = defaultdict(int)
+    for source in ledger:
+        if source.edge in silent and start_of(config, source.edge, source.topic) is not None:
+            known[source.edge, source.topic] += 1
+    for (edge, name), partitions in sorted(known.items()):
+        yield _step(config, edge, name, partitions, ())
+
+
+def _step(config: HubConfig, edge: str, topic: str, partitions: int, held: tuple[str, ...]) -> FlowStep:
+    """One of which nobody knows what waits."""
+    rule = rule_for(config, edge, topic)
+    policy = str(rule.policy) if rule else ""
+    return FlowStep(edge, topic, target(config, edge, topic), policy, partitions, 0, None, held)

@@ -1,0 +1,136 @@
+"""What would become of records that wait: a few of each topic go through the strip that a run has, before any run.
+
+Invariant: reads few records and writes nothing. What is told is a reason and where it was met, never anything of a
+record. Records that were not looked at may fare otherwise: "every one" is of those that were.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
+from aggregator.errors import HoldError, RetryError
+from aggregator.kafka.readers import peek
+from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.strip import Batch, Strip
+from aggregator.replicate.discovery.central_topics import Snapshots, target
+from aggregator.replicate.discovery.compacted_keys import require_keys
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.slot.strips import strips
+from aggregator.schema.registry import Registry
+from aggregator.schema.unwritten import UnwrittenRegistry
+
+# Of each topic, and of all of an edge: a look before a run is no run.
+_PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 600
+# The last offsets of a topic that is written to in transactions are markers.
+_BACK = 4
+_PATIENCE_S = 10.0
+
+Moving = Mapping[tuple[str, str], Sequence[tuple[EdgePartition, int]]]
+Settings = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(slots=True)
+class Prospect:
+    """What was met in a topic.
+
+    Attributes:
+        looked: Records that were looked at.
+        dead: Of these those that would be dead letters, by reason.
+        held: Why a flow would stand still before one, with its flow.
+    """
+
+    looked: int = 0
+    dead: Counter[str] = field(default_factory=Counter)
+    held: list[str] = field(default_factory=list)
+
+    @property
+    def all_dead(self) -> str:
+        """Why every record that was looked at would be a dead letter; empty where one would not, or none was."""
+        if not self.looked or self.dead.total() < self.looked:
+            return ""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.dead.most_common())
+        which = "the record that was looked at" if self.looked == 1 else f"all {self.looked} records looked at"
+        return f"{which} would be {'a dead letter' if self.looked == 1 else 'dead letters'}: {reasons}"
+
+
+def prospects(
+    config: HubConfig,
+    policies: Mapping[Path, Policy],
+    snapshots: Snapshots,
+    moving: Moving,
+    *,
+    settings: Settings,
+    central: Registry,
+) -> dict[tuple[str, str], Prospect]:
+    """Look at the first unread and at the newest record of some partitions of each topic.
+
+    Args:
+        config: The hub.
+        policies: Of its rules, by path.
+        snapshots: What the edges show.
+        moving: Edge topics that a run would read, with its flows and where they go on.
+        settings: Of central's topics, as they are or would be.
+        central: Its registry; nothing is registered.
+
+    Raises:
+        ConfigError: a policy contradicts itself for a topic.
+    """
+    strip_for = strips(config, policies, config.keys, central=UnwrittenRegistry(central), patience_s=0.0)
+    by_edge = defaultdict[str, list[tuple[EdgePartition, int]]](list)
+    for (edge, name), flows in sorted(moving.items()):
+        if name != HEARTBEATS and len(by_edge[edge]) < _PARTITIONS:
+            by_edge[edge] += flows[:_PARTITIONS_OF_A_TOPIC]
+    found: dict[tuple[str, str], Prospect] = defaultdict(Prospect)
+    with ThreadPoolExecutor(max(1, len(by_edge))) as pool:
+        samples = list(pool.map(lambda edge: list(_sampled(config, snapshots, edge, by_edge[edge])), by_edge))
+    for source, record in (one for of_edge in samples for one in of_edge):
+        limits = Limits.of(settings.get(target(config, source.edge, source.topic), {}))
+        _look(found[source.edge, source.topic], source, record, strip_for, keyed=limits.keyed)
+    return dict(found)
+
+
+def _sampled(
+    config: HubConfig, snapshots: Snapshots, edge: str, flows: Collection[tuple[EdgePartition, int]]
+) -> Iterator[tuple[EdgePartition, peek.Seen]]:
+    """The first unread and one of the newest records of flows; an edge that does not answer now has none."""
+    first = {(source.topic, source.partition): offset for source, offset in flows}
+    newest: dict[Partition, int] = {}
+    for (topic, partition), offset in first.items():
+        late = snapshots[edge][topic].ends[partition] - _BACK
+        if late > offset:
+            newest[topic, partition] = late
+    for positions in (first, newest):
+        try:
+            seen = peek.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S)
+        except RetryError:
+            return
+        for (topic, partition), record in sorted(seen.items(), key=lambda one: one[0]):
+            yield EdgePartition(edge, topic, partition), record
+
+
+def _look(
+    into: Prospect,
+    source: EdgePartition,
+    record: peek.Seen,
+    strip_for: Callable[[EdgePartition], Strip],
+    *,
+    keyed: bool,
+) -> None:
+    """Strip one record; a registry that does not answer now says nothing about it."""
+    try:
+        stripped = strip_for(source).strip(Batch([record.key], [record.value], [list(record.headers)]))
+        if keyed:
+            require_keys(source.topic, [record.key], stripped)
+    except HoldError as error:
+        told = f"{source}: {error}"
+        if told not in into.held:
+            into.held.append(told)
+    except RetryError:
+        return
+    else:
+        into.dead.update(str(one.reason) for one in stripped.rejected.values())
+    into.looked += 1

@@ -1,0 +1,103 @@
+"""Parts of a plan: one edge, some topics, what is not well; and fields of several edges that fare alike, as one table.
+
+Invariant: pure. What is left out is left out of lists and counts; the hub's own topics belong to no edge.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from aggregator.config.patterns import full_matches
+from aggregator.coordinates import HEARTBEATS
+from aggregator.plan.run_plan import HubPlan
+from aggregator.plan.schemas import DEAD, REFUSED, FieldRoute
+from aggregator.plan.tables import UNKNOWN
+from aggregator.replicate.discovery.topic_settings import DriftAction
+
+_BAD = (REFUSED, DEAD, UNKNOWN)
+
+
+class PlanSelection(NamedTuple):
+    """Which part of a plan.
+
+    Attributes:
+        edge: One edge; empty: all of them.
+        topic: Regular expression on the whole name of an edge topic; None: any.
+        problems: Only what a run would hold, refuse or make dead letters of, what is unknown, what waits for a word.
+    """
+
+    edge: str = ""
+    topic: str | None = None
+    problems: bool = False
+
+    def of(self, plan: HubPlan) -> HubPlan:
+        """What is selected of a plan."""
+        names = self._topics(sorted({HEARTBEATS, *(one.topic for one in plan.flows)}))
+        known = {(one.edge, one.topic) for one in plan.flows} | {(one.edge, one.topic) for one in plan.schemas}
+        chosen = {(edge, topic) for edge, topic in known if self._is_of(edge) and topic in names}
+        fed = {one.central for one in plan.flows if (one.edge, one.topic) in chosen}
+        narrow = bool(self.edge) or self.topic is not None
+        topics = [one for one in plan.topics if not narrow or one.topic in fed or self._is_beats(one.cluster, names)]
+        tables = [one for one in plan.tables if not narrow or not fed.isdisjoint(one.topics)]
+        flows = [one for one in plan.flows if (one.edge, one.topic) in chosen]
+        schemas = [one for one in plan.schemas if (one.edge, one.topic) in chosen]
+        drifts = [one for one in plan.drifts if not narrow or one.topic in fed]
+        return replace(
+            plan,
+            unreachable={edge: why for edge, why in plan.unreachable.items() if self._is_of(edge)},
+            topics=() if self.problems else tuple(topics),
+            flows=tuple(one for one in flows if self._needs(one.held or one.dead or one.waiting_records is None)),
+            schemas=tuple(one for one in schemas if self._needs(one.action in _BAD)),
+            tables=tuple(one for one in tables if self._needs(one.action in _BAD)),
+            fields=() if self.problems else tuple(one for one in plan.fields if (one.edge, one.topic) in chosen),
+            drifts=tuple(one for one in drifts if self._needs(one.action != DriftAction.CHANGE)),
+            clusters=tuple(one for one in plan.clusters if self._is_of(one.name) and self._needs(one.why)),
+            paused={edge: why for edge, why in plan.paused.items() if self._is_of(edge)},
+        )
+
+    def _topics(self, names: list[str]) -> frozenset[str]:
+        if self.topic is None:
+            return frozenset(names)
+        return frozenset(name for name, match in zip(names, full_matches(self.topic, names), strict=True) if match)
+
+    def _is_beats(self, cluster: str, names: frozenset[str]) -> bool:
+        """The heartbeats that are made at a chosen edge."""
+        return cluster != "central" and self._is_of(cluster) and HEARTBEATS in names
+
+    def _is_of(self, edge: str) -> bool:
+        return self.edge in ("", edge)
+
+    def _needs(self, problem: object) -> bool:
+        return bool(problem) or not self.problems
+
+
+class FieldTable(NamedTuple):
+    """Fields of one topic that fare alike at these edges.
+
+    Attributes:
+        topic: As the edges call it.
+        edges: Those that have it so.
+        centrals: Where it goes.
+        fields: In the order of the schema, of the first edge.
+    """
+
+    topic: str
+    edges: tuple[str, ...]
+    centrals: tuple[str, ...]
+    fields: tuple[FieldRoute, ...]
+
+
+def folded(fields: Iterable[FieldRoute]) -> Iterator[FieldTable]:
+    """One table for each topic, and another one where it fares otherwise at some edges."""
+    of: dict[tuple[str, str], list[FieldRoute]] = defaultdict(list)
+    for one in fields:
+        of[one.edge, one.topic].append(one)
+    alike: dict[object, list[tuple[str, str]]] = defaultdict(list)
+    for (edge, topic), rows in of.items():
+        told = tuple((r.path, r.type, r.tags, r.operator, r.privacy_class, r.because) for r in rows)
+        alike[topic, told].append((edge, topic))
+    for places in alike.values():
+        rows = of[places[0]]
+        centrals = tuple(dict.fromkeys(of[place][0].central for place in places))
+        yield FieldTable(places[0][1], tuple(edge for edge, _ in places), centrals, tuple(rows))

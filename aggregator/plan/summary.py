@@ -1,0 +1,95 @@
+"""A plan in one sentence: how much a run would add and change, what it would not begin with, what nobody knows.
+
+Invariant: pure; counts what the lines of the plan say, each thing once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aggregator.plan.run_plan import HubPlan
+
+ADDS = {"topic": "create", "schema": "register", "table": "create"}
+CHANGES = {"topic": "add partitions", "table": "add columns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How much of what.
+
+    Attributes:
+        add: Things that a run would make, by kind.
+        change: Things that it would widen, by kind.
+        settings: Settings that `plan --apply` would give to topics.
+        held: Partitions that it would not read, schemas that it would refuse and tables that it would not fill.
+        dead: Edge topics all of whose records that were looked at would be dead letters.
+        waiting_records: Of the edges that answer, at most.
+        unknown: What could not be asked.
+    """
+
+    add: dict[str, int]
+    change: dict[str, int]
+    settings: int
+    held: int
+    dead: int
+    waiting_records: int
+    unknown: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return asdict(self) | {"unknown": list(self.unknown)}
+
+    def lines(self) -> list[str]:
+        """Told first."""
+        head = f"{sum(self.add.values()):,} to add, {sum(self.change.values()):,} to change"
+        parts = [
+            _told("to add: ", self.add),
+            _told("to change: ", self.change),
+            f"{_counted(self.settings, 'setting')} for --apply" if self.settings else "",
+            f"{self.waiting_records:,} records wait, at most" if self.waiting_records else "",
+            f"{self.held:,} would stand still" if self.held else "",
+            f"{_counted(self.dead, 'topic')} of nothing but dead letters" if self.dead else "",
+        ]
+        unknown = f"; more is unknown: {', '.join(self.unknown)}" if self.unknown else ""
+        told = "; ".join(part for part in parts if part)
+        return [f"{head}{unknown}", told] if told else [f"{head}{unknown}"]
+
+
+def plan_summary(plan: "HubPlan") -> Summary:
+    """Count a plan."""
+    schemas = {(one.subject, one.text): one.action for one in plan.schemas if one.text}
+    actions = {
+        "topic": [one.action for one in plan.topics],
+        "schema": list(schemas.values()),
+        "table": [one.action for one in plan.tables],
+    }
+    held = sum(len(one.held) for one in plan.flows)
+    held += _count((one.action for one in plan.schemas), "refused") + _count(
+        (one.action for one in plan.tables), "refused"
+    )
+    dead = {(one.edge, one.topic) for one in plan.flows if one.dead}
+    dead |= {(one.edge, one.topic) for one in plan.schemas if one.action == "dead letters"}
+    stores = [f"table {one.table}" for one in plan.tables if one.action == "unknown"]
+    return Summary(
+        {kind: _count(actions[kind], action) for kind, action in ADDS.items()},
+        {kind: _count(actions[kind], action) for kind, action in CHANGES.items()},
+        sum(len(given) for given in plan.changes().values()),
+        held,
+        len(dead),
+        sum(one.waiting_records or 0 for one in plan.flows),
+        (*(f"edge {edge} does not answer" for edge in plan.unreachable), *stores),
+    )
+
+
+def _count(actions: Iterable[str], action: str) -> int:
+    return sum(one == action for one in actions)
+
+
+def _told(head: str, counts: dict[str, int]) -> str:
+    said = ", ".join(_counted(count, kind) for kind, count in counts.items() if count)
+    return f"{head}{said}" if said else ""
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count:,} {kind}" if count == 1 else f"{count:,} {kind}s"

@@ -1,0 +1,37 @@
+"""Central's registry for whoever looks ahead: judges what would be registered there, and writes nothing.
+
+Invariant: refuses what the registry itself would refuse, in the same words.
+"""
+
+from aggregator.schema.compatibility import refusal
+from aggregator.schema.memory import MemoryRegistry
+from aggregator.schema.registry import Registered, Registry
+
+
+class UnwrittenRegistry(MemoryRegistry):
+    """Admits beside the versions that a registry has.
+
+    Args:
+        registry: Which one; asked once for each subject.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__()
+        self._registry = registry
+        self._there: dict[str, list[Registered]] = {}
+
+    def admit(self, subject: str, text: str) -> int:
+        """Give a derived schema an id of its own here, if the registry would have taken it.
+
+        Raises:
+            HoldError: it breaks compatibility with what is there; says what differs.
+            Unreachable: the registry does not answer.
+        """
+        if subject not in self._there:
+            self._there[subject] = self._registry.versions(subject)
+        there = self._there[subject]
+        if all(one.text != text for one in there):
+            refused = refusal(subject, text, ((one.version, one.text) for one in reversed(there)))
+            if refused is not None:
+                raise refused
+        return self.register(subject, text)
