@@ -3,6 +3,7 @@
 Invariant: SIGTERM and SIGINT end it cleanly with 0; every other end has the exit code of its error.
 """
 
+import logging
 import os
 import secrets
 import signal
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from aggregator.replicate.driver import Report
     from aggregator.state.lake_holds import LakeHold
 
+log = logging.getLogger(__name__)
 _LAKE_LEAVES_S = 10.0
 # Beside the pause between two: a cycle of many tables on slow storage.
 _LAKE_CYCLE_S = 1800.0
@@ -145,8 +147,9 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
         refuse_second(config)
     stop = threading.Event()
     with stopping_on_signals(stop):
-        with ThreadPoolExecutor(2) as pool:  # answered while Spark starts
+        with ThreadPoolExecutor(3) as pool:  # answered while Spark starts
             asked, ids = pool.submit(lacking_rights, config), pool.submit(shown_ids, config)
+            pool.submit(_introduce, config, ids)
             spark = open_session(config, f"aggregator {config.hub}")
         try:
             central, edges = ids.result()
@@ -155,6 +158,17 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
             return _run(config, options, spark, policies, stop)
         finally:
             spark.stop()
+
+
+def _introduce(config: HubConfig, ids: "Future[tuple[str | None, dict[str, str | None]]]") -> None:
+    """Log who this is and which clusters it stands between, in one line."""
+    from aggregator.doctor.introduction import Greeted, introduction, releases
+
+    known = releases(config)
+    central, edges = ids.result()
+    log.info(
+        "%s", introduction(config, {name: Greeted(one, known[name]) for name, one in {"": central, **edges}.items()})
+    )
 
 
 def refuse_second(config: HubConfig) -> None:

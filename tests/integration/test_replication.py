@@ -93,6 +93,8 @@ def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
             return {edge["state"] for edge in trial.status()["edges"]} == {"UP"}
 
         wait_for(up, timeout=90, what="both edges UP")
+        (line,) = [line for line in hub.log.read_text().splitlines() if f"hub {trial.hub}, aggregator" in line]
+        assert line.count(" is cluster ") == line.count("(PLAINTEXT, Kafka ") == 3, line
         trial.widen("us", 5)
         trial.produce_raw("us", [(b"late", trial.value(0), 4)])
         wait_for(lambda: trial.numbers("us") == [0], timeout=60, what="the new partition's delivery")

@@ -145,7 +145,7 @@ def test_a_log_line_is_one_line_and_obeyed_by_nobody(texts, form):
         configure_logs("info", form, stream, {"NO_COLOR": "1"})
         for text in texts:
             stream.seek(stream.truncate(0))
-            structlog.get_logger("hub").info(text, topic=text, nested=[text, {"k": text}])
+            structlog.get_logger("aggregator.hub").info(text, topic=text, nested=[text, {"k": text}])
             logging.getLogger("librdkafka").warning("said %s", text)
             assert not obeyed(stream.getvalue().replace("\n", "")), text
             assert stream.getvalue().count("\n") == 2, text

@@ -2,7 +2,7 @@
 
 Invariant: structlog's and the standard library's loggers share one handler and one form, and no traceback shows local
 variables, because those may be records. An event is one line, and what a broker or a registry put into it is shown,
-never obeyed.
+never obeyed. Libraries are heard from warnings on, whatever the level is.
 """
 
 import logging
@@ -15,8 +15,10 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from aggregator.escapes import json_line, visible
 
 LogFormat = Literal["auto", "text", "json"]
-# Libraries that tell their whole inner life at debug and info.
-NOISY = ("py4j", "urllib3", "numba", "matplotlib", "asyncio", "great_expectations", "httpx", "httpcore", "pyiceberg")
+# Libraries that tell their whole inner life at debug: not even to make these events saves time.
+NOISY = ("py4j", "urllib3", "numba", "matplotlib", "asyncio", "great_expectations", "httpx2", "httpcore2", "pyiceberg")
+# Whose events are told from the level on; of every other library those from warnings on.
+_OWN = ("aggregator", "librdkafka")
 
 
 def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping[str, str]) -> None:
@@ -48,6 +50,7 @@ def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping
             ],
         )
     )
+    handler.addFilter(_is_told)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -63,6 +66,10 @@ def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _is_told(event: logging.LogRecord) -> bool:
+    return event.levelno >= logging.WARNING or event.name.partition(".")[0] in _OWN
 
 
 def _rendering(*, text: bool, colour: bool) -> Processor:

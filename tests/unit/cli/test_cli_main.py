@@ -169,7 +169,7 @@ class Terminal(io.StringIO):
 def logged(stream: io.StringIO, form: str, environ: dict[str, str] | None = None, level: str = "info") -> list[str]:
     """Lines of one structlog and one standard-library logger."""
     configure_logs(level, form, stream, environ or {})
-    structlog.get_logger("hub").info("slot started", slot=3)
+    structlog.get_logger("aggregator.hub").info("slot started", slot=3)
     logging.getLogger("librdkafka").warning("broker %s is away", "eu")
     logging.getLogger("py4j").info("chatter")
     return stream.getvalue().splitlines()
@@ -179,9 +179,20 @@ def logged(stream: io.StringIO, form: str, environ: dict[str, str] | None = None
 def test_logs_are_json_lines_off_a_terminal(form):
     """Both kinds of logger write one JSON object per line, with time, level, logger and event."""
     own, foreign = (json.loads(line) for line in logged(io.StringIO(), form))
-    assert (own["event"], own["slot"], own["level"], own["logger"]) == ("slot started", 3, "info", "hub")
+    assert (own["event"], own["slot"], own["level"], own["logger"]) == ("slot started", 3, "info", "aggregator.hub")
     assert (foreign["event"], foreign["level"], foreign["logger"]) == ("broker eu is away", "warning", "librdkafka")
     assert own["time"].endswith("Z")
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_a_library_is_heard_from_warnings_on(level):
+    """A registry's client tells each request at info, with its address; one that comes along tomorrow does, too."""
+    stream = io.StringIO()
+    configure_logs(level, "json", stream, {})
+    for name in ("httpx2", "httpcore2.connection", "pyiceberg.io", "botocore", "some.library"):
+        logging.getLogger(name).info("HTTP Request: GET http://registry/subjects")
+        logging.getLogger(name).warning("heard")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["heard"] * 5
 
 
 def test_logs_are_readable_on_a_terminal():
