@@ -31,6 +31,8 @@ from aggregator.page.overview import overview
 from aggregator.page.parts import awake, edge_place, overview_place
 from aggregator.page.protection import SIGN_IN, Guarded, Protected
 from aggregator.page.rendering import Pages, Parts
+from aggregator.page.runbooks import runbooks
+from aggregator.page.stripped_fields import by_schema
 from aggregator.web.access import COOKIE, SESSION_S, Gate
 
 ASSETS = Path(__file__).parent / "assets"
@@ -63,6 +65,7 @@ class Application:
             Route("/", self._overview),
             Route("/edges/{edge}", self._edge),
             Route("/edges/{edge}/topics/{topic}", self._topic),
+            Route("/runbooks/{name}", self._runbook),
             Route("/changes", self._changes_of_overview),
             Route("/changes/edges/{edge}", self._changes_of_edge),
             Route(SIGN_IN, self._door, methods=["GET"]),
@@ -125,8 +128,16 @@ class Application:
             topic=topic,
             explanation=explanation,
             trouble=trouble,
-            known=known,
+            met=by_schema(known),
         )
+
+    async def _runbook(self, request: Request) -> Response:
+        text = runbooks().get(request.path_params["name"])
+        if text is None:
+            raise HTTPException(404, "There is no such runbook.")
+        heading, _, rest = text.partition("\n")
+        frame, title = self._frames.newest(), heading.removeprefix("# ")
+        return self._page("runbook.html", frame, {}, changes="", title=title, text=rest.strip())
 
     def _page(self, template: str, frame: Frame, parts: Parts, *, changes: str, **context: Any) -> Response:
         page = self._pages.page(

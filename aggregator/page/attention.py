@@ -3,11 +3,13 @@
 Invariant: pure. It says only what is in the snapshot; when nobody is needed, the list is empty.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
+from aggregator.edges.availability import State
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
@@ -23,6 +25,17 @@ _LAKE = Badge("Lake", "stalled", "bad")
 _QUALITY = Badge("Quality", "losing", "bad")
 _CLUSTER = Badge("Cluster", "stalled", "bad")
 _THREAD = Badge("Thread", "stalled", "bad")
+# What to ask first about an edge in this state.
+_OF_STATE: Mapping[str, str] = {
+    State.UNREACHABLE: "aggregator doctor",
+    State.LOSING_DATA: "aggregator gaps list",
+}
+# What sentences about flows say, and where to read on.
+_BY_WORDS = {
+    "undecided": "undecided-transaction.md",
+    "readers of the schema": "changed-policy.md",
+    "another cluster": "another-cluster.md",
+}
 
 
 class Need(NamedTuple):
@@ -32,8 +45,9 @@ class Need(NamedTuple):
         badge: What kind.
         what: An edge, a flow, a table.
         why: In a sentence.
-        next: A command, or nothing.
+        next: A command as it can be typed, or nothing.
         edge: Whose page says more; empty for none.
+        runbook: File in `docs/runbooks`; empty for none.
     """
 
     badge: Badge
@@ -41,6 +55,7 @@ class Need(NamedTuple):
     why: str
     next: str = ""
     edge: str = ""
+    runbook: str = ""
 
 
 def needs(seen: Snapshot) -> tuple[Need, ...]:
@@ -62,13 +77,15 @@ def _threads(seen: Snapshot) -> Iterator[Need]:
 def _clusters(seen: Snapshot) -> Iterator[Need]:
     for one in seen.status.clusters:
         if one.why:
-            yield Need(_CLUSTER, one.name, one.why, "aggregator status", edge=one.name)
+            accept = f'aggregator edge accept {one.name} --reason "…"'
+            yield Need(_CLUSTER, one.name, one.why, accept, edge=one.name, runbook="another-cluster.md")
 
 
 def _edges(seen: Snapshot) -> Iterator[Need]:
     for edge in sorted(seen.status.edges, key=lambda one: -badness(one.state)):
         if needs_somebody(edge):
-            yield Need(badge_of(edge.state), edge.edge, edge.reason, edge=edge.edge)
+            command = _OF_STATE.get(edge.state, "aggregator status --problems --edge {}").format(edge.edge)
+            yield Need(badge_of(edge.state), edge.edge, edge.reason, command, edge.edge, "edge-not-up.md")
 
 
 def _gaps(seen: Snapshot) -> Iterator[Need]:
@@ -76,7 +93,9 @@ def _gaps(seen: Snapshot) -> Iterator[Need]:
         source = gap.source
         flow = f"--edge {source.edge} --topic {source.topic} --partition {source.partition}"
         why = f"{sentence(gap.gap, gap.position.next_offset)}. The flow waits for your decision."
-        yield Need(_GAP, str(source), why, f'aggregator gaps accept {flow} --reason "…"', source.edge)
+        yield Need(
+            _GAP, str(source), why, f'aggregator gaps accept {flow} --reason "…"', source.edge, "accepted-gap.md"
+        )
 
 
 def _flows(seen: Snapshot) -> Iterator[Need]:
@@ -92,7 +111,14 @@ def _flows(seen: Snapshot) -> Iterator[Need]:
     for (edge, trouble), sources in found.items():
         what = f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else str(sources[0])
         why = trouble.partition("\n")[0].removeprefix(HELD)
-        yield Need(_HELD if trouble.startswith(HELD) else _WAITS, what, why, edge=edge)
+        badge, topic = (_HELD if trouble.startswith(HELD) else _WAITS), re.escape(sources[0].topic)
+        command = f"aggregator status --problems --edge {edge} --topic '{topic}' --partitions"
+        yield Need(badge, what, why, command, edge, _runbook(why))
+
+
+def _runbook(why: str) -> str:
+    """What to read where a flow stands still for this reason; empty where its sentence says it all."""
+    return next((name for words, name in _BY_WORDS.items() if words in why), "")
 
 
 def _lake(seen: Snapshot) -> Iterator[Need]:
@@ -100,7 +126,8 @@ def _lake(seen: Snapshot) -> Iterator[Need]:
         if table.problem:
             yield Need(_LAKE, table.table, table.problem, "aggregator lake status")
         elif table.verdict == Verdict.HOLD:
-            yield Need(_QUALITY, table.table, "the quality gate holds its next commit", "aggregator lake quality")
+            release = f'aggregator lake release {table.table} --reason "…"'
+            yield Need(_QUALITY, table.table, "the quality gate holds its next commit", release)
         else:
             for reason, holds in _by_reason(table.held).items():
                 more = f" and {len(holds) - 1} more" if len(holds) > 1 else ""

@@ -19,6 +19,8 @@ from aggregator.page.timeline import Change, Past, changes, pasts
 from aggregator.plan.explanation import RuleMatch
 
 _CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50
+# Topics that flow, and are not folded away, beside those that stand still.
+_OPEN_MOST = 20
 Judging = Callable[[str, str], RuleMatch]
 
 
@@ -63,7 +65,8 @@ class EdgePage:
 
     Attributes:
         row: As on the start page.
-        topics: Those that have flows.
+        topics: Those that have flows; those that stand still first.
+        topics_open: How many of these are not folded away.
         left: Those that have none, with why.
         left_more: How many of these are not shown.
         letters: Dead letters by topic and reason.
@@ -76,6 +79,7 @@ class EdgePage:
 
     row: EdgeRow
     topics: tuple[TopicRow, ...]
+    topics_open: int
     left: tuple[LeftTopic, ...]
     left_more: int
     letters: tuple[tuple[str, str, int], ...]
@@ -104,6 +108,7 @@ def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
     return EdgePage(
         edge_row(seen, edge),
         topics,
+        _open(topics),
         left[:_LEFT_MOST],
         max(0, len(left) - _LEFT_MOST),
         tuple(letters),
@@ -113,6 +118,12 @@ def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
         bars,
         changes(history, now_ms=seen.at_ms, most=_CHANGES_MOST),
     )
+
+
+def _open(topics: Sequence[TopicRow]) -> int:
+    """Every topic that stands still, and some that flow; a few more are no reason to fold them."""
+    shown = sum(bool(row.why) for row in topics) + _OPEN_MOST
+    return len(topics) if len(topics) <= shown + _OPEN_MOST // 2 else shown
 
 
 def _topics(seen: Snapshot, edge: str, judged: Judging) -> tuple[TopicRow, ...]:

@@ -16,7 +16,7 @@ from aggregator.observe.snapshot import Snapshot
 from aggregator.page.attention import Need, needs, needs_somebody
 from aggregator.page.charts import Line, line
 from aggregator.page.picture import Picture, picture
-from aggregator.page.states import UNWATCHED, Badge, badge_of, badness
+from aggregator.page.states import STARTING, UNWATCHED, Badge, badge_of, badness
 from aggregator.page.stripped_fields import StrippedTopic, stripped
 from aggregator.page.timeline import Change, Past, changes, pasts, window_of
 
@@ -128,6 +128,9 @@ def overview(seen: Snapshot) -> Overview:
     )
 
 
+# What an edge is that answers, and whose records come late.
+_LATE = (State.LAGGING, State.STALLED)
+_BEHIND = badge_of(State.STALLED)
 _OPEN = (BackfillState.RUNNING, BackfillState.UNFINISHED)
 
 
@@ -158,6 +161,10 @@ def _headline(seen: Snapshot) -> tuple[str, Badge]:
     if not seen.status.watched:
         return "No hub runs: this is what one watcher sees", UNWATCHED
     bad = [edge for edge in edges if badness(edge.state) > 0]
+    if bad and not seen.slots and all(edge.state in _LATE for edge in bad):
+        return "The hub is starting: no slot runs yet", STARTING
+    if len(bad) > 1 and all(edge.state in _LATE or edge.state == State.PAUSED for edge in edges):
+        return f"The hub is behind: none of {len(edges)} edges keeps up, though all of them answer", _BEHIND
     if bad:
         worst = max(bad, key=lambda edge: badness(edge.state))
         which = f"{worst.edge} is" if len(bad) == 1 else f"{len(bad)} of {len(edges)} edges are"

@@ -10,6 +10,8 @@ from typing import Any
 from aggregator.page.edge_page import EdgePage
 from aggregator.page.frames import Frame
 from aggregator.page.overview import Overview
+from aggregator.page.runbooks import runbooks
+from aggregator.page.states import STALE
 
 Place = Mapping[str, tuple[str, dict[str, Any]]]
 
@@ -19,10 +21,16 @@ def awake(frame: Frame) -> tuple[str, dict[str, Any]]:
     return "parts/awake.html", {"frame": frame, "seen": frame.seen}
 
 
+def _known(frame: Frame, view: Overview | EdgePage) -> dict[str, Any]:
+    """What the templates of a view know."""
+    of_view = {one.name: getattr(view, one.name) for one in fields(view)}
+    return of_view | {"frame": frame, "unwatched": STALE, "runbooks": runbooks()}
+
+
 def overview_place(frame: Frame, view: Overview) -> Place:
     """The start page."""
-    known = {one.name: getattr(view, one.name) for one in fields(view)}
-    whole = ("headline", "picture", "needs", "stripped", "lake", "backfills", "insecure", "history")
+    known = _known(frame, view)
+    whole = ("headline", "picture", "needs", "history", "lake", "backfills", "insecure", "stripped")
     parts = {name: (f"parts/{name}.html", known) for name in whole}
     rows = {f"edge-{row.edge.edge}": ("parts/edge_row.html", {"row": row}) for row in view.edges}
     return {"awake": awake(frame), **parts, **rows}
@@ -30,6 +38,6 @@ def overview_place(frame: Frame, view: Overview) -> Place:
 
 def edge_place(frame: Frame, view: EdgePage) -> Place:
     """The page of an edge."""
-    known = {one.name: getattr(view, one.name) for one in fields(view)}
+    known = _known(frame, view)
     whole = ("edge_head", "edge_past", "topics", "left", "losses", "edge_stripped")
     return {"awake": awake(frame)} | {name: (f"parts/{name}.html", known) for name in whole}

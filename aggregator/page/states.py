@@ -32,6 +32,9 @@ _BADGES = {
 }
 
 UNWATCHED = Badge("Not watched", "unwatched", "rest")
+STARTING = Badge("Starting", "unwatched", "rest")
+# Of what was seen too long ago to be called anything.
+STALE = Badge("Not current", "unwatched", "rest")
 
 
 def badge_of(state: str) -> Badge:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from aggregator.observe.fields import TopicFields
+from aggregator.observe.fields import FieldSum, TopicFields
 
 _KEPT = "keep"
 
@@ -58,3 +58,24 @@ def _topic(topic: str, known: list[TopicFields]) -> StrippedTopic:
     operators = sorted(((name, len(paths[name]), values[name]) for name in paths), key=lambda row: (-row[2], row[0]))
     policies = sorted({f"{one.policy.name} version {one.policy.version}" for one in known})
     return StrippedTopic(topic, tuple(operators), values.total(), tuple(sorted(unclassified)), tuple(policies))
+
+
+class SchemaFields(NamedTuple):
+    """What was met of one writer schema of a topic."""
+
+    name: str
+    fields: tuple[FieldSum, ...]
+
+
+def by_schema(known: TopicFields | None) -> tuple[SchemaFields, ...]:
+    """The fields of a topic under a heading for each schema id, the newest first; what has no schema comes last."""
+    found: dict[object, list[FieldSum]] = {}
+    for one in known.fields if known else ():
+        found.setdefault(one.row.schema_id, []).append(one)
+    order = sorted(
+        found, key=lambda name: (name is not None, isinstance(name, int), name if isinstance(name, int) else 0)
+    )
+    return tuple(
+        SchemaFields("Without a schema" if name is None else f"Schema id {name}", tuple(found[name]))
+        for name in reversed(order)
+    )

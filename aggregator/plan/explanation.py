@@ -41,6 +41,7 @@ class Explanation:
         headers: Names that pass.
         fields: Leaves of the newest schema with what becomes of them.
         trouble: Why the fields are not known, if so.
+        schemas: The versions that the fields are of, each with its id.
         returns: What becomes of a record that has passed central before.
     """
 
@@ -57,6 +58,7 @@ class Explanation:
     fields: tuple[FieldRoute, ...] = ()
     trouble: str = ""
     returns: str = ""
+    schemas: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -122,7 +124,7 @@ def _by_rule(
 ) -> Explanation:
     policy = policies[rule.policy]
     view = policy.view(topic)
-    fields, trouble = _fields(config, {rule.policy: policy}, edge, topic, today)
+    fields, schemas, trouble = _fields(config, {rule.policy: policy}, edge, topic, today)
     words = {True: "the edge has it", False: "the edge does not have it yet", None: "the edge does not answer"}
     return Explanation(
         edge,
@@ -138,6 +140,7 @@ def _by_rule(
         fields=fields,
         trouble=trouble,
         returns=_returns(config),
+        schemas=schemas,
     )
 
 
@@ -151,11 +154,13 @@ def _returns(config: HubConfig) -> str:
 
 def _fields(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topic: str, today: date
-) -> tuple[tuple[FieldRoute, ...], str]:
+) -> tuple[tuple[FieldRoute, ...], tuple[str, ...], str]:
     try:
         found, trouble = writers(config, policies, {edge: {topic: EdgeTopic(topic, "", (), (), (), ())}})
     except AggregatorError as error:
-        return (), error.message
+        return (), (), error.message
     fields = (*fields_of(found, today), *paths_of(config, policies, edge, [topic], today))
     missing = "" if fields else f"the edge's registry has no schema {topic}-value"
-    return fields, trouble.get(edge, missing)
+    newest = (one.version for one in found)
+    schemas = tuple(f"{one.subject} version {one.version}, id {one.schema_id}" for one in newest)
+    return fields, schemas, trouble.get(edge, missing)

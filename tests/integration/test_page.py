@@ -8,7 +8,7 @@ import pytest
 from aggregator.page.server import PageServer
 from aggregator.threads import Threads
 from tests.browsing import DESKTOP, PHONE, Visit, chromium
-from tests.unit.observe.hubs import edge
+from tests.unit.observe.hubs import edge, flow
 from tests.unit.page.showing import WORD, Watched, config, troubled
 
 SHOTS = Path("artifacts")
@@ -123,6 +123,76 @@ def test_a_silent_server_is_told_and_its_return_too(browser):
     finally:
         opened.close()
         again.close()
+
+
+def test_what_is_old_is_grey(browser, visit, served):
+    """A green dot over what nobody has seen for a while is a lie: without a new snapshot, and without a server."""
+    opened = visit()
+    page = opened.page
+    colours = "getComputedStyle(document.querySelector('main')).filter"
+    assert page.evaluate(colours) == "none"
+    page.locator(".awake.old").wait_for(timeout=10_000)
+    assert page.evaluate(colours) == "grayscale(1)"
+    page.wait_for_function(
+        "() => document.querySelector('h1').textContent.trim().startsWith('Not current')", timeout=5000
+    )
+    served[1].seen = renewed(8)
+    page.wait_for_function("() => !document.querySelector('.awake.old')", timeout=5000)
+    assert page.evaluate(colours) == "none"
+    server = PageServer(config(ui={"listen": "127.0.0.1:0"}), {}, Threads())
+    server.serve(Watched(troubled()))
+    alone = Visit(browser, server.address)
+    alone.page.locator("#edge-eu").wait_for()
+    server.close()
+    alone.page.locator(".lost").wait_for(timeout=5000)
+    assert alone.page.evaluate(colours) == "grayscale(1)"
+    assert alone.page.title().startswith("Not current")
+    alone.close()
+
+
+def test_a_command_is_copied_whole(visit):
+    """The button puts on the clipboard what the card shows."""
+    opened = visit()
+    page = opened.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    card = page.locator("#needs li", has_text="us/orders/0")
+    card.locator(".copy").click()
+    card.locator(".copy", has_text="Copied").wait_for(timeout=2000)
+    said = 'aggregator gaps accept --edge us --topic orders --partition 0 --reason "…"'
+    assert page.evaluate("navigator.clipboard.readText()") == said
+    card.locator(".runbook").click()
+    assert page.locator("h1").inner_text() == "An accepted gap"
+
+
+def test_two_hundred_topics_are_looked_through(visit, served):
+    """A word finds a topic that is folded away, also after the page has renewed itself, and hides all others."""
+    flows = [flow("eu", f"orders-{number}", 0) for number in range(200)]
+    status = dataclasses.replace(troubled().status, flows=tuple(flows))
+    served[1].seen = dataclasses.replace(troubled(), number=8, status=status)
+    opened = visit("edges/eu")
+    page = opened.page
+    page.locator("#filter").fill("orders-19")
+    shown = "[...document.querySelectorAll('[data-name]')].filter((one) => one.checkVisibility()).length"
+    assert page.evaluate(shown) == 11
+    served[1].seen = dataclasses.replace(served[1].seen, number=9, letters={("eu", "orders-190", "bad_key"): 77})
+    page.locator("#losses", has_text="77").wait_for(timeout=4000)
+    page.wait_for_timeout(200)
+    assert page.evaluate(shown) == 11
+    page.locator("#filter").fill("")
+    assert page.evaluate(shown) == 200
+
+
+def test_on_a_telephone_no_table_is_scrolled_sideways(visit):
+    """Each row is a card, with the name of each value beside it."""
+    opened = visit(size=PHONE)
+    page = opened.page
+    for path in ("", "edges/eu", "edges/us", "edges/eu/topics/crew"):
+        opened.go(path)
+        wide = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+        assert page.evaluate(wide) == 0, path
+    opened.go("")
+    label = "getComputedStyle(document.querySelector('#lake td'), '::before').content"
+    assert page.evaluate(label) == '"Quality"'
 
 
 def test_without_a_script_everything_is_there(visit):

@@ -1,6 +1,7 @@
 """What the page shows: everything that is known, escaped, small and quick; and nothing that nobody knows."""
 
 import json
+import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -11,19 +12,25 @@ from hypothesis import strategies as st
 
 from aggregator.edges.availability import State
 from aggregator.edges.history import WINDOWS_MS, Span
+from aggregator.observe.fields import FieldSum
 from aggregator.page.attention import needs
 from aggregator.page.charts import BAR_WIDTH, bar, line
 from aggregator.page.frames import Frame, Frames
 from aggregator.page.overview import overview
 from aggregator.page.picture import SIZE, picture, spokes
 from aggregator.page.rendering import Pages
+from aggregator.page.runbooks import runbooks
 from aggregator.page.states import badge_of, badness
+from aggregator.page.stripped_fields import by_schema
 from aggregator.page.timeline import changes
+from aggregator.state.telemetry import SlotWord
+from tests.documented_commands import check_command
 from tests.growth import cpu_s
 from tests.unit.observe.hubs import edge, flow, snapshot
-from tests.unit.page.showing import AT_MS, MINUTE_MS, Watched, application, client, troubled, wide
+from tests.unit.page.showing import AT_MS, MINUTE_MS, Watched, application, client, config, fields_of, troubled, wide
 
 WITHIN_S = 1 / 3
+BEHIND = "The hub is behind: none of 2"
 HOSTILE = "<img src=x onerror=alert(1)>'\"&{{7*7}}"
 
 
@@ -320,3 +327,90 @@ def test_every_state_has_a_sign_of_its_own():
     page = client(troubled()).get("/").text
     assert all(f'id="sign-{one.sign}"' in page for one in badges)
     assert badge_of("SOMETHING_NEW").word == "SOMETHING_NEW"
+
+
+def test_a_card_has_the_whole_command_and_its_runbook():
+    """What can be typed as it stands, and a page to read on a bad day; each named runbook is there and is shown."""
+    page = read("/")
+    for command in (
+        'aggregator gaps accept --edge us --topic orders --partition 0 --reason "…"',
+        "aggregator gaps list",
+        "aggregator doctor",
+        "aggregator status --problems --edge eu --topic 'orders' --partitions",
+        'aggregator lake release orders --reason "…"',
+    ):
+        assert command in page.words
+        check_command(shlex.split(command)[1:])
+    linked = {link for link in page.links if link.startswith("/runbooks/")}
+    assert linked == {"/runbooks/accepted-gap.md", "/runbooks/edge-not-up.md"}
+    assert {one.runbook for one in needs(troubled())} - {""} <= runbooks().keys()
+    assert "An accepted gap The edge lost records" in read("/runbooks/accepted-gap.md").words
+    assert client(troubled()).get("/runbooks/..%2fpage.md").status_code == 404
+
+
+def test_what_needs_somebody_and_the_past_come_before_what_is_stripped():
+    """In the order in which somebody on call reads."""
+    ids = read("/").ids
+    assert [one for one in ids if one in {"needs", "edges", "history", "stripped"}] == [
+        *("needs", "edges", "history", "stripped"),
+    ]
+    ids = read("/edges/us").ids
+    assert ids.index("topics") < ids.index("losses") < ids.index("edge_past") < ids.index("edge_stripped")
+
+
+def test_what_is_old_is_called_so_and_nothing_up():
+    """No green badge stands over what nobody has seen for a while: the headline, and the page of an edge."""
+    app, old = application(troubled()), Frame(troubled(), 30)
+    assert "Not current: 2 of 3 edges" in app._overview_parts(old)["headline"]
+    assert 'class="rest"' in app._overview_parts(old)["headline"]
+    head = app._edge_parts(old, "eu")["edge_head"]
+    assert "Not current" in head
+    assert "state good" not in head
+    assert "was up 30 s ago" in " ".join(head.split())
+
+
+@pytest.mark.parametrize(
+    ("states", "more", "said"),
+    [
+        (("LAGGING", "LAGGING"), {"slots": ()}, "The hub is starting: no slot runs yet"),
+        (("UP", "UP"), {"slots": ()}, "All 2 edges are up"),
+        (
+            ("LAGGING", "STALLED"),
+            {"slots": (SlotWord(0, 4, 1),)},
+            f"{BEHIND} edges keeps up, though all of them answer",
+        ),
+        (("LAGGING", "UP"), {"slots": (SlotWord(0, 4, 1),)}, "a is lagging"),
+        (("UNREACHABLE", "LAGGING"), {"slots": ()}, "2 of 2 edges are unreachable or lagging"),
+    ],
+)
+def test_a_hub_that_is_behind_or_starts_says_so_of_itself(states, more, said):
+    """Where no edge keeps up and all answer, it is not the edges."""
+    edges = [edge(name, state=state) for name, state in zip("ab", states, strict=False)]
+    assert overview(replace(snapshot(edges), **more)).headline == said
+
+
+def test_two_hundred_topics_are_folded_but_for_those_that_stand_still():
+    """What stands still is in front, whatever its name is; the rest is one line to unfold."""
+    flows = [flow("eu", f"t{number:03}", 0) for number in range(200)]
+    flows[150] = flow("eu", "t150", 0, trouble="held, the registry has no schema 9")
+    known = config()
+    hub = known.model_copy(update={"topics": (known.topics[0].model_copy(update={"match": ".*"}),)})
+    page = client(snapshot([edge("eu")], flows), hub=hub).get("/edges/eu").text
+    front, folded = page.split('<details id="topics-rest"')
+    assert 'id="topic-t150"' in front
+    assert front.count('data-name="') == 21
+    assert "179 more topics, none of which stands still" in Words(folded).words
+    few = client(snapshot([edge("eu")], flows[:25]), hub=hub).get("/edges/eu").text
+    assert "topics-rest" not in few
+
+
+def test_each_schema_of_a_topic_has_its_heading():
+    """Fields of two versions in one list would show a field twice with other numbers, and not say why."""
+    ids = (7, 9, None)
+    fields = [FieldSum(fields_of().fields[0].row._replace(schema_id=one), 1, 0, 1, 0) for one in ids]
+    known = replace(fields_of(), fields=tuple(fields))
+    assert [(one.name, len(one.fields)) for one in by_schema(known)] == [
+        ("Schema id 9", 1),
+        ("Schema id 7", 1),
+        ("Without a schema", 1),
+    ]
