@@ -4,14 +4,14 @@ Invariant: pure. Why a topic is or is not replicated comes from `plan.explanatio
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.edges.history import WINDOWS_MS
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus
-from aggregator.observe.selection import by_topic
+from aggregator.observe.selection import TopicFlows, by_topic
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.overview import EdgeRow, edge_row
 from aggregator.page.stripped_fields import StrippedTopic, stripped
@@ -72,6 +72,7 @@ class EdgePage:
         letters: Dead letters by topic and reason.
         gaps: Open and decided ones.
         gaps_more: How many are not shown.
+        returned: Topics in which records said that they had been here: how many came back, how many were not theirs.
         stripped: What is stripped.
         bars: Its past, by window.
         changes: Of its state.
@@ -85,6 +86,7 @@ class EdgePage:
     letters: tuple[tuple[str, str, int], ...]
     gaps: tuple[KnownGap, ...]
     gaps_more: int
+    returned: tuple[tuple[str, int, int], ...]
     stripped: tuple[StrippedTopic, ...]
     bars: tuple[tuple[str, Past], ...]
     changes: tuple[Change, ...]
@@ -100,7 +102,8 @@ def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
     """
     name = edge.edge
     history = {name: seen.history.get(name, ())}
-    topics = _topics(seen, name, judged)
+    of_edge = tuple(by_topic(flow for flow in seen.status.flows if flow.edge == name))
+    topics = _topics(seen, of_edge, name, judged)
     left = _left(seen, name, {row.topic for row in topics}, judged)
     gaps = tuple(sorted((gap for gap in seen.gaps if gap.source.edge == name), key=lambda one: -one.gap.since_ms))
     letters = sorted((topic, reason, count) for (of, topic, reason), count in seen.letters.items() if of == name)
@@ -114,6 +117,7 @@ def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
         tuple(letters),
         gaps[:_GAPS_MOST],
         max(0, len(gaps) - _GAPS_MOST),
+        tuple((one.topic, one.cycles, one.forged) for one in of_edge if one.cycles or one.forged),
         stripped(seen.fields, [name]),
         bars,
         changes(history, now_ms=seen.at_ms, most=_CHANGES_MOST),
@@ -126,7 +130,7 @@ def _open(topics: Sequence[TopicRow]) -> int:
     return len(topics) if len(topics) <= shown + _OPEN_MOST // 2 else shown
 
 
-def _topics(seen: Snapshot, edge: str, judged: Judging) -> tuple[TopicRow, ...]:
+def _topics(seen: Snapshot, of_edge: Iterable[TopicFlows], edge: str, judged: Judging) -> tuple[TopicRow, ...]:
     per_s: dict[str, float] = defaultdict(float)
     for source, rate in seen.rates.items():
         if source.edge == edge:
@@ -143,7 +147,7 @@ def _topics(seen: Snapshot, edge: str, judged: Judging) -> tuple[TopicRow, ...]:
             one.dead,
             _standing(one.flows, judged(edge, one.topic)),
         )
-        for one in by_topic(flow for flow in seen.status.flows if flow.edge == edge)
+        for one in of_edge
     ]
     return tuple(sorted(rows, key=lambda row: (not row.why, row.topic)))
 

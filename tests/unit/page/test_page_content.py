@@ -348,6 +348,14 @@ def test_a_card_has_the_whole_command_and_its_runbook():
     assert client(troubled()).get("/runbooks/..%2fpage.md").status_code == 404
 
 
+def test_records_that_say_they_were_here_are_told():
+    """Those that came back and are suppressed, and those that are not theirs and were delivered; else nothing."""
+    flows = [flow("eu", "orders", 0, cycles=3, forged=2), flow("eu", "payments", 0, cycles=0, forged=0)]
+    said = read("/edges/eu", snapshot([edge("eu")], flows)).words
+    assert "Records that say they were here Topic Came back, suppressed Not theirs, delivered orders 3 2" in said
+    assert "Records that say" not in read("/edges/eu", snapshot([edge("eu")], flows[1:])).words
+
+
 def test_what_needs_somebody_and_the_past_come_before_what_is_stripped():
     """In the order in which somebody on call reads."""
     ids = read("/").ids
