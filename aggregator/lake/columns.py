@@ -4,7 +4,8 @@ Invariant: every table has the fixed columns, a field never takes one's name, an
 schema that asks for another is refused with the difference.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -111,9 +112,33 @@ def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa
     if conflicts:
         raise HoldError(
             "the schema does not fit the table: " + "; ".join(conflicts),
-            hint="send it to another table (`lake:`), or drop the field in the policy",
+            hint="send the topic to another table (`lake:` of its rule): a new table begins with the widest type that"
+            " its topics have had; where edges differ in it, give each a table of its own, `{edge}_{topic}`",
         )
     return pa.schema(fields)
+
+
+def begun(schemas: Iterable[pa.Schema], promotes: Promotes) -> pa.Schema | None:
+    """What a new table has to begin with, because it could not follow from one of these schemas to another.
+
+    Args:
+        schemas: Of all records that it is to hold.
+        promotes: Which types its columns can change to later.
+
+    Returns:
+        The widest of them; None where it can begin with any of them, or where no table holds all.
+    """
+    known = list(schemas)
+    if not known or _holds_all(known, promotes) is not None:
+        return None
+    return _holds_all(known, fits)
+
+
+def _holds_all(schemas: list[pa.Schema], promotes: Promotes) -> pa.Schema | None:
+    try:
+        return reduce(partial(merged, promotes=promotes), schemas)
+    except HoldError:
+        return None
 
 
 class _Merge(NamedTuple):

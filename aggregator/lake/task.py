@@ -8,6 +8,7 @@ names; what the first attempt left is in no commit.
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from aggregator.engine.collector import resting
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
-from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, begun
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
@@ -31,6 +32,7 @@ from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import Tables
 from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registry
 
 PIECE_BYTES = 4 * 1024 * 1024  # of keys and values; what is decoded at a time, and more falls out of the CPU's cache
 
@@ -71,9 +73,9 @@ class StagingTask:
         Raises:
             RetryError: central, the registry or the folder does not answer; nothing stays staged.
         """
-        columns = None if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
-        reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         registry = open_registry(self.registry, self.registry_client)
+        columns = self._begun(registry) if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
+        reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
         running = _Running(self, reader, Decoding(registry.schema), stage, Stage(self.folder, None))
         try:
@@ -85,6 +87,20 @@ class StagingTask:
             raise
         finally:
             reader.close()
+
+    def _begun(self, registry: Registry) -> pa.Schema | None:
+        """The columns of a new table whose topics have had values of several types in one of them.
+
+        A registry that does not answer is told with the first record that needs it.
+        """
+        topics, versions = sorted({span.partition.topic for spans in self.plan for span in spans}), list[str]()
+        with suppress(RetryError):
+            versions = [one.text for topic in topics for one in registry.versions(f"{topic}-value")]
+        schemas = []
+        for text in versions:
+            with suppress(HoldError):  # what no table can hold is told with its first record
+                schemas.append(self.tables.narrowed(arrow_schema(text)))
+        return begun(schemas, self.tables.promotes)
 
 
 @dataclass

@@ -21,7 +21,7 @@ CREATE, WIDEN, UNKNOWN = "create", "add columns", "unknown"
 
 # What the lake says of each such record, and what mends it.
 _BARE = (
-    "has JSON values, which are not framed as Avro with a schema id: no table can hold them; give these topics a rule"
+    "has values without a schema, which are not framed as Avro with a schema id: no table can hold them; give it a rule"
     " without `lake`"
 )
 

@@ -18,6 +18,8 @@ _PROMOTED = {
     Kind.STRING: {Kind.BYTES},
     Kind.BYTES: {Kind.STRING},
 }
+# Who changes a policy and leaves its version as it was is not seen by the schemas.
+_BY_WRITERS = "the writers changed this, or somebody the policy without its version, who may undo that: begin"
 # More than this is no help to a reader.
 _LINES = 20
 POLICY = "hub.policy"
@@ -199,12 +201,11 @@ def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
     """
     changes = "; ".join(differences(_parsed(newest), _parsed(text)))
     policy = _policy(text)
-    # Under one policy it was the writers who changed a type; there is nothing in the policy to undo.
     same = policy is not None and policy == _policy(newest)
     return HoldError(
         f"subject {subject}: readers of the schema that {policy or 'the policy'} derives cannot read version {version},"
         f" which is in the topic: {changes or 'the registry sees a difference that is none of names and types'}",
-        hint=("the writers changed this, not the policy: begin" if same else "undo that part of the policy, or begin")
+        hint=(_BY_WRITERS if same else "undo that part of the policy, or begin")
         + " a new generation of the topic: drain it into the lake (aggregator run --drain), then say"
         ' central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column changed its type; the flow goes on there'
         " with this record",

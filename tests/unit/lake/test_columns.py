@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from aggregator.errors import HoldError
-from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, conformed, merged
+from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, begun, conformed, fits, merged, never
 
 
 def schema(*fields: tuple[str, object]) -> str:
@@ -124,3 +124,23 @@ def test_conforming_fills_nested_gaps_with_null():
         {"m": None, "n": None},
         {"m": [], "n": None},
     ]
+
+
+def _of(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(list(columns.items()))
+
+
+@pytest.mark.parametrize(
+    ("schemas", "promotes", "begins"),
+    [
+        ([], never, None),
+        ([_of(a=pa.int32()), _of(a=pa.int32(), b=pa.string())], never, None),
+        ([_of(a=pa.int32()), _of(a=pa.int64(), b=pa.string())], never, _of(a=pa.int64(), b=pa.string())),
+        ([_of(a=pa.int64()), _of(a=pa.int32())], never, None),
+        ([_of(a=pa.int32()), _of(a=pa.int64())], fits, None),
+        ([_of(a=pa.int64()), _of(a=pa.string())], never, None),
+    ],
+)
+def test_a_new_table_begins_with_the_widest_type_where_it_could_not_become_wider(schemas, promotes, begins):
+    """Else with the first one that comes: a table that can follow, or that holds all anyhow, grows as it did."""
+    assert begun(schemas, promotes) == begins

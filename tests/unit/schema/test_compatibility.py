@@ -163,11 +163,13 @@ def test_under_one_policy_the_order_of_versions_is_an_accident():
 
 
 def test_a_refusal_tells_whose_change_it_was():
-    """Under one policy the writers changed a type, so there is nothing in the policy to undo."""
+    """Under one version of a policy it was the writers, or somebody who left the version as it was."""
     old, new = (json.dumps(record(item("x", shape)) | {"hub.policy": "p/1"}) for shape in ("long", "string"))
     writers = breaking("eu.orders-value", 1, new, old)
     assert "~ x: long -> string" in writers.message
-    assert writers.hint.startswith("the writers changed this, not the policy: begin a new generation")
+    assert writers.hint.startswith(
+        "the writers changed this, or somebody the policy without its version, who may undo that: begin a"
+    )
     assert 'lake: "{topic}_v2"' in writers.hint
     policy = breaking("eu.orders-value", 1, new.replace("p/1", "p/2"), old)
     assert policy.hint.startswith("undo that part of the policy, or begin a new generation")
