@@ -146,6 +146,9 @@ class Keyed(NamedTuple):
     def __repr__(self) -> str:
         return f"Keyed({self.prefix!r}, {self.normalize!r})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("what tokens are made of does not leave the process")
+
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:

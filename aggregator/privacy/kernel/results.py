@@ -111,7 +111,7 @@ class Calls:
             )
         spans[:, 0] = askers[spans[:, 0]]
         tokens = self._tokens.of(data, scanned.asked)
-        if len(tokens.rows) == count:
+        if len(tokens.rows) == count and not self._side_inputs:
             both = [(constants.rows, constants.made), (tokens.rows, tokens.made)]
             return _joined(both, tokens.which + len(constants.rows))
         recalled = self._memory.recall(data, scanned.asked, tokens.which, self._numbers)

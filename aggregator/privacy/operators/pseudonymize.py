@@ -73,10 +73,12 @@ def keyed(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> Keyed | None:
     """What tokens of such values are made of where they lie: of a symbol, only its number lies there."""
     if leaf.kind is Kind.ENUM or (leaf.is_uuid and (leaf.kind is not Kind.STRING or rule.normalize != "none")):
         return None
+    if leaf.kind in INTEGERS and rule.normalize in ("digits", "e164"):
+        return None  # the sign of a number is no digit
     made = tokenizer(rule, keys).of_hex
     if made is None or leaf.kind is Kind.STRING:
         return made and made._replace(normalize="casefold" if leaf.is_uuid else rule.normalize)
-    return made._replace(normalize="none")  # numbers and bytes have one spelling
+    return made._replace(normalize="none")  # other numbers and bytes have one spelling
 
 
 def reads_bytes(rule: Pseudonymize, leaf: Leaf) -> bool:

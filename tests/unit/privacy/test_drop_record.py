@@ -127,6 +127,16 @@ def test_a_field_is_asked_for_whatever_becomes_of_it(both, fields):
     assert _became(both, policy, [_record(), _record(marketing=False)]) == ["delivered", "left out"]
 
 
+@pytest.mark.parametrize("left", ["keep", "{pseudonymize: {key: customer, domain: d}}"])
+@pytest.mark.parametrize("is_null", [True, False])
+def test_a_field_that_is_null_in_every_record(both, left, is_null):
+    """A record's fate depends on no other record of its batch, whatever becomes of the other fields."""
+    policy = _policy({"field": "land", "is_null": is_null}, fields=f"id: {left}")
+    without, beside = "left out" if is_null else "delivered", "delivered" if is_null else "left out"
+    assert _became(both, policy, [_record(None)] * 2) == [without] * 2
+    assert _became(both, policy, [_record(None), _record("DE")]) == [without, beside]
+
+
 def test_any_of_several_conditions_suffices(both):
     """Also those of another pattern that matches the topic."""
     policy = _policy({"field": "id", "equals": "1"}, {"field": "id", "equals": "2"})

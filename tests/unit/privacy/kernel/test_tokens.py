@@ -2,7 +2,9 @@
 
 import hashlib
 import hmac
+import pickle
 import struct
+import typing
 
 import numpy as np
 import pytest
@@ -10,15 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.bytes_column import BytesColumn
+from aggregator.privacy import operators
 from aggregator.privacy import tokens as tokens_module
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.tokens import NOTHING, KeyTokens, TokenCalls
+from aggregator.privacy.operators.pseudonymize import Pseudonymize
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf
+from aggregator.privacy.plan.raw_values import value_of
 from aggregator.privacy.sha256 import functions
 from aggregator.privacy.strip import Batch
-from aggregator.privacy.tokens import Tokenizer
+from aggregator.privacy.tokens import Normalize, Tokenizer
+from aggregator.schema.avro import Kind, Logical
+from tests.unit.privacy.kernel.differential import KEYS as KEY_RINGS
 
 KEYS = st.binary(min_size=1, max_size=200)
 NORMAL = st.sampled_from(["none", "trim", "casefold", "email"])
+TEXT, BYTES, FIXED, LONG = Leaf(Kind.STRING), Leaf(Kind.BYTES), Leaf(Kind.FIXED, size=16), Leaf(Kind.LONG)
+UUID_TEXT = Leaf(Kind.STRING, Logical("uuid"))
+LEAVES = [TEXT, UUID_TEXT, BYTES, FIXED, Leaf(Kind.FIXED, Logical("uuid"), 16), LONG, Leaf(Kind.INT)]
 SPACES = "".join(map(chr, (*range(9, 14), *range(28, 33))))
 ASCII = st.text(st.characters(max_codepoint=127), max_size=300) | st.text("aZ@" + SPACES, max_size=20)
 TEXTS = ASCII | st.text(max_size=20)
@@ -73,6 +84,28 @@ def test_calls_have_kinds_of_their_own():
     assert made == [ours.hex_tokens(["v"])[0], None, theirs.hex_tokens(["v"])[0], None, ours.hex_tokens([5])[0]]
 
 
+@given(st.data())
+def test_it_is_what_the_operator_makes(data):
+    """Of every type and normalisation that the operator leaves to it; signs, symbols and uuids of bytes included."""
+    leaf = data.draw(st.sampled_from(LEAVES))
+    how = data.draw(st.sampled_from(typing.get_args(Normalize)))
+    rule = Pseudonymize(key="customer", domain="d", normalize=how)
+    raw = NUMBERS if leaf.kind in INTEGERS else st.binary(min_size=16, max_size=16)
+    if leaf.kind is Kind.STRING:
+        raw = TEXTS.map(str.encode) | st.uuids().map(str).map(str.upper).map(str.encode)
+    raws = data.draw(st.lists(raw, max_size=5))
+    keyed = operators.keyed(rule, leaf, KEY_RINGS)
+    made = [None] * len(raws) if keyed is None else made_by([keyed], [(0, one) for one in raws])
+    expected = operators.build(rule, leaf, KEY_RINGS)([value_of(leaf, one) for one in raws])
+    assert all(token in (None, text.encode()) for token, text in zip(made, expected, strict=True))
+
+
+@pytest.mark.parametrize("leaf", [TEXT, UUID_TEXT, BYTES, FIXED, LONG])
+def test_the_operator_leaves_it_the_common_types(leaf):
+    """Else the test above would compare nothing."""
+    assert operators.keyed(Pseudonymize(key="customer", domain="d"), leaf, KEY_RINGS) is not None
+
+
 @pytest.mark.parametrize("how", ["e164", "digits"])
 def test_what_it_cannot_normalise_is_left(how):
     """And so is what is not hexadecimal."""
@@ -100,6 +133,8 @@ def test_nothing_tells_the_key():
     keyed = Tokenizer(b"secret-material-of-a-key", 1, "d").of_hex
     assert "secret" not in repr(keyed)
     assert repr(keyed.states)[2:20] not in repr(keyed)
+    with pytest.raises(TypeError, match="does not leave the process"):
+        pickle.dumps(keyed)
 
 
 def test_an_interpreter_that_shows_none(monkeypatch, both):
