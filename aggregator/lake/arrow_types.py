@@ -217,5 +217,7 @@ def _leaf(node: Node, place: str) -> Leaf:
 
 def _refused(place: str, reason: str) -> HoldError:
     return HoldError(
-        f"the lake cannot hold {place}: {reason}", hint="drop the field in the policy, or leave `lake:` off this topic"
+        f"the lake cannot hold {place}: {reason}",
+        hint="leave `lake:` off this topic; or drop the field in the policy and make a new generation of topic and "
+        "table: aggregator backfill run --into v2",
     )

@@ -27,7 +27,7 @@ def with_day(rows: pa.Table) -> pa.Table:
     if not rows.column(DAY_COLUMN).equals(day):
         raise HoldError(
             f"a table that is divided by day has no place for a field {DAY_COLUMN}",
-            hint="drop the field in the policy, or divide by another column",
+            hint="divide the table by another column (`partition_by`)",
         )
     return rows
 
