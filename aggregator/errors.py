@@ -4,8 +4,8 @@
     ├── RetryError            try again with backoff; nothing is decided
     │   ├── Unreachable           a broker or a registry does not answer
     │   │   ├── TokenRefused          schema/tokens.py: the token server refuses the registry's client
-    │   │   ├── Flooded               schema/registry.py: too many unknown schema ids to ask about
-    │   │   └── Unasked               privacy/strip.py: a batch names unknown ids that were not asked about yet
+    │   │   ├── AnswerPending         schema/registry.py: a registry was asked, and its answer is not there yet
+    │   │   └── Unasked               privacy/strip.py: a batch names schema ids of which nothing is known yet
     │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
     │   ├── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
     │   ├── CommitConflict        lake/tables/port.py: another writer committed to the table first

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from aggregator.bytes_column import Integers
 from aggregator.config.secrets import KeyRing
-from aggregator.errors import DeadLetterError, Reason
+from aggregator.errors import DeadLetterError, Reason, Unreachable
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.distinct import CAPACITY, Distinct
@@ -27,7 +27,7 @@ from aggregator.privacy.tally import Met, report_rows, summed
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.schema.avro import Schema, parse
 from aggregator.schema.heritage import fingerprint, with_heritage
-from aggregator.schema.registry import Flooded, Listing, Registry, UnknownSchema
+from aggregator.schema.registry import Asker, Listing, Registry, UnknownSchema
 
 
 class Program(Protocol):
@@ -64,7 +64,6 @@ class Programs:
         subjects: Which of the edge's subjects are the topic's.
         maker: Makes programs; where implementations differ.
         late: Ids that are waited for.
-        now_s: Seconds on a clock that only goes forward.
         drops_whole: A value of which nothing is left becomes None instead of an empty one; for keys.
     """
 
@@ -79,7 +78,6 @@ class Programs:
         subjects: Subjects,
         maker: Maker,
         late: Latecomers,
-        now_s: Callable[[], float],
         drops_whole: bool = False,
     ) -> None:
         self._scope = scope
@@ -90,7 +88,6 @@ class Programs:
         self._keys = keys
         self._maker = maker
         self._late = late
-        self._now_s = now_s
         self._drops_whole = drops_whole
         self._day: date | None = None
         self._known: dict[int, Program | Rejection] = {}
@@ -111,7 +108,6 @@ class Programs:
             subjects=self._subjects,
             maker=self._maker,
             late=self._late,
-            now_s=self._now_s,
             drops_whole=self._drops_whole,
         )
 
@@ -142,7 +138,8 @@ class Programs:
             ConfigError: a key cannot be read.
         """
         members = groups.members
-        programs = {one: self._program(one, int(members[one][0])) for one in self._late.in_turn(members)}
+        self._late.expect(one for one in members if one not in self._known)
+        programs = {one: self._program(one, int(places[0])) for one, places in members.items()}
         self.met = dict(self._meanings[one] for one, made in programs.items() if not isinstance(made, Rejection))
         return programs
 
@@ -158,29 +155,30 @@ class Programs:
         known = self._known.get(schema_id)
         if known is not None:
             return known
-        if self._late.asks(schema_id, place, self._now_s(), self._edge_registry.ids_end, self._listing):
-            return self._asked(schema_id, place)
+        if self._late.asks(schema_id, place, self._edge_registry.ids_end, self._listing):
+            try:
+                return self._asked(schema_id, place)
+            except Unreachable as error:  # what stands before it goes on
+                self._late.put_off(schema_id, place, error)
         return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
 
-    def _listing(self) -> Listing:
-        of = self._subjects
-        return self._edge_registry.listing(of.topic, of.may_own, prefix=of.prefix)
+    def _asker(self) -> Asker:
+        return Asker(self._subjects.topic, self._subjects.opened, self._late.log)
+
+    def _listing(self, since_s: float) -> Listing:
+        return self._edge_registry.listing(self._asker(), self._subjects.may_own, since_s=since_s)
 
     def _asked(self, schema_id: int, place: int) -> Program | Rejection:
-        began_s = self._now_s()
+        since_s = self._late.since_s(schema_id, place)
         try:
-            text = self._edge_registry.schema(schema_id, topic=self._subjects.topic)
-        except Flooded:
-            self._late.put_off(schema_id, place)
-            return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
-        except UnknownSchema as error:  # not remembered: it may be registered in a moment
-            now_s = self._now_s()
-            self._late.miss(error, schema_id, now_s, took_s=now_s - began_s)
+            text = self._edge_registry.schema(schema_id, asker=self._asker(), since_s=since_s)
+        except UnknownSchema as error:  # not remembered here: it may be registered in a moment
+            self._late.miss(error, schema_id, place)
             return Rejection(error.reason, schema_id)
         except DeadLetterError as error:
-            self._late.find(schema_id, took_s=self._now_s() - began_s)
+            self._late.find(schema_id)
             return Rejection(error.reason, schema_id)
-        self._late.find(schema_id, took_s=self._now_s() - began_s)
+        self._late.find(schema_id)
         try:
             self._known[schema_id] = self._compiled(schema_id, text)
         except DeadLetterError as error:

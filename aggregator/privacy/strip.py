@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.coordinates import SchemaName
-from aggregator.errors import Reason, Unreachable
+from aggregator.errors import AggregatorError, Reason, Unreachable
 from aggregator.header_columns import Headers, HeaderTable
 
 
@@ -42,21 +42,22 @@ class Rejection(NamedTuple):
 
 
 class Unasked(Unreachable):
-    """A batch names more unknown schema ids than the registry is asked about at once; nothing of it was decided.
+    """A batch names schema ids of which nothing is known yet; nothing of it was decided.
 
     Args:
-        place: Of the first record whose id was not asked about; what stands before it can go on alone.
+        place: Of the first record that cannot go on; what stands before it can go on alone.
         count: Of such ids.
-        why: What the registry's listing met with; empty where it says nothing about these ids.
+        why: What a registry met with.
+        is_away: A registry does not answer; if it does, questions are under way, and the answers may be there soon.
     """
 
-    def __init__(self, place: int, count: int, why: str = "") -> None:
+    def __init__(self, place: int, count: int, why: AggregatorError | None = None, *, is_away: bool = False) -> None:
+        ids = "1 schema id waits" if count == 1 else f"{count:,} schema ids wait"
         super().__init__(
-            f"{count:,} schema ids were not asked about yet: records name more unknown ones than the registry is asked "
-            f"about at once{'; ' if why else ''}{why}",
-            hint="see what writes to the topic; the flow goes on by itself",
+            f"{ids} for the registry's answer{'' if why is None else f'; {why.message}'}",
+            hint=(why.hint if why else "") or "see what writes to the topic; the flow goes on by itself",
         )
-        self.place = place
+        self.place, self.is_away = place, is_away
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuilt like every other error of the tree."""

@@ -26,20 +26,15 @@ class Subjects(NamedTuple):
         topic: Edge topic.
         part: Which of the two.
         opens: Whether the policy opens a further subject.
-        opens_any: Whether the policy opens any.
+        opened: The patterns by which it does so.
         reissued: `key/<id>` or `value/<id>` to the fingerprint of what the policy lets it mean.
     """
 
     topic: str
     part: Part
     opens: Callable[[str], bool]
-    opens_any: bool
+    opened: tuple[tuple[str, ...], ...] = ()
     reissued: Mapping[str, str] = MappingProxyType({})
-
-    @property
-    def prefix(self) -> str:
-        """What the names of all subjects of the topic begin with; empty where they have nothing in common."""
-        return "" if self.opens_any else f"{self.topic}-"
 
     def may_own(self, subject: str) -> bool:
         """Whether a subject is one of the topic's for some record, whose name `key` and `value` look like."""

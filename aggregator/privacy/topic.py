@@ -73,8 +73,9 @@ class TopicStrip:
         view = policy.view(edge_topic)
         self._late, self._now_s = Latecomers(patience_s), now_s
         parts = (edge_registry, central_registry, keys)
-        common: dict[str, Any] = {"maker": self._maker(), "late": self._late, "now_s": now_s}
-        own = Subjects(edge_topic, "value", view.opens, bool(view.subjects), dict(view.reissued))
+        common: dict[str, Any] = {"maker": self._maker(), "late": self._late}
+        opened = view.subjects if all(view.subjects) else ()  # all patterns that match the topic must open a subject
+        own = Subjects(edge_topic, "value", view.opens, opened, dict(view.reissued))
         self._values = values_of(
             policy,
             edge_topic,

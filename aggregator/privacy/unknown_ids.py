@@ -1,15 +1,21 @@
 """Schema ids that a registry does not know yet, and how long a topic waits for them before they are dead letters.
 
-Invariants: no id is a dead letter of which the registry has not said, since its record was read, that it does not have
-it; and one that it knows is no newcomer again. A few ids of a batch are asked about one by one, the others by one
-listing of the topic's schemas. A listing that comes late judges the records that had been read when it was asked for,
-and no others; one that lacks what the topic is known to have says nothing. An id is waited for once and for a bounded
-time, all ids of a batch at the same time. Waits that end in vain share one allowance, so that a flood of senseless ids
-costs a topic a small share of its time and no more. Pure: takes the time as an argument.
+Invariants:
+
+D. An id is a dead letter only by an answer that was asked for at its deadline or later: when its record was read, and
+   as much later as is left of the topic's patience. Until then each try is judged by an answer that was asked for since
+   the former one. An answer, however late, judges the records that had been read when it was asked for, and no others.
+L. An id that the registry knows is no newcomer again. A listing that lacks what the topic is known to have says
+   nothing.
+A. Waits that end in vain share one allowance, so that a flood of senseless ids costs a topic a small share of its time.
+F. A partition moves: a few ids of a batch are asked about alone, many by one listing of the topic's schemas. Where no
+   listing judges, they are asked about alone, so many at a time, those of the oldest records first.
+B. What is remembered of ids is bounded, the oldest is forgotten first, and a forgotten id is asked about anew.
+
+Pure: takes the time as an argument.
 """
 
 import math
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,16 +23,15 @@ from typing import Any
 
 from aggregator.budgets import UNKNOWN_IDS
 from aggregator.errors import HoldError, Unreachable
+from aggregator.privacy.read_times import ReadTimes
 from aggregator.privacy.strip import Unasked
-from aggregator.schema.registry import Listing, UnknownSchema
+from aggregator.schema.registry import AnswerPending, Listing, UnknownSchema
 
 # A wait in vain is paid back in twenty times its length.
 _REFILL = 1 / 20
 # Less is not worth another read of the batch.
 _LEAST_S = 1.0
-# How long one batch may ask about ids one by one: in vain, and in all.
-_VAIN_S, _ASKING_S = 0.1, 1.0
-# So many unknown ids of a batch are asked about alone, also those that were missing before.
+# So many unknown ids of a batch are asked about alone, whatever a listing says.
 _FEW = 8
 # More than all batches of a slot name, so that a flood of senseless ids forgets senseless ids only.
 _MOST = 65_536
@@ -34,17 +39,11 @@ _MOST = 65_536
 
 @dataclass(slots=True)
 class _Late:
+    """An id that is waited for: since when, until when, and when the newest answer was asked for that lacks it."""
+
     since_s: float
     until_s: float
-    asked_s: float
-
-
-@dataclass(slots=True)
-class _Read:
-    """Of one partition, records that had been read and were put off: those before `end`, by then."""
-
-    end: int
-    at_s: float
+    asked_s: float = -math.inf
 
 
 class Latecomers:
@@ -55,15 +54,17 @@ class Latecomers:
 
     Attributes:
         is_numbered: Whether ids beyond the registry's own may be numbers of GUIDs, in this batch.
+        log: The partition that this batch was read from.
     """
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = self._allowance_s = patience_s
         self._late: OrderedDict[int, _Late] = OrderedDict()
-        self._lost: OrderedDict[int, None] = OrderedDict()
+        # To when the newest answer was asked for that lacks them.
+        self._lost: OrderedDict[int, float] = OrderedDict()
         self._there: set[int] = set()
         self._own: set[int] = set()
-        self._put_off: dict[Hashable, _Read] = {}
+        self._reads = ReadTimes()
         self._newest: Listing | None = None
         self._newest_s = -math.inf
         self._began_s = 0.0
@@ -78,123 +79,127 @@ class Latecomers:
             log: The partition that it was read from; None: none.
             offsets: Of its records there.
         """
-        self.is_numbered = numbered
+        self.is_numbered, self.log = numbered, log
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
         self._began_s = now_s
-        self._room, self._vain_s, self._asking_s, self._is_few = UNKNOWN_IDS.limit, 0.0, 0.0, True
-        self._listing: Listing | Unreachable | HoldError | None = None
-        self._waiting: dict[int, UnknownSchema] = {}
+        self._reads.begin(log, offsets, now_s)
+        self._room, self._is_few, self._is_away = UNKNOWN_IDS.limit, True, False
+        self._error: Unreachable | None = None
+        self._listing_error: Unreachable | HoldError | None = None
+        self._waiting: dict[int, tuple[int, UnknownSchema]] = {}
         self._unasked: dict[int, int] = {}
-        self._log, self._offsets = log, offsets
-        # Records from this place on were read after that time.
-        self._read_s, self._newer = now_s, len(offsets)
-        read = self._put_off.get(log)
-        if read is not None and len(offsets) and offsets[0] < read.end:
-            self._read_s, self._newer = read.at_s, bisect_left(offsets, read.end)
 
-    def in_turn(self, schema_ids: Iterable[int]) -> list[int]:
-        """Ids in the order in which to ask about them: new ones, those that wait by their last question, lost ones."""
-        found = sorted(schema_ids, key=self._turn)
-        self._is_few = sum(one not in self._there for one in found) <= _FEW
-        return found
+    def expect(self, schema_ids: Iterable[int]) -> None:
+        """These ids are asked about next."""
+        self._is_few = sum(one not in self._there for one in schema_ids) <= _FEW
 
-    def _turn(self, schema_id: int) -> float:
-        late = self._late.get(schema_id)
-        return late.asked_s if late else math.inf if schema_id in self._lost else -math.inf
+    def since_s(self, schema_id: int, place: int) -> float:
+        """The time since when an answer about an id counts that the record at a place is the first to name."""
+        read_s, late = self._reads.at_s(place), self._late.get(schema_id)
+        if schema_id in self._there:
+            return self._began_s
+        if late is None:
+            return read_s
+        return max(read_s, late.until_s if self._began_s >= late.until_s else math.nextafter(late.asked_s, math.inf))
 
-    def asks(self, schema_id: int, place: int, now_s: float, ids_end: int, ask: Callable[[], Listing]) -> bool:
+    def asks(self, schema_id: int, place: int, ids_end: int, ask: Callable[[float], Listing]) -> bool:
         """Whether to ask the registry about this id alone; if not, it is judged, or put off.
 
         Args:
             schema_id: From a record.
             place: Of the first record that names it.
-            now_s: The time.
             ids_end: Ids are below it; from there on are numbers of GUIDs.
-            ask: Asks for the topic's schemas; called once a batch at most.
+            ask: Asks for the topic's schemas, as listed since a time.
         """
         if schema_id in self._there:
             return True
-        if self._asking_s >= _ASKING_S:
+        since_s = self.since_s(schema_id, place)
+        known_s = self._lost.get(schema_id, -math.inf)
+        if known_s >= since_s:
+            self._judge(schema_id, place, known_s)
+            return False
+        listing = None if self._is_few else self._listed(ask, since_s, ids_end)
+        is_listed = listing is not None and schema_id in listing.ids
+        if listing is not None and not is_listed and (schema_id < ids_end or listing.has_guids):
+            self.miss(UnknownSchema(schema_id, listing.where, self._newest_s), schema_id, place)
+            return False
+        if self._is_away or not (self._room or is_listed):
             self.put_off(schema_id, place)
             return False
-        alone = self._room > 0 and self._vain_s < _VAIN_S
-        if alone and self._at_hand is None and (self._is_few or schema_id not in self._lost):
-            return True
-        listing = self._listed(ask, ids_end)
-        if isinstance(listing, Listing) and schema_id in listing.ids:
-            return True
-        if isinstance(listing, Listing) and (schema_id < ids_end or listing.has_guids):
-            self._judge(listing, schema_id, now_s)
-            return False
-        if not alone:
-            self.put_off(schema_id, place)
-        return alone
+        self._room -= not is_listed
+        return True
 
-    def _judge(self, listing: Listing, schema_id: int, now_s: float) -> None:
-        """By a listing that does not have it: all records of the batch, or those that had been read before."""
-        if self._newer < len(self._offsets) and self._newest_s < self._began_s:
-            self.put_off(schema_id, self._newer)
-        else:
-            self.miss(UnknownSchema(schema_id, listing.where), schema_id, now_s)
-
-    def _listed(self, ask: Callable[[], Listing], ids_end: int) -> Listing | Unreachable | HoldError:
-        """What judges this batch; an error: nothing does now."""
-        if self._listing is None:
-            self._listing = self._at_hand or self._asked(ask, ids_end)
-        return self._listing
-
-    def _asked(self, ask: Callable[[], Listing], ids_end: int) -> Listing | Unreachable | HoldError:
-        try:
-            found = ask()
-        except (Unreachable, HoldError) as error:
-            return error
-        self._newest_s = self._began_s if found.asked_s is None else found.asked_s
-        self._newest = found if self._is_whole(found, ids_end) else None
-        if self._newest is None:
-            return Unreachable(
-                f"{found.where} lists less than the topic is known to have",
-                hint="see whether the registry, or a proxy before it, hides subjects from the hub",
-            )
-        return self._at_hand or Unreachable(
-            "what is listed was asked for before the records were read", hint="nothing to do: it is asked again"
-        )
-
-    @property
-    def _at_hand(self) -> Listing | None:
-        """The newest listing, if it was asked for after records of the batch were read."""
-        return self._newest if self._newest_s >= self._read_s else None
+    def _listed(self, ask: Callable[[float], Listing], since_s: float, ids_end: int) -> Listing | None:
+        """What judges ids by what was asked for since a time, if anything does now."""
+        if self._newest_s < since_s and self._listing_error is None:
+            try:
+                found = ask(since_s)
+            except (Unreachable, HoldError) as error:
+                self._listing_error = error
+                if isinstance(error, AnswerPending):  # it will judge all of them
+                    self._room = min(self._room, _FEW)
+                return None
+            if not self._is_whole(found, ids_end):
+                self._listing_error = Unreachable(
+                    f"{found.where} lists less than the topic is known to have",
+                    hint="see whether the registry, or a proxy before it, hides subjects from the hub",
+                )
+                return None
+            self._newest, self._newest_s = found, self._began_s if found.asked_s is None else found.asked_s
+            if self._newest_s < since_s:
+                self._listing_error = AnswerPending(found.where)
+        return self._newest if self._newest_s >= since_s else None
 
     def _is_whole(self, listing: Listing, ids_end: int) -> bool:
         """Whether it says something: a registry or proxy that lists nothing, or less than there is, does not."""
         known = self._own if listing.has_guids else {one for one in self._own if one < ids_end}
-        return bool(listing.ids) and known <= listing.ids
+        return bool(listing.ids or listing.versions) and known <= listing.ids
 
-    def put_off(self, schema_id: int, place: int) -> None:
-        """The registry cannot be asked about an id now, which the record at this place is the first to name."""
+    def put_off(self, schema_id: int, place: int, why: Unreachable | None = None) -> None:
+        """Nothing is known yet about an id that the record at this place is the first to name, or about its schema.
+
+        Args:
+            schema_id: From a record.
+            place: Its record's.
+            why: What the registry met with; where it is away, it is asked nothing more.
+        """
         self._unasked[schema_id] = min(place, self._unasked.get(schema_id, place))
+        if why is not None:
+            self._is_away = self._is_away or not isinstance(why, AnswerPending)
+            self._error = why if self._error is None or self._is_away else self._error
 
-    def miss(self, error: UnknownSchema, schema_id: int, now_s: float, *, took_s: float = 0.0) -> None:
-        """The registry has just said that it does not know an id of this batch; to ask about it alone took so long."""
-        self._room, self._vain_s = max(0, self._room - 1), self._vain_s + took_s
+    def miss(self, error: UnknownSchema, schema_id: int, place: int) -> None:
+        """The registry does not know an id that the record at a place is the first to name."""
+        asked_s = self._began_s if error.asked_s is None else error.asked_s
         self._there.discard(schema_id)
-        if schema_id in self._lost:
-            return
-        late = self._late.get(schema_id)
-        if late is None:
-            if self._allowance_s < min(_LEAST_S, self._patience_s) or not self._patience_s:
-                self._lose(schema_id)
+        if schema_id not in self._lost:
+            late = self._late.get(schema_id) or self._newcomer(schema_id, place)
+            late.asked_s = max(asked_s, late.asked_s)
+            if asked_s < late.until_s:
+                self._waiting[schema_id] = place, error
                 return
-            late = self._late[schema_id] = _Late(now_s, now_s + self._allowance_s, now_s)
-        late.asked_s = now_s
-        if now_s < late.until_s:
-            self._waiting[schema_id] = error
-        else:
-            self._allowance_s = max(0.0, self._allowance_s - (now_s - late.since_s))
-            self._lose(schema_id)
+            if late.until_s > late.since_s:
+                self._allowance_s = max(0.0, self._allowance_s - (asked_s - late.since_s))
+            del self._late[schema_id]
+        self._judge(schema_id, place, asked_s)
 
-    def find(self, schema_id: int, *, took_s: float) -> None:
-        """The registry knows an id; to ask about it took so long."""
-        self._asking_s += took_s
+    def _newcomer(self, schema_id: int, place: int) -> _Late:
+        read_s, left_s = self._reads.at_s(place), self._allowance_s
+        is_worth = left_s >= min(_LEAST_S, self._patience_s)
+        late = self._late[schema_id] = _Late(read_s, read_s + left_s if is_worth else read_s)
+        _forget_oldest(self._late)
+        return late
+
+    def _judge(self, schema_id: int, place: int, asked_s: float) -> None:
+        """A dead letter, in all records of the batch that had been read when that was asked."""
+        self._lost[schema_id] = max(asked_s, self._lost.get(schema_id, asked_s))
+        _forget_oldest(self._lost)
+        newer = self._reads.newer(asked_s)
+        if newer is not None:
+            self.put_off(schema_id, max(place, newer))
+
+    def find(self, schema_id: int) -> None:
+        """The registry knows an id."""
         self._there.add(schema_id)
         self._late.pop(schema_id, None)
         self._lost.pop(schema_id, None)
@@ -204,33 +209,26 @@ class Latecomers:
         self._own.add(schema_id)
 
     def settle(self) -> None:
-        """Let the batch pass, unless an id of it is waited for, or was not asked about.
+        """Let the batch pass, unless an id of it is waited for, or nothing is known of it.
 
         Raises:
             Unreachable: one is; nothing of the batch may be decided.
-            Unasked: one was not; the same.
+            Unasked: nothing is known of one; the same.
         """
-        read = self._put_off.get(self._log)
+        if not self._unasked and not self._waiting:
+            self._reads.passed()
+            return
+        self._reads.put_off()
         if self._unasked:
-            if len(self._offsets) and (read is None or self._offsets[0] >= read.end):
-                self._put_off[self._log] = _Read(self._offsets[-1] + 1, self._began_s)
-            why = self._listing.message if isinstance(self._listing, Unreachable | HoldError) else ""
-            raise Unasked(min(self._unasked.values()), len(self._unasked), why)
-        if self._waiting:
-            first = next(iter(self._waiting.values()))
-            others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
-            raise Unreachable(
-                f"{first.message} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
-                hint="register the writer's schema at this edge's registry; the flow goes on by itself",
-            )
-        if read is not None and len(self._offsets) and self._offsets[-1] >= read.end - 1:
-            del self._put_off[self._log]
-
-    def _lose(self, schema_id: int) -> None:
-        self._late.pop(schema_id, None)
-        self._lost[schema_id] = None
-        for known in (self._lost, self._late):
-            _forget_oldest(known)
+            first = min(*self._unasked.values(), *(place for place, _ in self._waiting.values()), math.inf)
+            why = self._error if self._is_away else self._listing_error or self._error
+            raise Unasked(int(first), len(self._unasked), why, is_away=self._is_away)
+        _, unknown = next(iter(self._waiting.values()))
+        others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
+        raise Unreachable(
+            f"{unknown.message} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
+            hint="register the writer's schema at this edge's registry; the flow goes on by itself",
+        )
 
 
 def _forget_oldest(known: OrderedDict[int, Any]) -> None:

@@ -1,30 +1,46 @@
-"""How much of its time an asker may spend on schema ids that a registry does not have.
+"""How much of its time a slot's loop may spend on waiting for answers of a registry.
 
-Invariant: a flood of senseless ids costs a bounded share of the asker's time, however far away the registry is. A topic
-that has spent nothing lately may always ask, so that the flood of one does not silence the others. Takes the time as an
-argument.
+Invariants: over all topics together it waits for two seconds of any five at most. Topics that asked lately have equal
+shares, and there is one more for a newcomer; none takes more than the half of what is left. Who has no time left is not
+refused: its question is asked behind its back. Takes the time as an argument.
 """
 
-from collections import deque
+from collections import Counter, defaultdict, deque
 
 # More than this share of its time would leave a slot too little for its other flows, and for its transaction.
-_SPENT_S = 2.0
-_WITHIN_S = 5.0
+_WITHIN_TIMES = 2.5
 
 
 class AskingBudget:
-    """What the last questions took."""
+    """What the last waits took.
 
-    def __init__(self) -> None:
+    Args:
+        most_s: Of any 2.5 times as long.
+    """
+
+    def __init__(self, most_s: float = 2.0) -> None:
+        self._most_s = most_s
         self._spent: deque[tuple[float, float, str]] = deque()
+        self._total_s, self._totals_s, self._counts = 0.0, defaultdict[str, float](float), Counter[str]()
 
     def spend(self, now_s: float, took_s: float, topic: str) -> None:
-        """A question for a topic that found nothing new, or listed what there is, took so long."""
+        """A topic has waited for so long, until now."""
         self._spent.append((now_s, took_s, topic))
+        self._total_s += took_s
+        self._totals_s[topic] += took_s
+        self._counts[topic] += 1
 
-    def is_spent(self, now_s: float, topic: str) -> bool:
-        """Whether too much of the last seconds went into such questions, some of it for this topic."""
-        while self._spent and now_s - self._spent[0][0] > _WITHIN_S:
-            self._spent.popleft()
-        is_much = sum(took_s for _, took_s, _ in self._spent) > _SPENT_S
-        return is_much and any(of == topic for _, _, of in self._spent)
+    def left_s(self, now_s: float, topic: str) -> float:
+        """How long a topic may wait now."""
+        while self._spent and now_s - self._spent[0][0] > _WITHIN_TIMES * self._most_s:
+            _, took_s, of = self._spent.popleft()
+            self._total_s -= took_s
+            self._totals_s[of] -= took_s
+            self._counts[of] -= 1
+            if not self._counts[of]:
+                del self._totals_s[of], self._counts[of]
+        if not self._spent:  # what was rounded adds up no further
+            self._total_s = 0.0
+        own_s, topics = self._totals_s.get(topic, 0.0), len(self._counts.keys() | {topic})
+        left_s = (self._most_s - self._total_s - own_s) / 2
+        return max(0.0, min(left_s, self._most_s / (topics + 1) - own_s))

@@ -28,9 +28,10 @@ from aggregator.schema.compatibility import breaking
 from aggregator.schema.connection import Connection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
 from aggregator.schema.entries import Entry, entry, homes, identifier, ids_by_context, is_compatible, names, numbers
+from aggregator.schema.listings import Named
 from aggregator.schema.references import self_contained
-from aggregator.schema.registry import Origin, Registered, TagPaths
-from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, Named, RemoteRegistry
+from aggregator.schema.registry import Asker, Origin, Registered, TagPaths
+from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.tokens import TokenRefused
 
 _NOT_FOUND = 404
@@ -40,6 +41,7 @@ _DELETED = {"deleted": "true"}
 _DENIED = (401, 403)
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
+_DAMAGED_MOST = 2
 T = TypeVar("T")
 
 
@@ -74,6 +76,7 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _id(self, subject: str, text: str, way: Callable[[str, str], int]) -> int:
         if (subject, text) not in self._ids:
+            self._asker = Asker(subject)
             self._ids[subject, text] = self._ask((way.__name__, subject, text), lambda: way(subject, text))
         return self._ids[subject, text]
 
@@ -121,8 +124,10 @@ class ConfluentRegistry(RemoteRegistry):
                 known[number] = Registered(subject, number, one.schema_id, *self._whole(one), one.references)
         return known
 
-    def _numbers(self, subject: str) -> list[int]:
+    def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
         there = numbers(self._list_of(f"{self._context.path(subject)}/versions", **_DELETED))
+        if len(there) > SUBJECT_VERSIONS.limit and newest:
+            return sorted(there)[-SUBJECT_VERSIONS.limit :]
         if len(there) > SUBJECT_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
@@ -132,7 +137,7 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _called(self, subject: str, number: int) -> Named:
         one = self._present(subject, number)
-        if not 0 < one.schema_id < self.ids_end:
+        if not 0 <= one.schema_id < self.ids_end:
             raise ValueError("no id")
         return Named(one.schema_id, UUID(one.guid) if one.guid else None)
 
@@ -150,8 +155,15 @@ class ConfluentRegistry(RemoteRegistry):
         """A version may be deleted and still be needed to read what was written under it."""
         answers: dict[tuple[str, int | str, bool], Entry | None] = self._within.answers
         if (subject, number, deleted) not in answers:
-            answers[subject, number, deleted] = self._fetched(subject, number, deleted=deleted)
+            answers[subject, number, deleted] = self._undamaged(subject, number, deleted=deleted)
         return answers[subject, number, deleted]
+
+    def _undamaged(self, subject: str, number: int | str, *, deleted: bool) -> Entry | None:
+        """A damaged answer among hundreds is asked for again, and the others are not."""
+        for _ in range(_DAMAGED_MOST):
+            with contextlib.suppress(ValueError):
+                return self._fetched(subject, number, deleted=deleted)
+        return self._fetched(subject, number, deleted=deleted)
 
     def _fetched(self, subject: str, number: int | str, *, deleted: bool) -> Entry | None:
         query = _DELETED if deleted else {}
@@ -277,8 +289,8 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _give_up(self) -> None:
         if self._connection.exchange.hangs:
-            self._connection.close()  # ends the question that hangs
-            self._patience.forget()
+            self._connection.close()  # ends the questions that hang
+            self._questions, self._lists = self._questions.anew(), self._lists.anew()
             self._renew()
 
     def _renew(self) -> None:

@@ -19,7 +19,7 @@ from uuid import UUID
 from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.compatibility import refusal
-from aggregator.schema.registry import GoneSchema, Listing, Origin, Registered, UnknownSchema
+from aggregator.schema.registry import NOBODY, Asker, GoneSchema, Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 _FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
@@ -52,9 +52,9 @@ class DirectoryRegistry:
         self._stale: set[int] = set()
         self._is_fresh = False
 
-    def schema(self, schema_id: int, *, topic: str = "") -> str:
+    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
-        del topic
+        del asker, since_s
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # what is known counts on
                 self._look_anew(schema_id)
@@ -80,9 +80,9 @@ class DirectoryRegistry:
         self._texts[schema_id] = _one_meaning(found)
         self._stale.discard(schema_id)
 
-    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
+    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """The ids of the files in these folders."""
-        del topic, prefix
+        del asker, since_s
         self._scan()
         ids = frozenset(entry.schema_id for entry in self._entries if is_own(entry.subject))
         return Listing(f"directory:{self._root}", ids)

@@ -12,6 +12,9 @@ from typing import Any
 from aggregator.schema.guids import FIRST
 from aggregator.schema.registry import TagPaths
 
+# Some registries count from 0.
+_NO_ID = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -24,7 +27,7 @@ class Entry:
         references: Subject and version of each schema that it names.
         tags: `metadata.tags`; a rule set's tags choose among these, and give none.
         version: Of its subject; 0 where the answer is about an id.
-        schema_id: 0 where the answer does not say it.
+        schema_id: -1 where the answer does not say it.
         guid: Empty where the answer does not say it.
     """
 
@@ -54,7 +57,7 @@ def entry(answer: Any) -> Entry:
         tuple((_of(str, one.get("subject")), _of(int, one.get("version"))) for one in references),
         tuple(sorted((_of(str, path), _names(tags)) for path, tags in beside.items())),
         _if_any(int, found.get("version")),
-        _if_any(int, found.get("id")),
+        _NO_ID if found.get("id") is None else _of(int, found["id"]),
         _if_any(str, found.get("guid")),
     )
 

@@ -16,8 +16,9 @@ from aggregator.budgets import SUBJECT_VERSIONS
 from aggregator.config.glue import PROFILE, glue_place
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, HoldError, Unreachable
+from aggregator.schema.listings import Named
 from aggregator.schema.registry import Origin, Registered
-from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, Named, RemoteRegistry
+from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.wire import Framing
 
 _TIMEOUT_S = 5.0
@@ -88,12 +89,14 @@ class GlueRegistry(RemoteRegistry):
             if one is not None and one.get("DataFormat") == AVRO
         ]
 
-    def _numbers(self, subject: str) -> list[int]:
+    def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
         name = _schema(subject)
-        newest = None if name is None else self._asked(self._client.get_schema, SchemaId=self._of(name))
-        if newest is None:
+        found = None if name is None else self._asked(self._client.get_schema, SchemaId=self._of(name))
+        if found is None:
             return []
-        count = _integer(newest.get("LatestSchemaVersion"))
+        count = _integer(found.get("LatestSchemaVersion"))
+        if newest:
+            return list(range(max(1, count + 1 - SUBJECT_VERSIONS.limit), count + 1))
         if count > SUBJECT_VERSIONS.limit:
             raise HoldError(
                 f"schema {name} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
@@ -101,10 +104,10 @@ class GlueRegistry(RemoteRegistry):
             )
         return list(range(1, count + 1))
 
-    def _called(self, subject: str, number: int) -> Named:
+    def _called(self, subject: str, number: int) -> Named | None:
         """Versions that were deleted leave their numbers behind, and no record that names them can be read."""
         one = self._version(subject, number)
-        return Named(0) if one is None else Named(0, _guid(one))
+        return None if one is None else Named(None, _guid(one))
 
     def _version(self, subject: str, number: int) -> Mapping[str, Any] | None:
         name = _schema(subject)

@@ -4,6 +4,7 @@ Invariant: one GUID has one number as long as it is remembered, a number is neve
 Confluent registry, whose ids end at 2**31 - 1. A flood of senseless GUIDs is forgotten, oldest first.
 """
 
+import threading
 from collections.abc import Container
 from uuid import UUID
 
@@ -19,6 +20,7 @@ class Guids:
         self._numbers: dict[UUID, int] = {}
         self._guids: dict[int, UUID] = {}
         self._next = FIRST
+        self._lock = threading.Lock()
 
     def number(self, guid: UUID, keep: Container[int] = ()) -> int:
         """The number of a GUID.
@@ -27,13 +29,14 @@ class Guids:
             guid: From a record's header.
             keep: Numbers that are never forgotten.
         """
-        if guid not in self._numbers:
-            if len(self._numbers) >= _MOST:
-                self._forget(keep)
-            self._numbers[guid] = self._next
-            self._guids[self._next] = guid
-            self._next += 1
-        return self._numbers[guid]
+        with self._lock:  # questions number what they find, too
+            if guid not in self._numbers:
+                if len(self._numbers) >= _MOST:
+                    self._forget(keep)
+                self._numbers[guid] = self._next
+                self._guids[self._next] = guid
+                self._next += 1
+            return self._numbers[guid]
 
     def known(self, guid: UUID) -> int | None:
         """The number of a GUID that has one."""

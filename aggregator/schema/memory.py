@@ -9,7 +9,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from aggregator.coordinates import SchemaName
-from aggregator.schema.registry import Listing, Origin, Registered, UnknownSchema
+from aggregator.schema.registry import NOBODY, Asker, Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 
@@ -23,20 +23,20 @@ class MemoryRegistry:
         self._texts: list[str] = []
         self._subjects: dict[str, list[str]] = defaultdict(list)
 
-    def schema(self, schema_id: int, *, topic: str = "") -> str:
+    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
         """The text of an id.
 
         Raises:
             UnknownSchema: no text has it.
         """
-        del topic
+        del asker, since_s
         if not 0 < schema_id <= len(self._texts):
             raise UnknownSchema(schema_id, "memory")
         return self._texts[schema_id - 1]
 
-    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
+    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """The ids of all versions of these subjects."""
-        del topic, prefix
+        del asker, since_s
         ids = (one.schema_id for subject in self.subjects() if is_own(subject) for one in self.versions(subject))
         return Listing("memory", frozenset(ids))
 

@@ -3,7 +3,7 @@
 Invariant: one id means one text for ever; registering the same text again gives the same id, in every subject.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -13,29 +13,33 @@ from aggregator.schema.wire import Framing
 
 
 class UnknownSchema(DeadLetterError):
-    """The registry answers, and has no schema of this id."""
+    """The registry answers, and has no schema of this id.
 
-    def __init__(self, schema_id: int, where: str) -> None:
+    Args:
+        schema_id: From a record.
+        where: The registry, as errors name it.
+        asked_s: When it was asked, on the clock of `time.monotonic`; None: just now.
+    """
+
+    def __init__(self, schema_id: int, where: str, asked_s: float | None = None) -> None:
         super().__init__(
             Reason.UNKNOWN_SCHEMA,
             f"schema id {schema_id} is not in {where}",
             schema_id=schema_id,
             hint="register the writer's schema at this edge's registry, then replay the dead letter",
         )
+        self.asked_s = asked_s
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuilt like every other error of the tree."""
         return super().__reduce__()
 
 
-class Flooded(Unreachable):
-    """The registry was asked about too many ids that it does not have; those that are known flow on."""
+class AnswerPending(Unreachable):
+    """A registry was asked, or will be, and its answer is not waited for any longer; it is there the next time."""
 
     def __init__(self, where: str) -> None:
-        super().__init__(
-            f"registry {where}: too many unknown schema ids to ask about",
-            hint="see whether this topic's keys and values are Avro in Confluent's wire format",
-        )
+        super().__init__(f"registry {where} is slow: no answer yet", hint="see how it does; the flow goes on by itself")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuilt like every other error of the tree."""
@@ -96,6 +100,28 @@ class Origin(NamedTuple):
     name: str
 
 
+class Asker(NamedTuple):
+    """Who asks; askers get equal shares of a registry's time, and none waits for another.
+
+    Attributes:
+        topic: Edge topic.
+        opened: Patterns of the subjects that its policy opens beside its own; one of each group must match.
+        log: The partition that its records come from.
+    """
+
+    topic: str = ""
+    opened: tuple[tuple[str, ...], ...] = ()
+    log: Hashable = None
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all subjects of the topic begin with; empty where they have nothing in common."""
+        return "" if self.opened else f"{self.topic}-"
+
+
+NOBODY = Asker()
+
+
 class Listing(NamedTuple):
     """The schemas of some subjects, as a registry listed them.
 
@@ -104,12 +130,14 @@ class Listing(NamedTuple):
         ids: The id of every version, deleted ones and those that are not Avro among them; also numbers of GUIDs.
         has_guids: Whether a number of a GUID that is not among the ids is no schema of these subjects.
         asked_s: When the registry was asked, on the clock of `time.monotonic`; None: just now.
+        versions: How many it listed, also of those whose numbers nobody knows; 0: as many as there are ids.
     """
 
     where: str
     ids: frozenset[int]
     has_guids: bool = True
     asked_s: float | None = None
+    versions: int = 0
 
 
 class Registry(Protocol):
@@ -123,32 +151,34 @@ class Registry(Protocol):
     framing: Framing
     ids_end: int
 
-    def schema(self, schema_id: int, *, topic: str = "") -> str:
+    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
         """The schema's text; a registry is asked again about an id that it did not know before.
 
         Args:
             schema_id: From a record.
-            topic: Of the record; topics share the time that goes into ids which a registry does not have.
+            asker: Who needs it.
+            since_s: What the registry said before that time, on the clock of `time.monotonic`, does not count against
+                the id; None: nothing that it said.
 
         Raises:
-            UnknownSchema: the registry answers and has no such id.
+            UnknownSchema: the registry was asked since then and has no such id.
+            AnswerPending: no answer yet; it is there the next time.
             Unreachable: the registry does not answer.
-            Flooded: it is not asked about this id now.
             HoldError: the id has two meanings, or the registry had it and has it no more.
         """
 
-    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
+    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """The schemas of a topic's subjects: one answer about any number of ids that the registry may not know.
 
         Args:
-            topic: Whose subjects they are; equal topics have equal subjects.
+            asker: Whose subjects they are; equal topics that open equal subjects share a listing.
             is_own: Whether a subject is one of them.
-            prefix: What the names of all of them begin with.
+            since_s: A listing that was asked for before that time will not do; None: nor will any that is there.
 
         Raises:
-            Unreachable: the registry does not answer, or not yet.
-            Flooded: it is not asked now.
-            HoldError: a subject has too many versions.
+            AnswerPending: no answer yet; it is there the next time.
+            Unreachable: the registry does not answer.
+            HoldError: a subject that belongs to the topic alone has too many versions.
         """
 
     def origin(self, schema_id: int) -> Origin:

@@ -1,14 +1,17 @@
 """A registry that answers over a network: asked once about each thing, bounded in time, and remembered.
 
-Invariants: only a registry's own word makes an id unknown; whatever else goes wrong is `Unreachable`, which holds the
-flow and loses nothing; what it said counts until it says something else, so that known ids flow on. Who subclasses
-says how a question is put. For one thread; questions run in another one.
+Invariants: only a registry's own word makes an id unknown, with the time at which it was asked; whatever else goes
+wrong is `Unreachable`, which holds the flow and loses nothing; what it said counts until it says something else, so
+that known ids flow on. Every answer is kept, however late it comes. Who subclasses says how a question is put. For one
+thread; questions run in others.
 """
 
 import contextlib
+import math
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, TypeVar
 from uuid import UUID
@@ -18,14 +21,29 @@ from aggregator.errors import DeadLetterError, Reason, Unreachable
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.guids import FIRST, Guids
 from aggregator.schema.histories import history, with_lenders
-from aggregator.schema.patience import Patience, StillWaiting
-from aggregator.schema.registry import Flooded, GoneSchema, Listing, Origin, Registered, TagPaths, UnknownSchema
+from aggregator.schema.listings import Listed, Named, SubjectVersions
+from aggregator.schema.questions import Questions, StillWaiting
+from aggregator.schema.registry import (
+    NOBODY,
+    AnswerPending,
+    Asker,
+    GoneSchema,
+    Listing,
+    Origin,
+    Registered,
+    TagPaths,
+    UnknownSchema,
+)
 from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
-WAIT_S = 2.0
-# So much of that for a listing, which goes on beside other questions.
-_LISTING_SHARE = 0.25
+WAIT_S = 1.0
+# So much of it for a listing, beside which ids are asked about alone.
+LISTING_SHARE = 0.5
+# So many questions at once, and listings beside them, each of which is a row of questions.
+_RUNNERS, _LISTERS = 16, 8
+# Far more than the flows of a slot ask about in a batch each.
+_MISSING_MOST = 65_536
 # Commands read many versions and have no one else to serve.
 _COMMAND_WAIT_S = 30.0
 AVRO = "AVRO"
@@ -46,18 +64,6 @@ class FetchedSchema(NamedTuple):
     tags: TagPaths = ()
 
 
-class Named(NamedTuple):
-    """What records call a schema.
-
-    Attributes:
-        schema_id: 0 where they call it by its GUID only.
-        guid: None where the registry tells none.
-    """
-
-    schema_id: int
-    guid: UUID | None = None
-
-
 class RemoteRegistry(ABC):
     """What was asked, and what was answered.
 
@@ -71,27 +77,37 @@ class RemoteRegistry(ABC):
 
     def __init__(self, where: str, wait_s: float) -> None:
         self._where = where
-        self._patience = Patience(wait_s)
+        self.wait_at_most(wait_s)
+        self._asker = NOBODY
         self._texts: dict[int, str] = {}
         self._tags: dict[int, TagPaths] = {}
         self._stale: set[int] = set()
+        self._refreshed_s = time.monotonic()
         self._origins: dict[int, Origin] = {}
         self._former: dict[int, Origin] = {}
         self._histories: dict[str, Mapping[int, Registered]] = {}
         self._foreign: dict[int, str] = {}
-        self._budget = AskingBudget()
-        self._named: dict[str, dict[int, Named]] = {}
-        self._listings: dict[str, Patience] = {}
+        self._missing: dict[int, float] = {}
+        self._listings: dict[Hashable, SubjectVersions] = {}
         self._listed_ids: set[int] = set()
         self._guids = Guids()
+        self._lock = threading.Lock()
 
-    def schema(self, schema_id: int, *, topic: str = "") -> str:
+    def wait_at_most(self, wait_s: float) -> None:
+        """Hold up who asks for no longer than this, and all of them for twice as long of any five times as long."""
+        budget = AskingBudget(2 * wait_s)
+        self._questions, self._lists = Questions(budget, _RUNNERS), Questions(budget, _LISTERS)
+
+    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
         """The text of an id, self-contained; asked for once, and once more after each `refresh`."""
+        self._asker = asker
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # what is known counts on
-                self._look_anew(schema_id)
-        if schema_id not in self._texts and schema_id not in self._foreign:
-            self._look(schema_id, topic)
+                self._look(schema_id)
+            if self._missed_s(schema_id) >= self._refreshed_s:
+                raise GoneSchema(schema_id, self._where)
+        elif schema_id not in self._texts and schema_id not in self._foreign:
+            self._learn(schema_id, time.monotonic() if since_s is None else since_s)
         if schema_id in self._foreign:
             kind = self._foreign[schema_id]
             raise DeadLetterError(
@@ -100,78 +116,75 @@ class RemoteRegistry(ABC):
                 schema_id=schema_id,
                 hint="leave the topic out of `topics`, or produce Avro",
             )
-        if schema_id not in self._texts:
-            raise UnknownSchema(schema_id, self._where)
         return self._texts[schema_id]
 
-    def _look(self, schema_id: int, topic: str) -> None:
-        asked = time.monotonic()
-        if schema_id not in self._listed_ids and self._budget.is_spent(asked, topic):
-            raise Flooded(self._where)
+    def _learn(self, schema_id: int, since_s: float) -> None:
+        """Ask about an id that is not known, unless the registry has said since a time that it does not have it."""
+        for _ in range(2):  # the late answer of an earlier question may be too old
+            if self._missed_s(schema_id) < since_s and not self._look(schema_id):
+                continue
+            break
+        missed_s = self._missed_s(schema_id)
+        if missed_s >= since_s:
+            raise UnknownSchema(schema_id, self._where, missed_s)
+        if schema_id not in self._texts and schema_id not in self._foreign:
+            raise AnswerPending(self._where)
 
-        def question() -> tuple[float, bool]:
-            return time.monotonic(), self._fetch(schema_id)
+    def _missed_s(self, schema_id: int) -> float:
+        """When the registry was asked last that said that it does not have an id."""
+        return self._missing.get(schema_id, -math.inf)
 
-        began, is_there = self._ask(("schema", schema_id), question)
-        if not is_there and began < asked:  # the late answer to an earlier question says nothing of now
-            _, is_there = self._ask(("schema", schema_id), question)
-        if not is_there:
-            self._spend(asked, topic)
+    def _look(self, schema_id: int) -> bool:
+        """Ask about an id, before all that the asker only guesses at if a listing had it; whether it is there."""
+        kind = "listed" if schema_id in self._listed_ids else "ids"
+        lane = kind, self._asker.topic, self._asker.log
+        return self._ask(("schema", schema_id), lambda: self._fetch(schema_id), lane=lane)
 
-    def _spend(self, since_s: float, topic: str) -> None:
-        now = time.monotonic()
-        self._budget.spend(now, now - since_s, topic)
-
-    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
-        """Asked anew each time; a version that was seen once is not asked about again until the next `refresh`.
+    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
+        """Of a version that was seen once nothing is asked again until the next `refresh`, or its subject is another.
 
         It also has what this client knows, which a registry that has lost it is asked about.
         """
-        began = time.monotonic()
-        patience = self._listings.setdefault(topic, Patience(self._patience.wait_s * _LISTING_SHARE))
-        if self._budget.is_spent(began, topic) and not patience.has_answer:
-            raise Flooded(self._where)
-        try:
-            asked_s, entries = self._ask("listing", lambda: self._list(is_own, prefix), patience=patience)
-        finally:
-            self._spend(began, topic)
-        numbers = (self._guids.known(one.guid) for one in entries if one.guid is not None)
-        ids = frozenset(one for one in (*(one.schema_id for one in entries), *numbers) if one)
+        self._asker = asker
+        since_s = time.monotonic() if since_s is None else since_s
+        key = asker.topic, asker.opened
+        versions = self._listings.setdefault(key, SubjectVersions())
+        for _ in range(2):  # as for ids
+            if versions.listed is None or versions.listed.asked_s < since_s:
+                about = "listing", key
+                self._ask(about, lambda: self._list(asker, is_own, versions), listing=True)
+        if versions.listed is None or versions.listed.asked_s < since_s:
+            raise AnswerPending(self._where)
+        return self._listing(versions.listed)
+
+    def _listing(self, found: Listed) -> Listing:
+        numbers = (self._guids.known(one.guid) for one in found.names if one.guid is not None)
+        named = (*(one.schema_id for one in found.names), *numbers)
+        ids = frozenset(one for one in named if one is not None)
         self._listed_ids |= ids
-        has_guids = all(one.guid is not None for one in entries)
-        return Listing(self._where, ids and ids | self._texts.keys() | self._foreign.keys(), has_guids, asked_s)
+        has_guids = all(one.guid is not None for one in found.names)
+        known = self._texts.keys() | self._foreign.keys() if found.names else frozenset[int]()
+        return Listing(self._where, ids | known, has_guids, found.asked_s, len(found.names))
 
-    def _list(self, is_own: Callable[[str], bool], prefix: str) -> tuple[float, list[Named]]:
-        """When it began, and every version of some subjects."""
-        began, named, found = time.monotonic(), self._named, list[Named]()
-        for subject in filter(is_own, self._listed(prefix, deleted=True)):
-            found += self._names(subject, named.setdefault(subject, {}))
-        return began, found
+    def _list(self, asker: Asker, is_own: Callable[[str], bool], versions: SubjectVersions) -> Listed:
+        """List the topic's subjects.
 
-    def _names(self, subject: str, known: dict[int, Named]) -> list[Named]:
-        """A subject's versions; all anew where the newest known is another one, as of a subject that was made anew."""
-        numbers = self._numbers(subject)
-        newest = max(known, default=None)
-        if newest is not None and (not known.keys() <= set(numbers) or self._called(subject, newest) != known[newest]):
-            known.clear()
-        for number in numbers:
-            if number not in known:
-                known[number] = self._called(subject, number)
-        return list(known.values())
+        Whoever may register a subject that begins like the topic cannot make this fail by its size: of its versions the
+        newest are listed. A record that names another one holds its flow when it is asked about alone.
+        """
+        asked_s, alone = time.monotonic(), {f"{asker.topic}-value", f"{asker.topic}-key"}
 
-    def _look_anew(self, schema_id: int) -> None:
-        """Ask again about an id that is known; of a registry in which it means another schema, nothing is known."""
-        before = self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)
-        if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
-            raise GoneSchema(schema_id, self._where)
-        self._stale.discard(schema_id)
-        if before != (self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)):
-            self._origins, self._former, self._histories = {}, {}, {}
+        def numbers(subject: str) -> Sequence[int]:
+            return self._numbers(subject, newest=subject.startswith(f"{asker.topic}-") and subject not in alone)
+
+        own = [one for one in self._listed(asker.prefix, deleted=True) if is_own(one)]
+        return versions.find(asked_s, own, numbers, self._called)
 
     def refresh(self) -> None:
         """Ids are asked for again, and where they come from; versions do not change while their ids do not."""
-        self._stale = {*self._texts, *self._foreign}
-        self._named = {}
+        self._stale, self._refreshed_s = {*self._texts, *self._foreign}, time.monotonic()
+        for versions in self._listings.values():
+            versions.forget()
         self._former |= self._origins
         self._origins = {}
 
@@ -218,36 +231,55 @@ class RemoteRegistry(ABC):
         return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_COMMAND_WAIT_S)
 
     def _fetch(self, schema_id: int) -> bool:
-        """Whether the registry has the id; what it says is kept."""
+        """Whether the registry has the id; what it says is kept. Where it means another schema, nothing else is."""
+        asked_s = time.monotonic()
         found = self._fetched_schema(schema_id, self._guids.guid(schema_id))
-        if found is None:
-            return False
-        if found.kind == AVRO:
-            self._texts[schema_id], self._tags[schema_id] = found.text, found.tags
-            self._foreign.pop(schema_id, None)
-        else:
-            self._foreign[schema_id] = found.kind
-            self._texts.pop(schema_id, None)
+        with self._lock:
+            self._missing.pop(schema_id, None)
+            if found is None:
+                self._missing[schema_id] = asked_s
+                if len(self._missing) > _MISSING_MOST:
+                    del self._missing[next(iter(self._missing))]
+                return False
+            before = self._told(schema_id)
+            if found.kind == AVRO:
+                self._tags[schema_id], self._texts[schema_id] = found.tags, found.text
+                self._foreign.pop(schema_id, None)
+            else:
+                self._foreign[schema_id] = found.kind
+                self._texts.pop(schema_id, None)
+            if before != (None, None, None) and before != self._told(schema_id):
+                self._origins, self._former, self._histories = {}, {}, {}
+            self._stale.discard(schema_id)
         return True
+
+    def _told(self, schema_id: int) -> tuple[object, object, object]:
+        return self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)
 
     def _ask(
         self,
         about: Hashable,
         question: Callable[[], T],
         *,
+        lane: Hashable = None,
         wait_s: float | None = None,
-        patience: Patience | None = None,
+        listing: bool = False,
     ) -> T:
+        """Put a question to the registry, in the lane of what the newest asker needs beside ids if none is named."""
+        topic = self._asker.topic
+
         def translated() -> T:
             with self._boundary():
                 return question()
 
         self._prepare()
         try:
-            return (patience or self._patience).ask(about, translated, wait_s=wait_s)
+            if listing:
+                return self._lists.ask(about, translated, lane=about, topic=topic, share=LISTING_SHARE)
+            return self._questions.ask(about, translated, lane=lane or ("more", topic), topic=topic, wait_s=wait_s)
         except StillWaiting:
             self._give_up()
-            raise Unreachable(f"registry {self._where} is slow: no answer yet", hint="see how it does") from None
+            raise AnswerPending(self._where) from None
 
     def _prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Before a question."""
@@ -278,12 +310,20 @@ class RemoteRegistry(ABC):
         """The name of every subject, or of those that begin so at least, sorted; of deleted ones too, if asked for."""
 
     @abstractmethod
-    def _numbers(self, subject: str) -> list[int]:
-        """The numbers of a subject's versions, deleted ones among them."""
+    def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
+        """The numbers of a subject's versions, deleted ones among them.
+
+        Args:
+            subject: Its name.
+            newest: Of more than the budget the newest ones are told.
+
+        Raises:
+            HoldError: they are more, and that was not asked for.
+        """
 
     @abstractmethod
-    def _called(self, subject: str, number: int) -> Named:
-        """What records call a version that is listed.
+    def _called(self, subject: str, number: int) -> Named | None:
+        """What records call a version that is listed; None: it was deleted for good, and leaves its number behind.
 
         Raises:
             Unreachable: it is not there.

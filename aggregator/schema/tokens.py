@@ -1,11 +1,12 @@
 """Bearer tokens for a registry: one that is given, or OAuth's client credentials, renewed before they end.
 
 Invariants: a token and the client's secret are in no error; a refusal of the token server is told by its code alone,
-and only if that is one of the standard's. An answer is held to the same budgets as a registry's. For one thread.
+and only if that is one of the standard's. An answer is held to the same budgets as a registry's.
 Source: https://datatracker.ietf.org/doc/html/rfc6749#section-4.4
 """
 
 import ssl
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -97,6 +98,7 @@ class ClientCredentials:
         )
         hold(self.client, exchange)
         self._token, self._until_s = "", 0.0
+        self._lock = threading.Lock()
 
     def token(self) -> str:
         """One that is valid now.
@@ -105,12 +107,13 @@ class ClientCredentials:
             TokenRefused: the token server gives none.
             Unreachable: it does not answer as one.
         """
-        if not self._token or self._now_s() >= self._until_s:
-            asked_s = self._now_s()
-            answer = self._fetched()
-            self._token = _checked(answer.get("access_token"), self._host)
-            self._until_s = asked_s + _USED * _lifetime_s(answer.get("expires_in"))
-        return self._token
+        with self._lock:  # questions are asked by several threads
+            if not self._token or self._now_s() >= self._until_s:
+                asked_s = self._now_s()
+                answer = self._fetched()
+                self._token = _checked(answer.get("access_token"), self._host)
+                self._until_s = asked_s + _USED * _lifetime_s(answer.get("expires_in"))
+            return self._token
 
     @property
     def _host(self) -> str:

@@ -15,9 +15,8 @@ from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.heritage import with_heritage
-from aggregator.schema.patience import Patience
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import UnknownSchema
+from aggregator.schema.registry import Asker, UnknownSchema
 from aggregator.schema.wire import VALUE_ID_HEADER, frame
 from tests.apicurio import apicurio
 from tests.authority import Authority
@@ -56,7 +55,7 @@ class Place:
         }
         registry = open_registry(self.reference, references)
         if self.ask:  # a machine under load is no fault of the registry
-            registry._patience = Patience(30.0)
+            registry.wait_at_most(30.0)
         return registry
 
     def add(self, subject, text, **more):
@@ -151,13 +150,13 @@ def test_a_listing_has_the_ids_of_a_topics_subjects(place, topic):
     registry, subjects = place.opened(), (f"{topic}-value", f"{topic}-key")
     ids = [registry.register(f"{topic}-value", record(("x", kind), name=topic)) for kind in ("int", "long")]
     other = registry.register(f"{topic}.other", record(("x", "bytes"), name=topic))
-    listed = registry.listing(topic, subjects.__contains__).ids
+    listed = registry.listing(Asker(topic), subjects.__contains__).ids
     assert set(ids) <= listed
     assert other not in listed
     if place.ask:
         place.delete(f"{topic}-value", 1)
     ids.append(place.opened().register(f"{topic}-key", record(("x", "string"), name=topic)))
-    assert set(ids) <= registry.listing(topic, subjects.__contains__).ids
+    assert set(ids) <= registry.listing(Asker(topic), subjects.__contains__).ids
 
 
 def test_what_readers_could_not_read_is_refused_by_name(place, topic):

@@ -23,6 +23,8 @@ from aggregator.replicate.slot.topic_identity import CheckedReader
 from aggregator.state.gap import Gap, GapKind
 
 _PAUSES = Backoff(first_s=0.5, most_s=30.0)
+# Each try reads a batch again.
+_SOON = Backoff(first_s=0.5, most_s=2.0)
 _DAMAGED_AGAIN_S = 60.0
 _DOUBT = "the edge's log may have been cut before our position"
 
@@ -184,8 +186,14 @@ class Readers:
         else:
             self.hold_until(flow, HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
 
-    def wait(self, flow: Flow, why: str) -> None:
-        """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""
+    def wait(self, flow: Flow, why: str, *, is_soon: bool = False) -> None:
+        """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up.
+
+        Args:
+            flow: Which.
+            why: The reason.
+            is_soon: What it waits for is under way.
+        """
         now, before = self._ports.now(), flow.cursor.waiting
         since_s = before.since_s if before else now
         waited_s = now - since_s
@@ -193,7 +201,9 @@ class Readers:
             self.hold(flow, HoldReason.WAITING, why)
             return
         self._release(flow)
-        flow.cursor = flow.cursor.waits(Waiting(since_s, now + _PAUSES.pause_after_s(waited_s), why))
+        flow.cursor = flow.cursor.waits(
+            Waiting(since_s, now + (_SOON if is_soon else _PAUSES).pause_after_s(waited_s), why)
+        )
 
     def wake(self, now: float) -> None:
         """Try again what has waited long enough."""

@@ -283,7 +283,7 @@ class _Turn:
             if isinstance(error, Unasked) and error.place:
                 self._deliver(flow, chunk.before(error.place))
             if flow.reading:
-                self._readers.wait(flow, str(error))
+                self._readers.wait(flow, str(error), is_soon=isinstance(error, Unasked) and not error.is_away)
 
     def _begin(self) -> None:
         if self._open_since is None:

@@ -50,7 +50,7 @@ HOSTILE = {
 class Away(MemoryRegistry):
     """A registry that does not answer."""
 
-    def schema(self, schema_id, *, topic=""):
+    def schema(self, schema_id, **_):
         raise Unreachable("the registry does not answer")
 
 

@@ -31,7 +31,7 @@ from aggregator.privacy.policy.rules import operator_names
 from aggregator.privacy.strip import Batch
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.avro import Kind, Logical
-from aggregator.schema.registry import Flooded, Listing, UnknownSchema
+from aggregator.schema.registry import AnswerPending, Listing, UnknownSchema
 from aggregator.schema.wire import frame
 from tests.growth import cpu_s
 from tests.reference.operators import KEY, ORACLE
@@ -317,20 +317,20 @@ class FarRegistry(MemoryRegistry):
         super().__init__()
         self.now_s, self.asked, self.budget = 0.0, 0, AskingBudget()
 
-    def schema(self, schema_id, *, topic=""):
+    def schema(self, schema_id, **_):
         if schema_id in self.by_id():
             return super().schema(schema_id)
         self.ask(1)
         raise UnknownSchema(schema_id, "far")
 
-    def listing(self, _topic, _is_own, *, prefix=""):
+    def listing(self, _asker, _is_own, **_):
         self.ask(3)
         return Listing("far", frozenset({1, *self.by_id()}))
 
     def ask(self, questions):
         """They take their time."""
-        if self.budget.is_spent(self.now_s, "t"):
-            raise Flooded("far")
+        if not self.budget.left_s(self.now_s, "t"):
+            raise AnswerPending("far")
         self.now_s, self.asked = self.now_s + questions * 0.02, self.asked + questions
         self.budget.spend(self.now_s, questions * 0.02, "t")
 

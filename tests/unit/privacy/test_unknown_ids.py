@@ -4,6 +4,7 @@ import json
 import random
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -14,8 +15,8 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection, Unasked
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.registry import Flooded, Listing, Origin, UnknownSchema
-from aggregator.schema.remote_registry import WAIT_S
+from aggregator.schema.registry import AnswerPending, Listing, Origin, UnknownSchema
+from aggregator.schema.remote_registry import LISTING_SHARE, WAIT_S
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
@@ -31,47 +32,67 @@ LEFT = b"\2"
 class LateRegistry(MemoryRegistry):
     """A registry whose schemas come later, at so many seconds; questions take time, as they do behind an address.
 
+    They are asked in turn and go on when nobody waits for them, which is done for as long as the real budget says.
+
     Attributes:
-        now_s: The time, which questions take.
+        now_s: The time, which waits take.
         known: Id to when it is there.
         asked: Every question: an id, or nothing for a listing.
-        slow_s: How long a listing takes behind the back of who asks, once it takes longer than one waits.
+        slow_s: How long a listing takes at least.
+        waits: When the loop waited, and for how long.
     """
 
     def __init__(self, far_s=0.0, slow_s=0.0):
         super().__init__()
-        self.now_s, self.far_s, self.known, self.asked, self.budget = 0.0, far_s, {}, [], AskingBudget()
-        self.slow_s, self.pending = slow_s, None
+        self.now_s, self.far_s, self.known, self.asked, self.budget = 0.0, far_s, {}, [], AskingBudget(2 * WAIT_S)
+        self.slow_s, self.answers, self.free_s, self.waits, self.found = slow_s, {}, {}, [], set()
 
-    def schema(self, schema_id, *, topic=""):
-        if self.budget.is_spent(self.now_s, "t"):
-            raise Flooded("far")
-        self.asked.append(schema_id)
-        self.now_s += self.far_s
-        if self.now_s >= self.known.get(schema_id, float("inf")):
+    def answer(self, about, lane, since_s, say, *, took_s, share=1.0):
+        """What is said to a question since a time, and when it was asked; each lane asks one after the other."""
+        for _ in range(2):
+            asked_s, done_s, said = self.answers.get(about, (float("-inf"), float("-inf"), None))
+            if asked_s < since_s and done_s <= self.now_s:
+                self.asked.append(about)
+                asked_s = max(self.now_s, self.free_s.get(lane, 0.0))
+                done_s = self.free_s[lane] = asked_s + took_s
+                said = say(asked_s)
+                self.answers[about] = asked_s, done_s, said
+            wait_s = min(max(0.0, done_s - self.now_s), share * self.budget.left_s(self.now_s, "orders"))
+            if wait_s:
+                self.now_s += wait_s
+                self.budget.spend(self.now_s, wait_s, "orders")
+                self.waits.append((self.now_s, wait_s))
+            if self.now_s < done_s - 1e-9:
+                raise AnswerPending("far")
+            if asked_s >= since_s:
+                return asked_s, said
+        raise AnswerPending("far")
+
+    def schema(self, schema_id, *, asker, since_s):
+        if schema_id in self.found:
+            self.asked.append(schema_id)
             return ORDER
-        self.budget.spend(self.now_s, self.far_s, "t")
-        raise UnknownSchema(schema_id, "far")
+        asked_s, is_there = self.answer(
+            schema_id, asker.log, since_s, lambda at_s: self.has(schema_id, at_s), took_s=self.far_s
+        )
+        if not is_there:
+            raise UnknownSchema(schema_id, "far", asked_s)
+        self.found.add(schema_id)
+        return ORDER
 
-    def listing(self, topic, is_own, *, prefix=""):
-        """Three questions, each as far as the others; a slow one goes on while nobody waits."""
-        assert (topic, is_own("orders-value"), is_own("other-value")) == ("orders", True, False)
-        if self.budget.is_spent(self.now_s, "t"):
-            raise Flooded("far")
-        self.asked.append(None)
-        took_s = min(3 * self.far_s, WAIT_S)
-        if self.pending is None:
-            self.pending = Listing("far", self.now_there(), asked_s=self.now_s)
-        self.now_s += took_s
-        self.budget.spend(self.now_s, took_s, "t")
-        if self.now_s < self.pending.asked_s + self.slow_s:
-            raise Unreachable("far: no answer yet")
-        listing, self.pending = self.pending, None
-        return listing
+    def has(self, schema_id, at_s):
+        return at_s >= self.known.get(schema_id, float("inf"))
 
-    def now_there(self):
+    def listing(self, asker, is_own, *, since_s):
+        """Three questions, each as far as the others."""
+        assert (asker.topic, is_own("orders-value"), is_own("other-value")) == ("orders", True, False)
+        took_s = max(3 * self.far_s, self.slow_s)
+        asked_s, ids = self.answer(None, "listing", since_s, self.listed, took_s=took_s, share=LISTING_SHARE)
+        return Listing("far", ids, asked_s=asked_s)
+
+    def listed(self, at_s):
         """Ids that are known when a listing begins."""
-        return frozenset({1, *(one for one, since_s in self.known.items() if self.now_s >= since_s)})
+        return frozenset({1, *(one for one in self.known if self.has(one, at_s))})
 
     def origin(self, schema_id):
         return Origin({"orders-key": schema_id, "orders-value": schema_id}, (), str(schema_id))
@@ -102,9 +123,9 @@ def batch(*values, keys=None):
     return Batch(keys or [None] * len(values), values, [None] * len(values))
 
 
-def read(*values):
-    """Values as they lie in a partition from offset 0 on."""
-    return replace(batch(*values), log=0, offsets=range(len(values)))
+def read(*values, at=0, log=0):
+    """Values as they lie in a partition from an offset on."""
+    return replace(batch(*values), log=log, offsets=range(at, at + len(values)))
 
 
 def passed(strip, registry, records, *, most_s=1000.0):
@@ -117,6 +138,34 @@ def passed(strip, registry, records, *, most_s=1000.0):
             waited_s = registry.now_s - since_s
             assert waited_s < most_s, "it never passes"
             registry.now_s += min(30.0, 0.5 + waited_s)
+
+
+def flowed(strip, registry, *values, most=5000, most_s=3000.0):
+    """The places of a partition's dead letters, as a slot reads it: what stands before what waits goes on."""
+    at, dead, since_s, gone_s = 0, [], None, registry.now_s + most_s
+    while at < len(values):
+        assert registry.now_s < gone_s, f"it stands at {at}"
+        part, place = values[at : at + most], None
+        try:
+            found = strip.strip(read(*part, at=at))
+        except Unreachable as error:
+            place, is_soon = getattr(error, "place", 0), isinstance(error, Unasked)
+            part = part[:place]
+            found = strip.strip(read(*part, at=at)) if place else None
+        if found is not None:
+            dead += [at + one for one in found.rejected]
+            at, since_s = at + len(part), None
+        if place is not None:
+            since_s = registry.now_s if since_s is None else since_s
+            registry.now_s += min(2.0 if is_soon else 30.0, 0.5 + registry.now_s - since_s)
+    for ended_s, _ in registry.waits:
+        assert sum(took_s for at_s, took_s in registry.waits if ended_s - 5.0 < at_s <= ended_s) <= 2.0
+    return dead
+
+
+def senseless(count):
+    """Values of so many ids that no registry has."""
+    return [frame(10_000 + n, BODY) for n in range(count)]
 
 
 @pytest.mark.parametrize("place", ["value", "key"])
@@ -180,7 +229,7 @@ def test_a_flood_of_new_ids_costs_a_bounded_share_of_the_time(topic, far_s, batc
     strip, took_s = topic(registry), 0.0
     for number in range(40):
         flood = [frame(1000 * (number + 1) + n, b"") for n in range(1000)]
-        out, waited_s = passed(strip, registry, batch(*flood, frame(5, BODY)))
+        out, waited_s = passed(strip, registry, read(*flood, frame(5, BODY), at=1001 * number))
         assert sorted(out.rejected) == list(range(1000))
         took_s += waited_s
         registry.now_s += 0.5
@@ -263,7 +312,7 @@ def test_a_lost_id_that_is_registered_later_is_delivered_in_the_middle_of_a_floo
 def test_a_listing_that_says_nothing_is_asked_for_once_in_a_batch(topic):
     """A registry that lists nothing, as a proxy does: no id is judged by it, and the error says so."""
     registry = LateRegistry(0.02)
-    registry.now_there = frozenset
+    registry.listed = lambda _: frozenset()
     with pytest.raises(Unasked, match="far lists less than the topic is known to have"):
         topic(registry, 0.0).strip(batch(*(frame(1000 + n, b"") for n in range(300))))
     assert registry.asked.count(None) == 1
@@ -271,7 +320,7 @@ def test_a_listing_that_says_nothing_is_asked_for_once_in_a_batch(topic):
 
 def test_a_slow_listing_judges_what_was_read_before_it_was_asked_for(topic):
     """It goes on while the flow waits; of records that were read after it began it decides nothing."""
-    registry = LateRegistry(0.7, slow_s=3.0)
+    registry = LateRegistry(0.4, slow_s=3.0)
     strip, flood = topic(registry, 0.0), [frame(1000 + n, b"") for n in range(10)]
     with pytest.raises(Unasked, match="no answer yet") as raised:
         strip.strip(read(*flood))
@@ -291,7 +340,7 @@ def test_an_id_is_asked_about_that_another_topic_missed_a_moment_ago(topic):
     """The registry's client remembers that it was missing; meanwhile it may have been registered."""
     registry = LateRegistry()
     assert topic(registry, 0.0).strip(batch(frame(6, BODY), frame(5, BODY))).rejected.keys() == {0, 1}
-    registry.known = {5: 0.0}
+    registry.known, registry.now_s = {5: 0.0}, 0.001
     assert topic(registry, 0.0).strip(batch(frame(6, BODY), frame(5, BODY))).rejected.keys() == {0}
 
 
@@ -315,3 +364,68 @@ def test_what_comes_within_its_time_is_delivered(topic):
         out, took_s = passed(topic(registry), registry, batch(*(frame(one, BODY) for one in ids)))
         assert {ids[place] for place in out.rejected} == never
         assert took_s <= 2 * PATIENCE_S + 5
+
+
+@pytest.mark.parametrize("flood", [1, 3, 9, 300])
+@pytest.mark.parametrize("far_s", [0.001, 0.02, 0.2, 0.7, 2.5])
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_an_id_that_comes_within_its_patience_is_delivered_behind_any_flood(topic, flood, far_s, is_silent):
+    """However slow the registry is, and whether its listings say something: each try is judged by a newer answer."""
+    registry = LateRegistry(far_s)
+    registry.known = {5: 4.0}
+    registry.listed = (lambda _: frozenset()) if is_silent else registry.listed
+    dead = flowed(topic(registry), registry, *senseless(flood), frame(5, BODY))
+    assert dead == list(range(flood))
+
+
+@pytest.mark.parametrize("far_s", [2.5, 4.0])
+def test_answers_that_come_later_than_one_waits_count(topic, far_s):
+    """Each is kept with the time at which it was asked for; none is thrown away and asked for again."""
+    registry = LateRegistry(far_s)
+    assert flowed(topic(registry), registry, frame(7, b"x")) == [0]
+    assert registry.now_s < PATIENCE_S + 4 * far_s
+    assert len(registry.asked) <= 1 + registry.now_s / far_s
+
+
+@pytest.mark.parametrize("patience_s", [0.0, PATIENCE_S])
+def test_a_flood_goes_on_id_by_id_where_no_listing_judges(topic, patience_s):
+    """The ids of the oldest records first; a known one behind them is delivered."""
+    registry = LateRegistry(0.02)
+    registry.known, registry.listed = {5: 0.0}, lambda _: frozenset()
+    dead = flowed(topic(registry, patience_s), registry, *senseless(3000), frame(5, BODY))
+    assert dead == list(range(3000))
+    assert registry.now_s < 2 * PATIENCE_S + 3000 * 0.05
+    assert len(registry.asked) < 3000 + 1000
+
+
+def test_no_record_is_judged_by_what_was_asked_before_it_was_read(topic):
+    """Not even behind older ones of its partition which that listing judges, and whatever comes in between."""
+    registry = LateRegistry(0.02, slow_s=30.0)
+    strip, flood = topic(registry, 0.0), senseless(100)
+    with pytest.raises(Unasked):
+        strip.strip(read(*flood))
+    registry.now_s = 20.0
+    registry.known = {5: 20.0}
+    later = frame(5, BODY)
+    with pytest.raises(Unasked):
+        strip.strip(read(*flood, *senseless(300)[100:], later))
+    registry.now_s = 31.0
+    assert 300 not in flowed(strip, registry, *flood, *senseless(300)[100:], later)
+
+
+@pytest.mark.slow
+def test_only_an_answer_from_after_its_deadline_makes_an_id_a_dead_letter(topic):
+    """Property over registries, floods and times: what is there when it is read, or comes in time, is delivered."""
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    for _ in range(60):
+        registry = LateRegistry(draw.choice([0.0, 0.001, 0.02, 0.3, 2.5]), slow_s=draw.choice([0.0, 1.0, 12.0]))
+        patience_s = draw.choice([0.0, PATIENCE_S])
+        ids = draw.sample(range(10, 10_000), draw.choice([1, 5, 9, 40, 500]))
+        never = {one for one in ids if draw.random() < 0.7}
+        registry.known = {one: draw.uniform(0, 0.4 * patience_s) for one in ids if one not in never}
+        registry.listed = draw.choice([registry.listed, lambda _: frozenset()])
+        values = [frame(one, BODY) for one in ids]
+        dead = flowed(topic(registry, patience_s), registry, *values, most=draw.choice([7, 100, 5000]))
+        assert {ids[place] for place in dead} == never

@@ -8,7 +8,7 @@ import pytest
 from aggregator.errors import ConfigError, HoldError, Unreachable
 from aggregator.schema.directory import DirectoryRegistry
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.registry import NOBODY, Registered, UnknownSchema
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_a_listing_has_the_ids_of_some_subjects(registry, tmp_path):
     registry.register("a", '"string"')
     DirectoryRegistry(tmp_path / "registry").register("a", '"long"')
     DirectoryRegistry(tmp_path / "registry").register("b", '"int"')
-    assert registry.listing("a", "a".__eq__).ids == {1, 2}
-    assert registry.listing("b", "b".__eq__).ids == {3}
+    assert registry.listing(NOBODY, "a".__eq__).ids == {1, 2}
+    assert registry.listing(NOBODY, "b".__eq__).ids == {3}
 
 
 def test_one_id_with_two_texts_is_refused_by_name(registry, tmp_path):

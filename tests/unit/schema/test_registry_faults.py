@@ -14,7 +14,6 @@ from aggregator.errors import HoldError, Reason, RetryError
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.confluent import ConfluentRegistry
-from aggregator.schema.patience import Patience
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame, split
 from tests.reference.reference import ReferenceStrip
@@ -80,7 +79,7 @@ def test_a_registry_that_is_away_holds_new_ids_only(new_double, fault, at):
     known, new = (frame(number, body(PLAIN, {"x": 1, "name": "Jane"})) for number in (1, second))
     assert stripped.strip(batch(known)).rejected == {}
     for registry in registries.values():
-        registry._patience = Patience(0.2)
+        registry.wait_at_most(0.2)
     doubles[at].fault = fault
     for _ in range(2):
         with pytest.raises(RetryError):

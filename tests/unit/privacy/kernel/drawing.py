@@ -81,7 +81,7 @@ class MemoryRegistry:
         """See the port."""
         return []
 
-    def listing(self, _topic, _is_own, *, prefix=""):
+    def listing(self, _asker, _is_own, **_):
         """See the port."""
         return Listing("memory", frozenset(range(1, len(self.texts) + 1)))
 
@@ -92,7 +92,7 @@ class MemoryRegistry:
         """See the port."""
         return schema_id
 
-    def schema(self, schema_id, *, topic=""):
+    def schema(self, schema_id, **_):
         """See the port."""
         if not 0 < schema_id <= len(self.texts):
             raise UnknownSchema(schema_id, "memory")

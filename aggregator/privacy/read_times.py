@@ -1,0 +1,66 @@
+"""When the records of a partition were read, of those that were put off and are read again.
+
+Invariant: no record is said to have been read before it was. Pure: takes the time as an argument.
+"""
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+# Of one partition; what was read between two of them counts from the later one.
+_MARKS_MOST = 8
+
+
+class _Mark(NamedTuple):
+    """The records before `end` had been read by then."""
+
+    end: int
+    at_s: float
+
+
+class ReadTimes:
+    """Those of one topic's partitions, and of the batch that was begun."""
+
+    def __init__(self) -> None:
+        self._marks: dict[Hashable, list[_Mark]] = {}
+        self.begin(None, (), 0.0)
+
+    def begin(self, log: Hashable, offsets: Sequence[int], now_s: float) -> None:
+        """A new batch.
+
+        Args:
+            log: The partition that it was read from.
+            offsets: Of its records there, ascending; empty: they come from none.
+            now_s: The time.
+        """
+        self._log, self._offsets, self._now_s = log, offsets, now_s
+        marks = self._marks.get(log, []) if len(offsets) else []
+        # Places below the first were read by the second.
+        self._places = [(place, at_s) for end, at_s in marks if (place := bisect_left(offsets, end))]
+
+    def at_s(self, place: int) -> float:
+        """When the record at a place of the batch was read."""
+        return next((at_s for end, at_s in self._places if place < end), self._now_s)
+
+    def newer(self, asked_s: float) -> int | None:
+        """The place of the first record that was read after a time; None: all were read by then."""
+        if asked_s >= self._now_s:
+            return None
+        place = max((end for end, at_s in self._places if at_s <= asked_s), default=0)
+        return place if place < len(self._offsets) or not len(self._offsets) else None
+
+    def put_off(self) -> None:
+        """The batch is read again."""
+        if not len(self._offsets):
+            return
+        marks = self._marks.setdefault(self._log, [])
+        end = self._offsets[-1] + 1
+        if not marks or end > marks[-1].end:
+            marks[_MARKS_MOST - 1 :] = [_Mark(end, self._now_s)]
+
+    def passed(self) -> None:
+        """The batch is not read again."""
+        if self._log in self._marks and len(self._offsets):
+            left = [mark for mark in self._marks.pop(self._log) if mark.end > self._offsets[-1] + 1]
+            if left:
+                self._marks[self._log] = left
