@@ -4,7 +4,6 @@ import json
 import random
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 
 import pytest
 

@@ -208,6 +208,22 @@ def test_a_flood_of_unknown_guids_is_judged_by_one_listing(glue, opened, strip):
     assert {one.reason for one in out.rejected.values()} == {Reason.UNKNOWN_SCHEMA}
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_flood_is_judged_before_any_good_record_came(glue, opened, strip, is_deleted):
+    """By a listing of which this process has no number yet; a version that was deleted for good names nothing."""
+    names = [{"SchemaName": "orders", "RegistryName": "ours"}]
+    answer = SimpleNamespace(status_code=200, headers={}), {"Schemas": names}  # which moto does not have
+    opened._client.meta.events.register("before-call.glue.ListSchemas", lambda **_: answer)
+    for fields in (["x"], ["x", "y"]):
+        glue.add("orders", record(*fields))
+    if is_deleted:
+        found = opened._version
+        opened._version = lambda subject, number: None if number == 1 else found(subject, number)
+    flood = [framed(str(uuid.uuid4()), b"\2") for _ in range(100)]
+    out = strip.strip(Batch([None] * 100, flood, [None] * 100))
+    assert set(out.rejected) == set(range(100))
+
+
 def test_nothing_is_registered_there(opened):
     """Central's registry is another one."""
     for way in (opened.register, opened.admit):
