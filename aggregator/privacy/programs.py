@@ -173,7 +173,7 @@ class Programs:
         try:
             text = self._edge_registry.schema(schema_id, asker=self._asker(), since_s=since_s)
         except UnknownSchema as error:  # not remembered here: it may be registered in a moment
-            self._late.miss(error, schema_id, place)
+            self._late.miss(schema_id, place, error.asked_s, error.where)
             return Rejection(error.reason, schema_id)
         except DeadLetterError as error:
             self._late.find(schema_id)

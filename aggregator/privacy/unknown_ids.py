@@ -86,7 +86,7 @@ class Latecomers:
         self._room, self._is_few, self._is_away = UNKNOWN_IDS.limit, True, False
         self._error: Unreachable | None = None
         self._listing_error: Unreachable | HoldError | None = None
-        self._waiting: dict[int, tuple[int, UnknownSchema]] = {}
+        self._waiting: dict[int, tuple[int, str]] = {}
         self._unasked: dict[int, int] = {}
 
     def expect(self, schema_ids: Iterable[int]) -> None:
@@ -98,9 +98,17 @@ class Latecomers:
         read_s, late = self._reads.at_s(place), self._late.get(schema_id)
         if schema_id in self._there:
             return self._began_s
-        if late is None:
+        if schema_id in self._lost:
             return read_s
-        return max(read_s, late.until_s if self._began_s >= late.until_s else math.nextafter(late.asked_s, math.inf))
+        until_s = self._until_s(read_s) if late is None else late.until_s
+        if self._began_s >= until_s:
+            return max(read_s, until_s)
+        return read_s if late is None else max(read_s, math.nextafter(late.asked_s, math.inf))
+
+    def _until_s(self, read_s: float) -> float:
+        """How long a newcomer is waited for."""
+        is_worth = self._allowance_s >= min(_LEAST_S, self._patience_s)
+        return read_s + self._allowance_s if is_worth else read_s
 
     def asks(self, schema_id: int, place: int, ids_end: int, ask: Callable[[float], Listing]) -> bool:
         """Whether to ask the registry about this id alone; if not, it is judged, or put off.
@@ -121,7 +129,7 @@ class Latecomers:
         listing = None if self._is_few else self._listed(ask, since_s, ids_end)
         is_listed = listing is not None and schema_id in listing.ids
         if listing is not None and not is_listed and (schema_id < ids_end or listing.has_guids):
-            self.miss(UnknownSchema(schema_id, listing.where, self._newest_s), schema_id, place)
+            self.miss(schema_id, place, self._newest_s, listing.where)
             return False
         if self._is_away or not (self._room or is_listed):
             self.put_off(schema_id, place)
@@ -168,15 +176,22 @@ class Latecomers:
             self._is_away = self._is_away or not isinstance(why, AnswerPending)
             self._error = why if self._error is None or self._is_away else self._error
 
-    def miss(self, error: UnknownSchema, schema_id: int, place: int) -> None:
-        """The registry does not know an id that the record at a place is the first to name."""
-        asked_s = self._began_s if error.asked_s is None else error.asked_s
+    def miss(self, schema_id: int, place: int, asked_s: float | None, where: str) -> None:
+        """A registry does not know an id.
+
+        Args:
+            schema_id: From a record.
+            place: Of the first record that names it.
+            asked_s: When it was asked; None: just now.
+            where: The registry, as errors name it.
+        """
+        asked_s = self._began_s if asked_s is None else asked_s
         self._there.discard(schema_id)
         if schema_id not in self._lost:
             late = self._late.get(schema_id) or self._newcomer(schema_id, place)
             late.asked_s = max(asked_s, late.asked_s)
             if asked_s < late.until_s:
-                self._waiting[schema_id] = place, error
+                self._waiting[schema_id] = place, where
                 return
             if late.until_s > late.since_s:
                 self._allowance_s = max(0.0, self._allowance_s - (asked_s - late.since_s))
@@ -184,9 +199,8 @@ class Latecomers:
         self._judge(schema_id, place, asked_s)
 
     def _newcomer(self, schema_id: int, place: int) -> _Late:
-        read_s, left_s = self._reads.at_s(place), self._allowance_s
-        is_worth = left_s >= min(_LEAST_S, self._patience_s)
-        late = self._late[schema_id] = _Late(read_s, read_s + left_s if is_worth else read_s)
+        read_s = self._reads.at_s(place)
+        late = self._late[schema_id] = _Late(read_s, self._until_s(read_s))
         _forget_oldest(self._late)
         return late
 
@@ -223,10 +237,11 @@ class Latecomers:
             first = min(*self._unasked.values(), *(place for place, _ in self._waiting.values()), math.inf)
             why = self._error if self._is_away else self._listing_error or self._error
             raise Unasked(int(first), len(self._unasked), why, is_away=self._is_away)
-        _, unknown = next(iter(self._waiting.values()))
+        schema_id, (_, where) = next(iter(self._waiting.items()))
+        unknown = UnknownSchema(schema_id, where).message
         others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
         raise Unreachable(
-            f"{unknown.message} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
+            f"{unknown} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
             hint="register the writer's schema at this edge's registry; the flow goes on by itself",
         )
 

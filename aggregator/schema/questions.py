@@ -74,13 +74,13 @@ class Questions:
         Raises:
             StillWaiting: it takes longer, or the lane is full.
         """
+        since_s = time.monotonic()
         future = self._pending.get(about) or self._begun(about, question, lane)
         if not future.done():
-            since_s = time.monotonic()
             wait([future], share * self._budget.left_s(since_s, topic) if wait_s is None else wait_s)
-            if wait_s is None:
-                now_s = time.monotonic()
-                self._budget.spend(now_s, now_s - since_s, topic)
+        if wait_s is None:
+            now_s = time.monotonic()
+            self._budget.spend(now_s, now_s - since_s, topic)
         if not future.done():
             raise StillWaiting
         del self._pending[about]

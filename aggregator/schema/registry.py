@@ -28,7 +28,7 @@ class UnknownSchema(DeadLetterError):
             schema_id=schema_id,
             hint="register the writer's schema at this edge's registry, then replay the dead letter",
         )
-        self.asked_s = asked_s
+        self.where, self.asked_s = where, asked_s
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuilt like every other error of the tree."""

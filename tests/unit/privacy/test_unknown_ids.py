@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.budgets import UNKNOWN_IDS
 from aggregator.errors import Reason, Unreachable
+from aggregator.privacy import unknown_ids
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection, Unasked
@@ -428,3 +429,19 @@ def test_only_an_answer_from_after_its_deadline_makes_an_id_a_dead_letter(topic)
         values = [frame(one, BODY) for one in ids]
         dead = flowed(topic(registry, patience_s), registry, *values, most=draw.choice([7, 100, 5000]))
         assert {ids[place] for place in dead} == never
+
+
+def test_more_ids_than_are_remembered_pass(topic, monkeypatch):
+    """Of those that were forgotten the deadline is the same: several partitions do not keep each other from going on."""
+    monkeypatch.setattr(unknown_ids, "_MOST", 100)
+    registry = LateRegistry(0.02)
+    strip, floods = topic(registry), [[frame(1000 * log + n, BODY) for n in range(60)] for log in range(1, 4)]
+    left = dict(enumerate(floods))
+    while left:
+        assert registry.now_s < 4 * PATIENCE_S, "they never pass"
+        for log, flood in list(left.items()):
+            try:
+                assert len(strip.strip(read(*flood, log=log)).rejected) == 60
+                del left[log]
+            except Unreachable:
+                registry.now_s += 0.3
