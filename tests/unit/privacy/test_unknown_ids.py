@@ -432,7 +432,7 @@ def test_only_an_answer_from_after_its_deadline_makes_an_id_a_dead_letter(topic)
 
 
 def test_more_ids_than_are_remembered_pass(topic, monkeypatch):
-    """Of those that were forgotten the deadline is the same: several partitions do not keep each other from going on."""
+    """Of those that were forgotten the deadline is the same: partitions do not keep each other from going on."""
     monkeypatch.setattr(unknown_ids, "_MOST", 100)
     registry = LateRegistry(0.02)
     strip, floods = topic(registry), [[frame(1000 * log + n, BODY) for n in range(60)] for log in range(1, 4)]
