@@ -38,7 +38,7 @@ class Budget(NamedTuple):
 
 REDACTED, IN_PARTS, SHARED = "the value is redacted", "done in parts", "places share lines"
 FORGED = "no cycle: it is delivered, and counted as forged"
-LISTED = "one listing of the topic's schemas"
+IN_TURN = "the next ones are asked about after them"
 WAITS, HELD = "the flow waits", "the flow is held"
 
 # The slowest step of exact arithmetic grows with the square of the digits; no currency or sensor has so many.
@@ -73,7 +73,7 @@ MADE_BYTES = Budget(Of.BATCH, 67_108_864, "bytes made of its values, or four tim
 TIMES_MADE = 4
 BATCH_PLAIN_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of values without a schema that are held at once", IN_PARTS)
 # Each may cost a question to a registry far away.
-UNKNOWN_IDS = Budget(Of.BATCH, 64, "unknown schema ids that the registry is asked about one by one", LISTED)
+UNKNOWN_IDS = Budget(Of.BATCH, 64, "unknown schema ids that the registry is asked about one by one at once", IN_TURN)
 
 # A follower of a registry is seconds behind its leader; `replication.schema_patience` says otherwise.
 LATE_SECONDS = Budget(Of.BATCH, 5, "seconds for all its unknown ids together", Reason.UNKNOWN_SCHEMA)
