@@ -16,7 +16,7 @@ from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
 from aggregator.privacy.json.text import Json, read_json
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.strip import Batch
-from aggregator.schema.registry import Flooded, Registry, UnknownSchema
+from aggregator.schema.registry import Registry, UnknownSchema
 from aggregator.schema.wire import Framing, split
 
 # What text has beside what can be seen: ends of lines, tabs, colours of a terminal.
@@ -97,5 +97,5 @@ def schema_of(value: bytes, headers: Headers, registry: Registry) -> tuple[str, 
     try:
         schema_id, body = split(batch.values[0] or b"")
         return registry.schema(schema_id), body
-    except (UnknownSchema, Flooded, DeadLetterError):  # files of some kinds begin like a frame
+    except (UnknownSchema, DeadLetterError):  # files of some kinds begin like a frame
         return None

@@ -1,14 +1,15 @@
 """How much of its time a slot's loop may spend on waiting for answers of a registry.
 
 Invariants: over all topics together it waits for two seconds of any five at most. Topics that asked lately have equal
-shares, and there is one more for a newcomer; none takes more than the half of what is left. Who has no time left is not
-refused: its question is asked behind its back. Takes the time as an argument.
+shares of four fifths of that, the rest is for newcomers, and nobody takes more than the half of what is left. Who has
+no time left is not refused: its question is asked behind its back. Takes the time as an argument.
 """
 
 from collections import Counter, defaultdict, deque
 
 # More than this share of its time would leave a slot too little for its other flows, and for its transaction.
 _WITHIN_TIMES = 2.5
+_SHARED = 0.8
 
 
 class AskingBudget:
@@ -41,6 +42,5 @@ class AskingBudget:
                 del self._totals_s[of], self._counts[of]
         if not self._spent:  # what was rounded adds up no further
             self._total_s = 0.0
-        own_s, topics = self._totals_s.get(topic, 0.0), len(self._counts.keys() | {topic})
-        left_s = (self._most_s - self._total_s - own_s) / 2
-        return max(0.0, min(left_s, self._most_s / (topics + 1) - own_s))
+        share_s = _SHARED * self._most_s / len(self._counts.keys() | {topic})
+        return max(0.0, min((self._most_s - self._total_s) / 2, share_s - self._totals_s.get(topic, 0.0)))

@@ -30,7 +30,7 @@ from aggregator.schema.contexts import located
 from aggregator.schema.entries import Entry, entry, homes, identifier, ids_by_context, is_compatible, names, numbers
 from aggregator.schema.listings import Named
 from aggregator.schema.references import self_contained
-from aggregator.schema.registry import Asker, Origin, Registered, TagPaths
+from aggregator.schema.registry import NOBODY, Asker, Origin, Registered, TagPaths
 from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.tokens import TokenRefused
 
@@ -76,7 +76,7 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _id(self, subject: str, text: str, way: Callable[[str, str], int]) -> int:
         if (subject, text) not in self._ids:
-            self._asker = Asker(subject)
+            self._asker = NOBODY if way == self._registered else Asker(subject)
             self._ids[subject, text] = self._ask((way.__name__, subject, text), lambda: way(subject, text))
         return self._ids[subject, text]
 

@@ -94,7 +94,11 @@ class RemoteRegistry(ABC):
         self._lock = threading.Lock()
 
     def wait_at_most(self, wait_s: float) -> None:
-        """Hold up who asks for no longer than this, and all of them for twice as long of any five times as long."""
+        """Hold up a topic for no longer than this, and all of them for twice as long of any five times as long.
+
+        A command asks for nobody, and has no one else to serve: it waits twice as long for each answer.
+        """
+        self._alone_s = 2 * wait_s
         budget = AskingBudget(2 * wait_s)
         self._questions, self._lists = Questions(budget, _RUNNERS), Questions(budget, _LISTERS)
 
@@ -267,6 +271,8 @@ class RemoteRegistry(ABC):
     ) -> T:
         """Put a question to the registry, in the lane of what the newest asker needs beside ids if none is named."""
         topic = self._asker.topic
+        if self._asker == NOBODY and wait_s is None:
+            wait_s = self._alone_s
 
         def translated() -> T:
             with self._boundary():
@@ -275,7 +281,7 @@ class RemoteRegistry(ABC):
         self._prepare()
         try:
             if listing:
-                return self._lists.ask(about, translated, lane=about, topic=topic, share=LISTING_SHARE)
+                return self._lists.ask(about, translated, lane=about, topic=topic, share=LISTING_SHARE, wait_s=wait_s)
             return self._questions.ask(about, translated, lane=lane or ("more", topic), topic=topic, wait_s=wait_s)
         except StillWaiting:
             self._give_up()
