@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from aggregator.coordinates import SchemaName
-from aggregator.errors import DeadLetterError, Reason, Unreachable
+from aggregator.errors import AggregatorError, DeadLetterError, Reason, Unreachable
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.guids import FIRST, Guids
 from aggregator.schema.histories import history, with_lenders
@@ -90,6 +90,7 @@ class RemoteRegistry(ABC):
         self._missing: dict[int, float] = {}
         self._listings: dict[Hashable, SubjectVersions] = {}
         self._listed_ids: set[int] = set()
+        self._awaited: set[int] = set()
         self._guids = Guids()
         self._lock = threading.Lock()
 
@@ -142,7 +143,14 @@ class RemoteRegistry(ABC):
         """Ask about an id, before all that the asker only guesses at if a listing had it; whether it is there."""
         kind = "listed" if schema_id in self._listed_ids else "ids"
         lane = kind, self._asker.topic, self._asker.log
-        return self._ask(("schema", schema_id), lambda: self._fetch(schema_id), lane=lane)
+        own = f"{self._asker.topic}-"
+        try:
+            return self._ask(("schema", schema_id), lambda: self._fetch(schema_id, own), lane=lane)
+        except AnswerPending:
+            if len(self._awaited) > _MISSING_MOST:
+                self._awaited.clear()
+            self._awaited.add(schema_id)
+            raise
 
     def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """Of a version that was seen once nothing is asked again until the next `refresh`, or its subject is another.
@@ -234,10 +242,12 @@ class RemoteRegistry(ABC):
         """Every version of a subject, oldest first; those that are not Avro are left out."""
         return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_COMMAND_WAIT_S)
 
-    def _fetch(self, schema_id: int) -> bool:
+    def _fetch(self, schema_id: int, own: str = "") -> bool:
         """Whether the registry has the id; what it says is kept. Where it means another schema, nothing else is."""
         asked_s = time.monotonic()
         found = self._fetched_schema(schema_id, self._guids.guid(schema_id))
+        is_awaited = schema_id in self._awaited
+        self._awaited.discard(schema_id)
         with self._lock:
             self._missing.pop(schema_id, None)
             if found is None:
@@ -255,7 +265,21 @@ class RemoteRegistry(ABC):
             if before != (None, None, None) and before != self._told(schema_id):
                 self._origins, self._former, self._histories = {}, {}, {}
             self._stale.discard(schema_id)
+        if is_awaited:
+            with contextlib.suppress(AggregatorError), self._boundary():
+                self._read_on(schema_id, own)
         return True
+
+    def _read_on(self, schema_id: int, own: str) -> None:
+        """Ask for what is needed next of a schema whose answer nobody waits for: each would cost another try."""
+        origin = self._origins.get(schema_id) or self._origin(schema_id)
+        self._origins.setdefault(schema_id, origin)
+        for subject, version in origin.versions.items():
+            if own and subject.startswith(own) and version not in self._histories.get(subject, {}):
+                found = with_lenders(subject, self._history)
+                if version in found.get(subject, {}):
+                    with self._lock:
+                        self._histories = {**self._histories, **found}
 
     def _told(self, schema_id: int) -> tuple[object, object, object]:
         return self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)

@@ -14,7 +14,7 @@ from aggregator.privacy.strip import Batch
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Asker
+from aggregator.schema.registry import AnswerPending, Asker
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 
@@ -231,3 +231,21 @@ def test_what_is_known_by_a_late_second_look_is_noticed(double):
         except Unreachable:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_what_a_late_answer_needs_next_is_asked_behind_it(double):
+    """Where a schema is registered, and its subject's history: neither costs another try. Of foreign subjects nothing."""
+    new = double.add("orders-value", text("x"))
+    double.add("foreign-value", text("x"))
+    registry, asker = ConfluentRegistry(double.address, {}, wait_s=0.05), Asker("orders")
+    delayed(double, 0.1)
+    with pytest.raises(AnswerPending):
+        registry.schema(new, asker=asker, since_s=0.0)
+    deadline = time.monotonic() + 10
+    while not registry._questions._pending["schema", new].done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert registry.schema(new, asker=asker, since_s=0.0) == text("x")
+    assert set(registry.origin(new).versions) == {"orders-value", "foreign-value"}
+    assert [one.schema_id for one in registry.history("orders-value", 1)] == [new]
+    assert not any("foreign" in path for path in double.asked)
