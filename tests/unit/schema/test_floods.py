@@ -234,7 +234,7 @@ def test_what_is_known_by_a_late_second_look_is_noticed(double):
 
 
 def test_what_a_late_answer_needs_next_is_asked_behind_it(double):
-    """Where a schema is registered, and its subject's history: neither costs another try. Of foreign subjects nothing."""
+    """Where a schema is registered, and its subject's history: neither costs a try. Foreign ones are left alone."""
     new = double.add("orders-value", text("x"))
     double.add("foreign-value", text("x"))
     registry, asker = ConfluentRegistry(double.address, {}, wait_s=0.05), Asker("orders")
