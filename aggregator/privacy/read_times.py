@@ -1,4 +1,4 @@
-"""When the records of a partition were read, of those that were put off and are read again.
+"""When the records of a partition were read first, of those that have not passed and are read again.
 
 Invariant: no record is said to have been read before it was. Pure: takes the time as an argument.
 """
@@ -37,6 +37,8 @@ class ReadTimes:
         marks = self._marks.get(log, []) if len(offsets) else []
         # Places below the first were read by the second.
         self._places = [(place, at_s) for end, at_s in marks if (place := bisect_left(offsets, end))]
+        if len(offsets) and (not marks or offsets[-1] >= marks[-1].end):
+            self._marks[log] = [*marks[: _MARKS_MOST - 1], _Mark(offsets[-1] + 1, now_s)]
 
     def at_s(self, place: int) -> float:
         """When the record at a place of the batch was read."""
@@ -48,15 +50,6 @@ class ReadTimes:
             return None
         place = max((end for end, at_s in self._places if at_s <= asked_s), default=0)
         return place if place < len(self._offsets) or not len(self._offsets) else None
-
-    def put_off(self) -> None:
-        """The batch is read again."""
-        if not len(self._offsets):
-            return
-        marks = self._marks.setdefault(self._log, [])
-        end = self._offsets[-1] + 1
-        if not marks or end > marks[-1].end:
-            marks[_MARKS_MOST - 1 :] = [_Mark(end, self._now_s)]
 
     def passed(self) -> None:
         """The batch is not read again."""

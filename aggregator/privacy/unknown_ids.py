@@ -232,7 +232,6 @@ class Latecomers:
         if not self._unasked and not self._waiting:
             self._reads.passed()
             return
-        self._reads.put_off()
         if self._unasked:
             first = min(*self._unasked.values(), *(place for place, _ in self._waiting.values()), math.inf)
             why = self._error if self._is_away else self._listing_error or self._error

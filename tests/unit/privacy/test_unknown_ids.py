@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from aggregator.budgets import UNKNOWN_IDS
-from aggregator.errors import Reason, Unreachable
+from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy import unknown_ids
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
@@ -445,3 +445,16 @@ def test_more_ids_than_are_remembered_pass(topic, monkeypatch):
                 del left[log]
             except Unreachable:
                 registry.now_s += 0.3
+
+
+def test_a_batch_that_is_tried_in_halves_is_judged_by_the_same_answers(topic):
+    """A record that holds its flow stands among others, which had been read as early as it."""
+    registry, told = LateRegistry(0.02), LateRegistry.origin
+    registry.known = {6: 0.0}
+    registry.origin = lambda one: Origin({"other-value": 1}, (), "6") if one == 6 else told(registry, one)
+    strip, values = topic(registry, 0.0), senseless(5)
+    with pytest.raises(HoldError, match="other-value"):
+        strip.strip(read(*values, frame(6, BODY)))
+    registry.now_s += 1.0
+    assert len(strip.strip(read(*values)).rejected) == 5
+    assert len(registry.asked) == 6
