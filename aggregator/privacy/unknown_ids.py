@@ -84,6 +84,8 @@ class Latecomers:
         self._began_s = now_s
         self._reads.begin(log, offsets, now_s)
         self._room, self._is_few, self._is_away = UNKNOWN_IDS.limit, True, False
+        # A listing that is kept here does not have the numbers that GUIDs got since; the registry's own does.
+        self._is_numbered_anew = False
         self._error: Unreachable | None = None
         self._listing_error: Unreachable | HoldError | None = None
         self._waiting: dict[int, tuple[int, str]] = {}
@@ -126,6 +128,8 @@ class Latecomers:
         if known_s >= since_s:
             self._judge(schema_id, place, known_s)
             return False
+        if schema_id >= ids_end and not self._is_numbered_anew:
+            self._is_numbered_anew, self._newest_s = True, -math.inf
         listing = None if self._is_few else self._listed(ask, since_s, ids_end)
         is_listed = listing is not None and schema_id in listing.ids
         if listing is not None and not is_listed and (schema_id < ids_end or listing.has_guids):
