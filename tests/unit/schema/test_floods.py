@@ -218,7 +218,7 @@ def test_what_is_known_by_a_late_second_look_is_noticed(double):
     double.rebuild()
     double.add("orders-key", text("x", "y"), schema_id=1)
     registry.refresh()
-    delayed(double, 0.4)
+    delayed(double, 2.0)
     assert registry.schema(1) == text("x"), "what is known counts on"
     deadline = time.monotonic() + 10
     while registry.schema(1) != text("x", "y"):
