@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.int64]
 Origins = Mapping[EdgePartition, Numbers]
 ORIGIN_COLUMNS = ("_edge", "_topic", "_partition", "_incarnation", "_offset")
 # Offsets of one incarnation stay below: the broker would need ages for more.
-_INCARNATION = 1 << 44
+INCARNATION = 1 << 44
 
 
 class Affected:
@@ -71,9 +71,9 @@ def numbered(rows: pa.Table) -> Numbers:
     """Incarnation and offset of each row as one number, in the order of positions."""
     incarnations = rows["_incarnation"].to_numpy().astype(np.int64)
     offsets = rows["_offset"].to_numpy()
-    return np.asarray(incarnations * _INCARNATION + offsets, np.int64)
+    return np.asarray(incarnations * INCARNATION + offsets, np.int64)
 
 
 def _bounds(segments: Iterable[Segment]) -> tuple[Numbers, Numbers]:
-    pairs = sorted((at * _INCARNATION + start, at * _INCARNATION + end) for at, (start, end) in segments)
+    pairs = sorted((at * INCARNATION + start, at * INCARNATION + end) for at, (start, end) in segments)
     return np.array([start for start, _ in pairs], np.int64), np.array([end for _, end in pairs], np.int64)

@@ -78,7 +78,8 @@ def carry_out(
                 )
             if table.keyless:
                 log.warning(
-                    "backfill %s: table %s, %d rows stay without their key: nobody knows what it is under the policy",
+                    "backfill %s: table %s, %d rows stay without their key: nobody knows what it is under the policy,"
+                    " and an older row may be current; a restate up to the log's end helps if the edge has the records",
                     backfill.plan.id,
                     table.table,
                     table.keyless,

@@ -1,11 +1,19 @@
 """The keys of rows that stay in a table, where other rows of their keys are replaced under other keys.
 
 Invariant: pure; a row that was superseded or deleted stays so. An origin with an old and a new row shows which key came
-for which, and all rows of the old key that stay in its edge partition get the new one. They lose their key, and with it
-their place in the current state, where that is not known: several keys came for one, or the restate read nothing of the
-key, though others came under other keys. A tombstone goes on deleting under each key that came for its own: a row for
-each, of one origin. To keep the old key would leave what a policy hides now, or bring back what was deleted. Memory
-holds the keys of replaced rows.
+for which, and all rows of the old key that stay in its edge partition get the new one. To keep the old key would leave
+what a policy hides now, or bring back what was deleted. Nobody's row gets another one's key: it has none, and no place
+in the current state, where its own is not known. That is so where
+
+* several keys came for its key, or none, though others came under other keys;
+* its key is also what another record came under, so that a hub under the new policy may have written it;
+* only tombstones with several versions of a key tell of it;
+* it is `doubted`: it lies behind the last record whose key changes, and so does a row under a key that came. That row
+  shows that the hub went over to the new policy there.
+
+A tombstone goes on deleting under each key that came for its own, and under its own where it may be of now: a row for
+each, of one origin. So it may delete what is not its own; the other way round, what was deleted would be current.
+Memory holds the keys of replaced rows and the origins of tombstones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,12 +23,19 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Marks, Numbers
+from aggregator.backfill.affected_rows import INCARNATION, ORIGIN_COLUMNS, Marks, Numbers
 from aggregator.lake.columns import FIXED_COLUMNS
 
 KEY_COLUMNS = (*ORIGIN_COLUMNS, "_key", "_deleted", "_central_offset")
 _FLOW, _ORIGIN = ["_edge", "_topic", "_partition"], list(ORIGIN_COLUMNS)
 _KEY = [*_FLOW, "_key"]
+_AT = [*_KEY, "_deleted", "doubted", "older"]
+_ALONE = pl.col("_key").n_unique().over(_ORIGIN) == 1
+_SAME = pl.col("_key").eq_missing(pl.col("image"))
+# Of a key with more images, its own included, only the youngest tombstone gets a row for each, and the others one:
+# three thousand tombstones of a key that stood for three thousand people would be nine million rows. A policy that
+# ignores case or spaces makes one key of a few spellings, which are fewer.
+IMAGES = 16
 KEYED = pa.schema([FIXED_COLUMNS.field(name) for name in KEY_COLUMNS])
 
 
@@ -29,7 +44,7 @@ class Tombstones(NamedTuple):
 
     Attributes:
         rows: Their numbers.
-        found: Their origins and keys.
+        found: Their origins and keys, and whether these are lost.
     """
 
     rows: Numbers
@@ -54,16 +69,36 @@ class Rekeyed(NamedTuple):
     tombstones: Tombstones
 
 
+class Seen(NamedTuple):
+    """What rows show of a table beside those that are replaced.
+
+    Attributes:
+        new_keys: Edge partitions where a key that came stands behind the last record that changes its own.
+        youngest: Number of the youngest tombstone that stays, by edge partition and key, of keys with many images.
+    """
+
+    new_keys: pl.DataFrame
+    youngest: pl.DataFrame
+
+
 class KeyImages:
     """What becomes of keys.
 
     Args:
-        images: Edge partition, old key, whether it is a tombstone's, `image`, and whether it is `lost`; of the keys
-            that change.
+        images: Edge partition, old key, whether it is a tombstone's, a `doubted` row's, that of an `older` tombstone,
+            `image`, and whether it is `lost`; of the keys that change.
+        former: Number of the last record that changes its key, by edge partition.
+        new_keys: Keys that came and do not change, by edge partition.
+        seen: What the table shows beside.
     """
 
-    def __init__(self, images: pl.DataFrame) -> None:
-        self._images = images
+    def __init__(
+        self, images: pl.DataFrame, former: pl.DataFrame, new_keys: pl.DataFrame, seen: Seen | None = None
+    ) -> None:
+        self._images, self._former, self._new_keys = images, former, new_keys
+        many = images.filter("older").select(_KEY).unique()
+        self._seen = seen or Seen(former.select(_FLOW).clear(), many.with_columns(youngest=pl.lit(0, pl.Int64)).clear())
+        self._many = many
 
     @classmethod
     def of(cls, had: pa.Table, left: Marks, came: Iterable[pa.Table]) -> Self:
@@ -74,30 +109,27 @@ class KeyImages:
             left: Which of them stay.
             came: The same of the new rows.
         """
-        old, new, same = _frame([had]), _frame(came), pl.col("_key").eq_missing(pl.col("image"))
+        old, new = (_frame(some).with_columns(alone=_ALONE) for some in ([had], came))
         staying = old.filter(pl.Series(left))
         # A former restate may have made several tombstones of one, under keys of which one is right: what comes for it
         # shows nothing of them.
         twin = (pl.col("_key").n_unique().over([*_ORIGIN, "_central_offset"]) > 1).alias("twin")
-        pairs = old.with_columns(twin).join(new.select(*_ORIGIN, image="_key"), on=_ORIGIN)
+        pairs = old.with_columns(twin).join(new.select(*_ORIGIN, came_alone="alone", image="_key"), on=_ORIGIN)
         fresh = pairs.join(old.select(*_ORIGIN, image="_key"), on=[*_ORIGIN, "image"], how="anti")
-        told = ~pl.col("twin") | same.any().over([*_ORIGIN, "_key"])
+        fresh = fresh.filter(pl.col("image").is_not_null()).select(*_FLOW, "came_alone", _key="image")
+        told = ~pl.col("twin") | _SAME.any().over([*_ORIGIN, "_key"])
         pairs = pairs.filter(pl.col("_key").is_not_null()).with_columns(told=told)
         pairs = pl.concat([pairs.filter("told"), pairs.filter(~pl.col("told")).join(new, on=_KEY, how="anti")])
-        images = _agreed(pairs.filter("told"), old)
-        others = pairs.group_by([*_ORIGIN, "_key"]).agg(same.any().alias("same")).filter(~pl.col("same"))
+        images = _agreed(pairs.filter("told"), old, new)
+        others = pairs.group_by([*_ORIGIN, "_key", "told"]).agg(_SAME.any().alias("same")).filter(~pl.col("same"))
         unknown = pl.concat([staying.join(others, on=_FLOW, how="semi"), pairs.select(old.columns)])
         lost = unknown.join(images, on=_KEY, how="anti").filter(pl.col("_key").is_not_null())
-        lost = lost.select(*_KEY, image=pl.lit(None, pl.Binary), lost=True).unique()
-        known = images.filter(~same).with_columns(lost=False)
-        rows = pl.concat([known, lost])
-        # What is another record's key now deletes under it too: a hub that goes on may have written it for that one.
-        own = rows.join(fresh.select(*_FLOW, _key="image"), on=_KEY, how="semi").with_columns(image="_key", lost=False)
-        several = pairs.filter(pl.col("image").is_not_null()).select(*_KEY, "image", lost=False)
-        under = pl.concat([known, own, several.join(lost, on=_KEY, how="semi")]).unique()
-        deletes = pl.concat([under, lost.join(under, on=_KEY, how="anti")])
-        both = [rows.with_columns(_deleted=False), deletes.with_columns(_deleted=True)]
-        return cls(pl.concat(both).sort(*_KEY, "_deleted", "image"))
+        known = images.filter(~_SAME).with_columns(lost=False)
+        rows = pl.concat([known, _lost(lost)])
+        new_keys = fresh.filter("came_alone").select(_KEY).unique()
+        both = [_of_rows(rows, new_keys, pairs), _of_tombstones(rows, fresh, pairs)]
+        former = _numbered(others.filter("told")).group_by(_FLOW).agg(former=pl.col("number").max()).sort(_FLOW)
+        return cls(pl.concat(both).sort(*_AT, "image"), former, new_keys.join(rows, on=_KEY, how="anti").sort(_KEY))
 
     def __bool__(self) -> bool:
         """Whether any key changes."""
@@ -105,47 +137,143 @@ class KeyImages:
 
     def __eq__(self, other: object) -> bool:
         """Whether the same becomes of every key."""
-        return isinstance(other, KeyImages) and self._images.equals(other._images)
+        return isinstance(other, KeyImages) and all(
+            one.equals(another) for one, another in zip(self._all(), other._all(), strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _all(self) -> list[pl.DataFrame]:
+        return [self._images, self._former, self._new_keys, *self._seen]
+
+    def seen(self, rows: pa.Table, staying: pa.Table) -> Seen:
+        """What rows of the table show.
+
+        Args:
+            rows: `KEY_COLUMNS` of some.
+            staying: Those of them that stay.
+        """
+        behind = _numbered(_frame([rows])).join(self._former, on=_FLOW).filter(pl.col("number") > pl.col("former"))
+        tombstones = _numbered(_frame([staying]).filter("_deleted").join(self._many, on=_KEY, how="semi"))
+        return Seen(
+            behind.join(self._new_keys, on=_KEY, how="semi").select(_FLOW).unique(),
+            tombstones.group_by(_KEY).agg(youngest=pl.col("number").max()),
+        )
+
+    def beside(self, seen: Iterable[Seen]) -> "KeyImages":
+        """The images in a table that shows this beside; without it nothing is doubted, and no tombstone is older."""
+        all_of = [self._seen, *seen]
+        flows = pl.concat([one.new_keys for one in all_of]).unique().sort(_FLOW)
+        youngest = pl.concat([one.youngest for one in all_of]).group_by(_KEY).agg(pl.col("youngest").max()).sort(_KEY)
+        return KeyImages(self._images, self._former, self._new_keys, Seen(flows, youngest))
+
     def rekeyed(self, rows: pa.Table) -> Rekeyed:
         """What becomes of rows that stay."""
-        frame, at = _frame([rows]).with_row_index("row"), [*_KEY, "_deleted"]
-        joined = frame.join(self._images, on=at, how="left", maintain_order="left_right")
+        former = self._former.join(self._seen.new_keys, on=_FLOW, how="semi")
+        frame = _numbered(_frame([rows])).with_row_index("row")
+        frame = frame.join(former, on=_FLOW, how="left", maintain_order="left")
+        frame = frame.join(self._seen.youngest, on=_KEY, how="left", maintain_order="left").with_columns(
+            doubted=(pl.col("number") > pl.col("former")).fill_null(value=False),
+            older=(pl.col("_deleted") & (pl.col("number") < pl.col("youngest"))).fill_null(value=False),
+        )
+        joined = frame.join(self._images, on=_AT, how="left", maintain_order="left_right")
         changed = pl.col("lost").is_not_null()
         key = pl.when(changed).then("image").otherwise("_key")
-        found = joined.select(*_ORIGIN, key.alias("_key"), "_deleted", "row", "lost").with_row_index("number")
+        lost = pl.col("lost").fill_null(value=False)
+        found = joined.select(
+            *_ORIGIN, key.alias("_key"), "_deleted", "row", lost, changed=pl.col("_key").ne_missing(key)
+        ).with_row_index("at")
         deleted = found.filter("_deleted").join(self._images, on=_FLOW, how="semi", maintain_order="left")
         return Rekeyed(
             found["row"].cast(pl.Int64).to_numpy(),
             found["_key"].to_arrow().cast(rows.schema.field("_key").type),
-            bool(found.select(changed.any()).item()),
+            bool(len(found) != len(frame) or found.select(pl.col("changed").any()).item()),
             int(found["lost"].sum()),
-            Tombstones(deleted["number"].cast(pl.Int64).to_numpy(), deleted.select(*_ORIGIN, "_key")),
+            Tombstones(deleted["at"].cast(pl.Int64).to_numpy(), deleted.select(*_ORIGIN, "_key", "lost")),
         )
 
 
-def repeated(files: Sequence[Tombstones]) -> list[Numbers]:
-    """Numbers, file by file, of tombstones that say what another row says: a record's, under what is one key now."""
+class Repeated(NamedTuple):
+    """Rows of a file that say what others say.
+
+    Attributes:
+        rows: Their numbers.
+        lost: How many of them have lost their key.
+    """
+
+    rows: Numbers
+    lost: int
+
+
+def repeated(files: Sequence[Tombstones]) -> list[Repeated]:
+    """Of each file the tombstones that say what another row says: the same, or nothing where another one has a key."""
     if not files:
         return []
     found = pl.concat([one.found for one in files])
-    again = (~found.select(pl.struct(pl.all()).is_first_distinct()).to_series()).to_numpy()
-    parts = np.split(again, np.cumsum([len(one.rows) for one in files])[:-1])
-    return [one.rows[part] for one, part in zip(files, parts, strict=True)]
+    again = ~pl.struct(*_ORIGIN, "_key").is_first_distinct()
+    idle = pl.col("_key").is_null() & pl.col("_key").is_not_null().any().over(_ORIGIN)
+    whole = found.select(again=again | idle, lost=(again | idle) & pl.col("lost"))
+    cuts = np.cumsum([len(one.rows) for one in files])[:-1]
+    parts, lost = (np.split(whole[name].to_numpy(), cuts) for name in ("again", "lost"))
+    return [Repeated(one.rows[part], int(of.sum())) for one, part, of in zip(files, parts, lost, strict=True)]
 
 
-def _agreed(pairs: pl.DataFrame, old: pl.DataFrame) -> pl.DataFrame:
-    """The one image of each key that all its records have; of several a new key, else itself, else the least."""
-    whole = pairs.unique().group_by(_KEY).agg(pl.struct(_ORIGIN).n_unique().alias("records"))
-    each = pairs.unique().group_by([*_KEY, "image"]).agg(pl.struct(_ORIGIN).n_unique().alias("records"))
+def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """What becomes of rows that are no tombstones: none goes to a person whose it may not be."""
+    known = rows.filter(~pl.col("lost")).join(new_keys, on=_KEY, how="anti")
+    # A tombstone has rows under keys that no other record had, at that time.
+    known = known.join(pairs.filter("alone"), on=_KEY, how="semi")
+    sure = pl.concat([known, _lost(rows.join(known, on=_KEY, how="anti"))]).with_columns(doubted=False)
+    both = pl.concat([sure, _lost(rows).with_columns(doubted=True)])
+    return both.select(*_KEY, "image", "lost", "doubted", _deleted=False, older=False)
+
+
+def _of_tombstones(rows: pl.DataFrame, fresh: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """What becomes of tombstones: a row under each key that may be theirs."""
+    # What is another record's key now deletes under it too: a hub that goes on may have written it for that one.
+    lost, own = rows.filter("lost"), rows.with_columns(image="_key", lost=False)
+    several = pairs.filter(pl.col("image").is_not_null()).select(*_KEY, "image", lost=False)
+    several = several.join(lost, on=_KEY, how="semi")
+    under = pl.concat([rows.filter(~pl.col("lost")), own.join(fresh, on=_KEY, how="semi"), several]).unique()
+    doubted = pl.concat([under, own.join(under, on=_KEY, how="semi")]).unique()
+    unknown = lost.join(under, on=_KEY, how="anti")
+    each = pl.concat(
+        [
+            pl.concat([under, unknown]).with_columns(doubted=False, older=False),
+            pl.concat([doubted, unknown]).with_columns(doubted=True, older=False),
+        ]
+    )
+    many = each.filter(pl.len().over([*_KEY, "doubted"]).max().over(_KEY) > IMAGES)
+    least = many.sort("image").unique([*_KEY, "doubted"], keep="first", maintain_order=True).with_columns(older=True)
+    return pl.concat([each, least]).select(*_KEY, "image", "lost", "doubted", _deleted=True, older="older")
+
+
+def _agreed(pairs: pl.DataFrame, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """The one image of each key that all its records have.
+
+    A tombstone has several, under versions of a key: then it is one that a record with a single key came under; else
+    one that nobody had before, itself, or none.
+    """
+    records = pl.struct(_ORIGIN).n_unique().alias("records")
+    whole = pairs.unique().group_by(_KEY).agg(records)
+    each = pairs.unique().group_by([*_KEY, "image"]).agg(records)
     fits = each.join(whole, on=[*_KEY, "records"]).drop("records")
-    before = old.select(*_FLOW, image="_key").unique().with_columns(pl.lit(value=True).alias("before"))
-    ranked = fits.join(before, on=[*_FLOW, "image"], how="left", nulls_equal=True)
-    order = [pl.col("before").fill_null(value=False), pl.col("_key").ne_missing(pl.col("image")), pl.col("image")]
-    best = ranked.sort(order).unique(_KEY, keep="first", maintain_order=True)
+    for name, of in (("before", old), ("shown", new.filter("alone"))):
+        keys = of.select(*_FLOW, image="_key").unique().with_columns(pl.lit(value=True).alias(name))
+        fits = fits.join(keys, on=[*_FLOW, "image"], how="left", nulls_equal=True)
+    rank = pl.when("shown").then(0).when(pl.col("before").is_null()).then(1).when(_SAME).then(2).otherwise(3)
+    ranked = fits.with_columns(rank=rank)
+    best = ranked.filter(pl.col("rank") == pl.col("rank").min().over(_KEY)).filter(pl.len().over(_KEY) == 1)
     return best.select(*_KEY, "image")
+
+
+def _lost(keys: pl.DataFrame) -> pl.DataFrame:
+    return keys.select(*_KEY, image=pl.lit(None, pl.Binary), lost=True).unique()
+
+
+def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
+    """With the number of each origin, in the order of positions."""
+    return rows.with_columns(number=pl.col("_incarnation").cast(pl.Int64) * INCARNATION + pl.col("_offset"))
 
 
 def _frame(tables: Iterable[pa.Table]) -> pl.DataFrame:

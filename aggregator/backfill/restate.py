@@ -57,7 +57,7 @@ class Restated:
         version: Of the commit; None: there was nothing to replace, or it was done before.
         rows: Rows that were replaced or removed.
         left: Rows that stay: their records were not read, or are tombstones that nothing replaces.
-        keyless: Rows that stay without their key: nobody knows what it is under the policy.
+        keyless: Rows that stay without their key, each origin once: nobody knows what it is under the policy.
     """
 
     table: str

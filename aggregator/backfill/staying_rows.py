@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
-from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyImages, Tombstones, repeated
+from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyImages, Seen, Tombstones, repeated
 from aggregator.lake.folder import Folder, without_views
 from aggregator.lake.tables.port import LiveFile
 
@@ -64,7 +64,9 @@ class StayingRows:
         self._folder = folder
         self._affected = affected
         self._keys: dict[str, pa.Table] = {}
-        self._known: tuple[KeyImages, Origins] | None = None
+        self._shown: tuple[KeyImages, Origins] | None = None
+        self._seen: dict[str, Seen] = {}
+        self._known: KeyImages | None = None
         self._found: dict[str, _Found] = {}
 
     def rest(
@@ -87,20 +89,26 @@ class StayingRows:
         """
         replaced = {one.path: _NONE for one in hits}
         had = self._had(hits)
-        images = KeyImages.of(had, self._affected.of(had, left), came)
-        if self._known is None or self._known[0] != images or not same(self._known[1], left):
-            self._known, self._found = (images, left), {}
-        if not images:
-            return Rest(left, images, replaced, 0)
-        for file in live:
-            if file.path not in self._found:
-                self._found[file.path] = self._look(file.path, images, left)
-        found = {file.path: self._found[file.path] for file in live}
-        again = repeated([one.tombstones for one in found.values()])
-        for (path, one), rows in zip(found.items(), again, strict=True):
-            if path in replaced or one.changed or len(rows):
-                replaced[path] = rows
-        return Rest(left, images, replaced, sum(one.lost for one in found.values()))
+        shown = KeyImages.of(had, self._affected.of(had, left), came)
+        if self._shown is None or self._shown[0] != shown or not same(self._shown[1], left):
+            self._shown, self._seen, self._known = (shown, left), {}, None
+        if not shown:
+            return Rest(left, shown, replaced, 0)
+        for path in (file.path for file in live if file.path not in self._seen):
+            self._seen[path] = shown.seen(*self._rows(path, left))
+        images = shown.beside(self._seen[file.path] for file in live)
+        if self._known != images:
+            self._known, self._found = images, {}
+        for path in (file.path for file in live if file.path not in self._found):
+            found = images.rekeyed(self._rows(path, left)[1])
+            self._found[path] = _Found(found.changed, found.lost, found.tombstones)
+        found_of = {file.path: self._found[file.path] for file in live}
+        again = repeated([one.tombstones for one in found_of.values()])
+        for (path, one), doubles in zip(found_of.items(), again, strict=True):
+            if path in replaced or one.changed or len(doubles.rows):
+                replaced[path] = doubles.rows
+        lost = sum(one.lost for one in found_of.values()) - sum(doubles.lost for doubles in again)
+        return Rest(left, images, replaced, lost)
 
     def of_file(self, path: str, rest: Rest) -> Iterator[pa.Table]:
         """Those of one file that is written anew, with their keys of now.
@@ -139,10 +147,10 @@ class StayingRows:
                 self._keys[one.path] = rows.filter(pa.array(self._affected.marks(rows))).select(KEY_COLUMNS).cast(KEYED)
         return pa.concat_tables([KEYED.empty_table(), *(self._keys[one.path] for one in hits)])
 
-    def _look(self, path: str, images: KeyImages, left: Origins) -> _Found:
+    def _rows(self, path: str, left: Origins) -> tuple[pa.Table, pa.Table]:
+        """Origins and keys of a file's rows, and of those that stay."""
         rows = self._folder.rows(path, list(KEY_COLUMNS))
-        found = images.rekeyed(rows.filter(pa.array(self._stays(rows, left))))
-        return _Found(found.changed, found.lost, found.tombstones)
+        return rows, rows.filter(pa.array(self._stays(rows, left)))
 
     def _stays(self, rows: pa.Table, left: Origins) -> Marks:
         return ~self._affected.marks(rows) | self._affected.of(rows, left)

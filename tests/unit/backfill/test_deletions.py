@@ -30,11 +30,12 @@ MERGING = ("casefold", "first casefold") * 2
 
 @dataclass
 class World:
-    """A table, and the log that feeds it: whose record each offset is, and whether it deletes."""
+    """A table, the log that feeds it (whose record each offset is, whether it deletes), and the hub's policy now."""
 
     tables: object
     chance: random.Random
     log: list[tuple[str, bool]]
+    policy: str
     commits: int = 0
 
     def rows(self, policy: str, offset: int, said: int) -> list[tuple]:
@@ -59,17 +60,19 @@ class World:
 
 
 def world(kind, folder, seed: int) -> World:
-    """A table of some files under one policy, which left some records out."""
+    """A table of some files under one policy, then maybe under another one, which left some records out."""
     chance = random.Random(seed)
     people = PEOPLE[: chance.randint(2, 5)]
     log = [(chance.choice(people), chance.random() < 0.3) for _ in range(chance.randint(5, 25))]
-    made, policy = World(kind("hub", Folder(str(folder))), chance, log), chance.choice([*POLICIES, *MERGING])
+    former, policy = chance.choice([*POLICIES, *MERGING]), chance.choice([*POLICIES])
+    over = chance.choice([len(log), chance.randint(1, len(log))])
+    made = World(kind("hub", Folder(str(folder))), chance, log, policy)
     pieces = [[] for _ in range(chance.randint(1, 4))]
     for offset in range(len(log)):
         if chance.random() < 0.85:
             pieces[min(offset * len(pieces) // len(log) + (chance.random() < 0.1), len(pieces) - 1)].append(offset)
     for piece in pieces:
-        made.commit([row for offset in piece for row in made.rows(policy, offset, 0)])
+        made.commit([row for at in piece for row in made.rows(former if at < over else policy, at, 0)])
     return made
 
 
@@ -84,18 +87,21 @@ class Round:
     had: list[tuple]
     has: list[tuple] = field(default_factory=list)
     current: set[int] = field(default_factory=set)
+    was_current: frozenset[int] = frozenset()
 
 
 def restate(made: World, number: int) -> Round:
     """Restate a drawn range; some of it expired, is compacted or left out, and other rows may come meanwhile."""
-    chance, log, policy = made.chance, made.log, made.chance.choice([*POLICIES])
+    chance, log = made.chance, made.log
+    policy = chance.choice([made.policy, chance.choice([*POLICIES])])
     start = chance.choice([0, chance.randint(0, len(log) - 1)])
     asked = range(start, chance.choice([len(log), chance.randint(start + 1, len(log))]))
     newest, compacts = {who: offset for offset, (who, _) in enumerate(log)}, chance.random() < 0.3
     kept = [at for at in asked if not compacts or newest[log[at][0]] == at or chance.random() < 0.3]
     read = set(kept[chance.choice([0, 0, chance.randint(0, len(kept))]) :])
     left_out = {at for at in read if chance.random() < 0.2}
-    one = Round(policy, asked, left_out, {at: made.rows(policy, at, number) for at in read - left_out}, made.table())
+    one = Round(policy, asked, left_out, {at: made.rows(policy, at, number) for at in read - left_out}, made.table(),
+                was_current=frozenset(made.current()))  # fmt: skip
     new = keyed(*(row for at in sorted(one.came) for row in one.came[at]))
     run = Restate(made.tables, start, asked.stop, new, read=read, mark=MARK._replace(topic_id=str(number)))
     late = []
@@ -129,6 +135,7 @@ def faults(log: list[tuple[str, bool]], one: Round) -> list[str]:
         (key, to[at]) for at in came for key in was[at] if len(was[at]) == 1 or key in to[at] or not to[at] & was[at]
     ]
     fresh = set[bytes]().union(*(to[at] - was[at] for at in came))
+    first = max((at for at in came if len(was[at]) == 1 and was[at] - to[at]), default=-1)
 
     def deletes(at: int, offset: int) -> bool:
         """One that was read again deletes its own person; one that stays, everybody under its key."""
@@ -162,9 +169,39 @@ def faults(log: list[tuple[str, bool]], one: Round) -> list[str]:
             found.append(f"{at} is there, or is not, against what was read of it")
         for key in was[at] & now[at] if at not in came else ():
             shown = [keys for other, keys in images if other == key]
-            if shown and not any(key in keys for keys in shown) and not (log[at][1] and key in fresh):
+            kept = log[at][1] and (
+                key in fresh or (at > first and any(row[0] > first and row[1] in fresh for row in one.had))
+            )
+            if shown and not any(key in keys for keys in shown) and not kept:
                 found.append(f"{at} keeps {key!r}, though others came")
-    return found
+    return [*found, *strangers(log, one, was, now, to), *returned(log, one, now)]
+
+
+def strangers(log, one: Round, was, now, to) -> list[str]:
+    """Rows that were under their person's key of now, and are under another one's, though something told."""
+    own = POLICIES[one.policy][0]
+    changed = {at: was[at] - to[at] for at in to}
+    unread = {key for at in was if at in one.asked and at not in to for key in was[at]}
+    fresh = {key for at in to if len(to[at]) == 1 for key in to[at] - was[at]}
+    behind = max((at for at, keys in changed.items() if keys), default=-1)
+    sure = fresh - unread - set[bytes]().union(*changed.values())
+    over = any(row[0] > behind and row[1] in sure for row in one.had)
+    return [
+        f"{at} is {log[at][0]}'s, and under {now[at]}"
+        for at in was.keys() - to.keys()
+        if not log[at][1] and was[at] == {own.format(log[at][0], log[at][0].casefold()).encode()}
+        if now[at] - was[at] and (was[at] & fresh or (over and at > behind))
+    ]
+
+
+def returned(log, one: Round, now) -> list[str]:
+    """Rows that are current again, though a younger tombstone of their person is there, and has a key."""
+    return [
+        f"{offset} is current again, which {at} deleted"
+        for offset in sorted(one.current - one.was_current)
+        for at in now
+        if at > offset and log[at] == (log[offset][0], True) and now[at]
+    ]
 
 
 @pytest.mark.slow

@@ -311,6 +311,131 @@ def test_rows_that_come_meanwhile_follow_as_well(kind, tmp_path):
     assert {row[1] for row in table.rows()} == {b"token-1", b"token-2"}
 
 
+@FORMATS
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("had", "asked", "expected"),
+    [
+        pytest.param(
+            drawn((0, b"anna", 0), (1, b"Anna", 1), (2, b"anna", 2)), (1, drawn((0, b"Anna", 0))),
+            ([(b"Anna", 1)], [2]), id="a record behind shows that the hub went over",
+        ),
+        pytest.param(
+            drawn((0, b"anna", 0), (1, b"anna", 1), (2, b"Anna", 2)), (1, drawn((0, b"Anna", 0))),
+            ([(b"Anna", 2)], [1]), id="the same, and it is younger",
+        ),
+        pytest.param(
+            drawn((0, b"anna", 0), (1, b"Anna", 1), (2, b"anna", 2)), (2, drawn((0, b"Anna", 0), (1, b"Anna", 1))),
+            ([(b"Anna", 1)], [2]), id="the same, and it came as well",
+        ),
+        pytest.param(
+            drawn((0, b"anna", 0), (1, b"anna", 1), (2, b"Anna", 2), (3, b"anna", 3)),
+            (2, drawn((0, b"Anna", 0), (1, b"anna", 1))),
+            ([(b"Anna", 2), (b"anna", 1)], [3]), id="both came",
+        ),
+        pytest.param(
+            drawn((0, b"k", 0), (1, b"v", 1), (2, b"k", 2)), (2, drawn((0, b"K", 0), (1, b"k", 1))),
+            ([(b"K", 0), (b"k", 1)], [2]), id="its key is another one's now",
+        ),
+        pytest.param(
+            drawn((0, b"k", 0), (2, b"k", 2), (3, b"k", 3), (5, b"K", 5)), (4, drawn((3, b"K", 3))),
+            ([(b"K", 5)], []), id="the hub went over, and what lies before the last former record follows",
+        ),
+        pytest.param(
+            drawn((0, b"v1_anna", 0), (1, b"v1_anna", 1), (2, b"v1_anna", GONE), (2, b"v2_anna", GONE))
+            + drawn((3, b"v2_anna", 3)),
+            (3, drawn((0, b"v2_Anna", 0), (1, b"v2_anna", 1), (2, b"v2_Anna", GONE), (2, b"v1_Anna", GONE))),
+            ([(b"v2_anna", 1)], [3]), id="a tombstone has a further version, which is another one's",
+        ),
+        pytest.param(
+            drawn((0, b"v1_anna", 0), (2, b"v1_anna", GONE), (2, b"v2_anna", GONE), (3, b"v2_anna", 3)),
+            (3, drawn((0, b"v2_Anna", 0), (2, b"v2_Anna", GONE), (2, b"v1_Anna", GONE))),
+            ([], [3]), id="a tombstone has a further version, and nothing else came of it",
+        ),
+    ],
+)  # fmt: skip
+def test_no_row_goes_to_a_person_whose_it_may_not_be(kind, tmp_path, had, asked, expected):
+    """A hub under the new policy may have written it: it has no key, and is counted, and is in no current state."""
+    table, (end, came) = Table(kind, tmp_path, had), asked
+    done = table.restate(0, end, came, {row[0] for row in came}).run()
+    keyless = [row[0] for row in table.rows() if row[1] is None]
+    assert (table.current(), keyless) == expected
+    assert done.keyless == len(keyless)
+
+
+@FORMATS
+@pytest.mark.slow
+def test_a_tombstone_that_may_be_either_ones_deletes_both(kind, tmp_path):
+    """It lies behind a record under the new policy: whoever it deleted, under whichever policy, does not come back."""
+    had = drawn((0, b"anna", 0), (1, b"Anna", 1), (2, b"anna", 2), (3, b"anna", GONE))
+    table = Table(kind, tmp_path, had)
+    assert table.restate(0, 1, drawn((0, b"Anna", 0)), {0}).run().keyless == 1
+    assert [row[:2] for row in table.rows() if row[2]] == [(3, b"Anna"), (3, b"anna")]
+    assert table.restate(1, 3, drawn((1, b"Anna", 1), (2, b"anna", 2)), {1, 2}, mark=AGAIN).run().keyless == 0
+    assert table.current() == []
+    again = MARK._replace(topic_id="whole")
+    came = drawn((0, b"Anna", 0), (1, b"Anna", 1), (2, b"anna", 2), (3, b"anna", GONE))
+    table.restate(0, 4, came, {0, 1, 2, 3}, mark=again).run()
+    assert [row[:2] for row in table.rows()] == [(0, b"Anna"), (1, b"Anna"), (2, b"anna"), (3, b"anna")]
+
+
+@FORMATS
+@pytest.mark.slow
+def test_a_restate_up_to_the_end_tells_whose_each_row_is(kind, tmp_path):
+    """A window that ends before makes an older row current, and counts it; all of the log, the newest one."""
+    log = drawn((0, b"A", 0), (1, b"a", 1), (2, b"A", 2))
+    table = Table(kind, tmp_path, [(at, b"a", *rest) for at, _, *rest in log])
+    assert table.restate(0, 2, log[:2], {0, 1}).run().keyless == 1
+    assert table.current() == [(b"A", 0), (b"a", 1)]
+    assert table.restate(0, 3, log, {0, 1, 2}, mark=AGAIN).run().keyless == 0
+    assert table.current() == [(b"A", 2), (b"a", 1)]
+
+
+@FORMATS
+@pytest.mark.slow
+@pytest.mark.parametrize("images", [2, 3])
+def test_a_key_of_many_people_is_deleted_by_the_youngest_of_its_tombstones(kind, tmp_path, monkeypatch, images):
+    """A row for each of them from that one alone, in whatever file it is; the bound counts the old key as well."""
+    monkeypatch.setattr("aggregator.backfill.key_images.IMAGES", 3)
+    table = Table(
+        kind, tmp_path,
+        drawn((0, b"k", 0), (1, b"k", 1), (2, b"k", 2), (5, b"k", GONE)),
+        drawn((4, b"k", GONE), (6, b"k", GONE), (7, b"k", 7)), drawn((3, b"k", GONE)),
+    )  # fmt: skip
+    came = drawn(*((at, b"K%d" % at, at) for at in range(images)))
+    table.restate(0, images, came, {0, 1, 2}).run()
+    keys = [b"K%d" % at for at in range(images)]
+    older = keys if images == 2 else keys[:1]
+    assert [row[:2] for row in table.rows() if row[2]] == [
+        *((at, key) for at in (3, 4, 5) for key in older), *((6, key) for key in keys),
+    ]  # fmt: skip
+    assert table.current() == []
+
+
+@FORMATS
+@pytest.mark.slow
+def test_a_tombstone_of_many_people_that_comes_meanwhile_is_the_youngest(kind, tmp_path, monkeypatch):
+    """What was worked out before a conflict holds no more where another one deletes more."""
+    monkeypatch.setattr("aggregator.backfill.key_images.IMAGES", 1)
+    table = Table(kind, tmp_path, drawn((0, b"k", 0), (1, b"k", 1), (2, b"k", GONE)))
+    turns = [lambda: table.add(drawn((3, b"k", GONE)))]
+    restate = table.restate(0, 2, drawn((0, b"K", 0), (1, b"L", 1)), {0, 1})
+    restate.replacement.bring(restate.come, lambda _removed: turns.pop()() if turns else None)
+    assert [row[:2] for row in table.rows() if row[2]] == [(2, b"K"), (3, b"K"), (3, b"L")]
+
+
+@FORMATS
+@pytest.mark.slow
+def test_a_record_without_a_key_is_counted_once(kind, tmp_path):
+    """Its tombstone had rows under two versions, and is one row without a key then; one with a key says it all."""
+    table = Table(kind, tmp_path, drawn((0, b"v2-x", GONE), (0, b"v1-x", GONE), (1, b"v2-y", 1)))
+    assert table.restate(0, 2, drawn((1, b"w-y", 1)), {0, 1}).run().keyless == 1
+    assert [row[:2] for row in table.rows()] == [(0, None), (1, b"w-y")]
+    table = Table(kind, tmp_path / "known", drawn((0, b"v2-x", GONE), (0, b"v1-x", GONE), (1, b"v2-x", 1)))
+    assert table.restate(0, 2, drawn((1, b"w-x", 1)), {0, 1}).run().keyless == 0
+    assert [row[:2] for row in table.rows()] == [(0, b"w-x"), (1, b"w-x")]
+
+
 class Killed(BaseException):
     """The process is gone."""
 
