@@ -153,7 +153,9 @@ class KeyImages:
             rows: `KEY_COLUMNS` of some.
             staying: Those of them that stay.
         """
-        behind = _numbered(_frame([rows])).join(self._former, on=_FLOW).filter(pl.col("number") > pl.col("former"))
+        # A tombstone of the former policy may have had a row under a listed version, which is the key of now.
+        single = _numbered(_frame([rows]).filter(~pl.col("_deleted") | _ALONE))
+        behind = single.join(self._former, on=_FLOW).filter(pl.col("number") > pl.col("former"))
         tombstones = _numbered(_frame([staying]).filter("_deleted").join(self._many, on=_KEY, how="semi"))
         return Seen(
             behind.join(self._new_keys, on=_KEY, how="semi").select(_FLOW).unique(),

@@ -87,7 +87,6 @@ class Round:
     had: list[tuple]
     has: list[tuple] = field(default_factory=list)
     current: set[int] = field(default_factory=set)
-    was_current: frozenset[int] = frozenset()
 
 
 def restate(made: World, number: int) -> Round:
@@ -100,8 +99,7 @@ def restate(made: World, number: int) -> Round:
     kept = [at for at in asked if not compacts or newest[log[at][0]] == at or chance.random() < 0.3]
     read = set(kept[chance.choice([0, 0, chance.randint(0, len(kept))]) :])
     left_out = {at for at in read if chance.random() < 0.2}
-    one = Round(policy, asked, left_out, {at: made.rows(policy, at, number) for at in read - left_out}, made.table(),
-                was_current=frozenset(made.current()))  # fmt: skip
+    one = Round(policy, asked, left_out, {at: made.rows(policy, at, number) for at in read - left_out}, made.table())
     new = keyed(*(row for at in sorted(one.came) for row in one.came[at]))
     run = Restate(made.tables, start, asked.stop, new, read=read, mark=MARK._replace(topic_id=str(number)))
     late = []
@@ -174,7 +172,7 @@ def faults(log: list[tuple[str, bool]], one: Round) -> list[str]:
             )
             if shown and not any(key in keys for keys in shown) and not kept:
                 found.append(f"{at} keeps {key!r}, though others came")
-    return [*found, *strangers(log, one, was, now, to), *returned(log, one, now)]
+    return [*found, *strangers(log, one, was, now, to)]
 
 
 def strangers(log, one: Round, was, now, to) -> list[str]:
@@ -191,16 +189,6 @@ def strangers(log, one: Round, was, now, to) -> list[str]:
         for at in was.keys() - to.keys()
         if not log[at][1] and was[at] == {own.format(log[at][0], log[at][0].casefold()).encode()}
         if now[at] - was[at] and (was[at] & fresh or (over and at > behind))
-    ]
-
-
-def returned(log, one: Round, now) -> list[str]:
-    """Rows that are current again, though a younger tombstone of their person is there, and has a key."""
-    return [
-        f"{offset} is current again, which {at} deleted"
-        for offset in sorted(one.current - one.was_current)
-        for at in now
-        if at > offset and log[at] == (log[offset][0], True) and now[at]
     ]
 
 

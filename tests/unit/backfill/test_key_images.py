@@ -381,6 +381,17 @@ def test_a_tombstone_that_may_be_either_ones_deletes_both(kind, tmp_path):
 
 @FORMATS
 @pytest.mark.slow
+def test_a_listed_version_does_not_show_that_the_hub_went_over(kind, tmp_path):
+    """The former policy listed the version that is the key of now: rows behind the plan follow, none keeps its key."""
+    had = [*drawn((0, b"v2-x", 0), (1, b"v2-x", 1)), *drawn((2, b"v2-x", GONE), (2, b"v1-x", GONE), (3, b"v2-x", 3))]
+    table = Table(kind, tmp_path, had)
+    assert table.restate(0, 1, drawn((0, b"v1-x", 0)), {0}).run().keyless == 0
+    assert [row[:2] for row in table.rows()] == [(at, b"v1-x") for at in range(4)]
+    assert table.current() == [(b"v1-x", 3)]
+
+
+@FORMATS
+@pytest.mark.slow
 def test_a_restate_up_to_the_end_tells_whose_each_row_is(kind, tmp_path):
     """A window that ends before makes an older row current, and counts it; all of the log, the newest one."""
     log = drawn((0, b"A", 0), (1, b"a", 1), (2, b"A", 2))
