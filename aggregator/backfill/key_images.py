@@ -7,7 +7,7 @@ in the current state, where its own is not known. That is so where
 
 * several keys came for its key, or none, though others came under other keys;
 * its key is also what another record came under, so that a hub under the new policy may have written it;
-* only tombstones with several versions of a key tell of it;
+* only tombstones with several versions of a key tell of it, and it lies behind the last record whose key changes;
 * it is `doubted`: it lies behind the last record whose key changes, and so does a row under a key that came. That row
   shows that the hub went over to the new policy there.
 
@@ -89,13 +89,20 @@ class KeyImages:
             `image`, and whether it is `lost`; of the keys that change.
         former: Number of the last record that changes its key, by edge partition.
         new_keys: Keys that came and do not change, by edge partition.
+        versions: Keys of which only tombstones with several versions tell, by edge partition.
         seen: What the table shows beside.
     """
 
     def __init__(
-        self, images: pl.DataFrame, former: pl.DataFrame, new_keys: pl.DataFrame, seen: Seen | None = None
+        self,
+        images: pl.DataFrame,
+        former: pl.DataFrame,
+        new_keys: pl.DataFrame,
+        versions: pl.DataFrame,
+        *,
+        seen: Seen | None = None,
     ) -> None:
-        self._images, self._former, self._new_keys = images, former, new_keys
+        self._images, self._former, self._new_keys, self._versions = images, former, new_keys, versions
         many = images.filter("older").select(_KEY).unique()
         self._seen = seen or Seen(former.select(_FLOW).clear(), many.with_columns(youngest=pl.lit(0, pl.Int64)).clear())
         self._many = many
@@ -127,9 +134,12 @@ class KeyImages:
         known = images.filter(~_SAME).with_columns(lost=False)
         rows = pl.concat([known, _lost(lost)])
         new_keys = fresh.filter("came_alone").select(_KEY).unique()
-        both = [_of_rows(rows, new_keys, pairs), _of_tombstones(rows, fresh, pairs)]
+        both = [_of_rows(rows, new_keys), _of_tombstones(rows, fresh, pairs)]
         former = _numbered(others.filter("told")).group_by(_FLOW).agg(former=pl.col("number").max()).sort(_FLOW)
-        return cls(pl.concat(both).sort(*_AT, "image"), former, new_keys.join(rows, on=_KEY, how="anti").sort(_KEY))
+        # A tombstone has rows under keys that no other record had, at that time.
+        versions = rows.select(_KEY).unique().join(pairs.filter("alone"), on=_KEY, how="anti").sort(_KEY)
+        new_keys = new_keys.join(rows, on=_KEY, how="anti").sort(_KEY)
+        return cls(pl.concat(both).sort(*_AT, "image"), former, new_keys, versions)
 
     def __bool__(self) -> bool:
         """Whether any key changes."""
@@ -144,7 +154,7 @@ class KeyImages:
     __hash__ = None  # type: ignore[assignment]
 
     def _all(self) -> list[pl.DataFrame]:
-        return [self._images, self._former, self._new_keys, *self._seen]
+        return [self._images, self._former, self._new_keys, self._versions, *self._seen]
 
     def seen(self, rows: pa.Table, staying: pa.Table) -> Seen:
         """What rows of the table show.
@@ -167,16 +177,19 @@ class KeyImages:
         all_of = [self._seen, *seen]
         flows = pl.concat([one.new_keys for one in all_of]).unique().sort(_FLOW)
         youngest = pl.concat([one.youngest for one in all_of]).group_by(_KEY).agg(pl.col("youngest").max()).sort(_KEY)
-        return KeyImages(self._images, self._former, self._new_keys, Seen(flows, youngest))
+        return KeyImages(self._images, self._former, self._new_keys, self._versions, seen=Seen(flows, youngest))
 
     def rekeyed(self, rows: pa.Table) -> Rekeyed:
         """What becomes of rows that stay."""
-        former = self._former.join(self._seen.new_keys, on=_FLOW, how="semi")
+        flagged = pl.lit(value=True)
+        over, versions = self._seen.new_keys.with_columns(over=flagged), self._versions.with_columns(versions=flagged)
         frame = _numbered(_frame([rows])).with_row_index("row")
-        frame = frame.join(former, on=_FLOW, how="left", maintain_order="left")
-        frame = frame.join(self._seen.youngest, on=_KEY, how="left", maintain_order="left").with_columns(
-            doubted=(pl.col("number") > pl.col("former")).fill_null(value=False),
-            older=(pl.col("_deleted") & (pl.col("number") < pl.col("youngest"))).fill_null(value=False),
+        for shown, on in ((self._former, _FLOW), (over, _FLOW), (versions, _KEY), (self._seen.youngest, _KEY)):
+            frame = frame.join(shown, on=on, how="left", maintain_order="left")
+        deletes, behind = pl.col("_deleted"), pl.col("number") > pl.col("former")
+        frame = frame.with_columns(
+            doubted=(behind & (pl.col("over") | (pl.col("versions") & ~deletes))).fill_null(value=False),
+            older=(deletes & (pl.col("number") < pl.col("youngest"))).fill_null(value=False),
         )
         joined = frame.join(self._images, on=_AT, how="left", maintain_order="left_right")
         changed = pl.col("lost").is_not_null()
@@ -220,11 +233,9 @@ def repeated(files: Sequence[Tombstones]) -> list[Repeated]:
     return [Repeated(one.rows[part], int(of.sum())) for one, part, of in zip(files, parts, lost, strict=True)]
 
 
-def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame) -> pl.DataFrame:
     """What becomes of rows that are no tombstones: none goes to a person whose it may not be."""
     known = rows.filter(~pl.col("lost")).join(new_keys, on=_KEY, how="anti")
-    # A tombstone has rows under keys that no other record had, at that time.
-    known = known.join(pairs.filter("alone"), on=_KEY, how="semi")
     sure = pl.concat([known, _lost(rows.join(known, on=_KEY, how="anti"))]).with_columns(doubted=False)
     both = pl.concat([sure, _lost(rows).with_columns(doubted=True)])
     return both.select(*_KEY, "image", "lost", "doubted", _deleted=False, older=False)

@@ -352,6 +352,10 @@ def test_rows_that_come_meanwhile_follow_as_well(kind, tmp_path):
             (3, drawn((0, b"v2_Anna", 0), (2, b"v2_Anna", GONE), (2, b"v1_Anna", GONE))),
             ([], [3]), id="a tombstone has a further version, and nothing else came of it",
         ),
+        pytest.param(
+            drawn((0, b"v2-x", 0), (1, b"v2-x", GONE), (1, b"v1-x", GONE)), (2, drawn((1, b"v3-x", GONE))),
+            ([], []), id="the same, and what the tombstone deleted follows it",
+        ),
     ],
 )  # fmt: skip
 def test_no_row_goes_to_a_person_whose_it_may_not_be(kind, tmp_path, had, asked, expected):
