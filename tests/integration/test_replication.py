@@ -93,7 +93,12 @@ def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
             return {edge["state"] for edge in trial.status()["edges"]} == {"UP"}
 
         wait_for(up, timeout=90, what="both edges UP")
-        (line,) = [line for line in hub.log.read_text().splitlines() if f"hub {trial.hub}, aggregator" in line]
+
+        def introduced():
+            return [line for line in hub.log.read_text().splitlines() if f"hub {trial.hub}, aggregator" in line]
+
+        wait_for(introduced, timeout=30, what="the line that names the clusters")
+        (line,) = introduced()
         assert line.count(" is cluster ") == line.count("(PLAINTEXT, Kafka ") == 3, line
         trial.widen("us", 5)
         trial.produce_raw("us", [(b"late", trial.value(0), 4)])
