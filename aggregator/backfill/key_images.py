@@ -104,7 +104,7 @@ class KeyImages:
     ) -> None:
         self._images, self._former, self._new_keys, self._versions = images, former, new_keys, versions
         many = images.filter("older").select(_KEY).unique()
-        self._seen = seen or Seen(former.select(_FLOW).head(0), many.with_columns(youngest=pl.lit(0, pl.Int64)).clear())
+        self._seen = seen or Seen(former.select(_FLOW).head(0), many.with_columns(youngest=pl.lit(0, pl.Int64)).head(0))
         self._many = many
 
     @classmethod
