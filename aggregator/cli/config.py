@@ -5,7 +5,6 @@ Invariant: nothing here connects to a cluster or a registry's address, reads a s
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from aggregator.cli.terminal.output import config_option, emit, say
 from aggregator.config.load import load_config, placed_faults
 from aggregator.config.show import json_schema, shown
 from aggregator.errors import ConfigError
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.cross_check import read_policies
 
 if TYPE_CHECKING:
@@ -40,11 +40,9 @@ def lint(config: Path, *, elsewhere: bool) -> None:
     told where an edge's registry is a folder; `policy explain` does it for any schema.
     """
     from aggregator.config.lint import missing_files, one_cluster_twice
-    from aggregator.kafka.client.capabilities import unsupported
-    from aggregator.kafka.client.trial_clients import unmakeable
     from aggregator.plan.void_rules import void_rules
 
-    loaded, today = load_config(config, os.environ, unsupported, unmakeable), datetime.now(UTC).date()
+    loaded, today = _possible(config), utc_today()
     missing = () if elsewhere else missing_files(loaded)
     errors = [placed_faults(config, [*one_cluster_twice(loaded), *missing])]
     try:
@@ -63,11 +61,20 @@ def linted(config: Path) -> "tuple[HubConfig, Mapping[Path, Policy]]":
     Raises:
         ConfigError: every fault, with file and line.
     """
+    loaded = _possible(config)
+    return loaded, read_policies(loaded, utc_today())
+
+
+def _possible(config: Path) -> "HubConfig":
+    """A configuration that the client library can do.
+
+    Raises:
+        ConfigError: every fault, with file and line.
+    """
     from aggregator.kafka.client.capabilities import unsupported
     from aggregator.kafka.client.trial_clients import unmakeable
 
-    loaded = load_config(config, os.environ, unsupported, unmakeable)
-    return loaded, read_policies(loaded, datetime.now(UTC).date())
+    return load_config(config, os.environ, unsupported, unmakeable)
 
 
 @config.command(epilog="\b\nExample:\n  aggregator config show -o json | jq .edges")

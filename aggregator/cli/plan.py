@@ -185,7 +185,7 @@ def _problems(found: "HubPlan") -> Iterator[str]:
 
 def _made(found: "HubPlan") -> Iterator[str]:
     """What would be made, and what is refused; what stays as it is is counted."""
-    from aggregator.plan.schemas import NOTHING
+    from aggregator.plan.actions import NOTHING
 
     topics = [one for one in found.topics if one.action != NOTHING]
     if topics:

@@ -12,8 +12,9 @@ from pathlib import Path
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import DeadLetterError
+from aggregator.plan.actions import REFUSED
 from aggregator.plan.run_plan import HubPlan, hub_plan
-from aggregator.plan.schemas import REFUSED, of_edge
+from aggregator.plan.schemas import of_edge
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy
 

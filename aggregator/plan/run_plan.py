@@ -19,12 +19,10 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError, Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.plan.actions import BAD, CREATE, IDLE, NOTHING, WIDEN_TOPIC
 from aggregator.plan.flows import FlowStep, PlannedFlows, flow_steps, silent_steps, waiting_steps
 from aggregator.plan.prospects import prospects
 from aggregator.plan.schemas import (
-    DEAD,
-    NOTHING,
-    REFUSED,
     FieldRoute,
     SchemaStep,
     central_registry,
@@ -35,7 +33,7 @@ from aggregator.plan.schemas import (
     value_texts,
     writers,
 )
-from aggregator.plan.tables import UNKNOWN, TableStep, table_steps
+from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, target
 from aggregator.replicate.discovery.compacted_keys import losing_keys
@@ -53,10 +51,6 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import Requests
-
-CREATE, WIDEN = "create", "add partitions"
-# What a run would do nothing about.
-IDLE = (NOTHING, REFUSED, DEAD, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +97,7 @@ class HubPlan:
     @property
     def troubled(self) -> bool:
         """Whether somebody does not answer, or a run would hold something or make all of a topic dead letters."""
-        bad = {REFUSED, DEAD, UNKNOWN}.intersection(self._actions())
+        bad = any(action in BAD for action in self._actions())
         return bool(self.unreachable or bad) or any(flow.held or flow.dead for flow in self.flows)
 
     def _actions(self) -> list[str]:
@@ -289,7 +283,7 @@ def _topic_steps(
     cluster: str, have: Mapping[str, int], specs: Sequence[TopicSpec], bare: Mapping[str, frozenset[str]]
 ) -> list[TopicStep]:
     missing, short = topics.lacking(have, specs)
-    actions = {spec.name: CREATE for spec in missing} | {spec.name: WIDEN for spec in short}
+    actions = {spec.name: CREATE for spec in missing} | {spec.name: WIDEN_TOPIC for spec in short}
     return [
         TopicStep(
             cluster,

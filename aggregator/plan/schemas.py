@@ -14,6 +14,7 @@ from typing import NamedTuple
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import DeadLetterError, HoldError, RetryError
+from aggregator.plan.actions import DEAD, NOTHING, REFUSED, REGISTER
 from aggregator.privacy.key_tally import key_path
 from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
@@ -27,8 +28,6 @@ from aggregator.schema.heritage import with_heritage
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered, Registry
-
-REGISTER, NOTHING, REFUSED, DEAD = "register", "none", "refused", "dead letters"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,10 @@ from typing import NamedTuple
 
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import HEARTBEATS
+from aggregator.plan.actions import BAD
 from aggregator.plan.run_plan import HubPlan
-from aggregator.plan.schemas import DEAD, REFUSED, FieldRoute
-from aggregator.plan.tables import UNKNOWN
+from aggregator.plan.schemas import FieldRoute
 from aggregator.replicate.discovery.topic_settings import DriftAction
-
-_BAD = (REFUSED, DEAD, UNKNOWN)
 
 
 class PlanSelection(NamedTuple):
@@ -48,8 +46,8 @@ class PlanSelection(NamedTuple):
             unreachable={edge: why for edge, why in plan.unreachable.items() if self._is_of(edge)},
             topics=() if self.problems else tuple(topics),
             flows=tuple(one for one in flows if self._needs(one.held or one.dead or one.waiting_records is None)),
-            schemas=tuple(one for one in schemas if self._needs(one.action in _BAD)),
-            tables=tuple(one for one in tables if self._needs(one.action in _BAD)),
+            schemas=tuple(one for one in schemas if self._needs(one.action in BAD)),
+            tables=tuple(one for one in tables if self._needs(one.action in BAD)),
             fields=() if self.problems else tuple(one for one in plan.fields if (one.edge, one.topic) in chosen),
             drifts=tuple(one for one in drifts if self._needs(one.action != DriftAction.CHANGE)),
             clusters=tuple(one for one in plan.clusters if self._is_of(one.name) and self._needs(one.why)),

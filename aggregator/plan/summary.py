@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from aggregator.plan.actions import CREATE, DEAD, REFUSED, REGISTER, UNKNOWN, WIDEN_TABLE, WIDEN_TOPIC
+
 if TYPE_CHECKING:
     from aggregator.plan.run_plan import HubPlan
 
-ADDS = {"topic": "create", "schema": "register", "table": "create"}
-CHANGES = {"topic": "add partitions", "table": "add columns"}
+ADDS = {"topic": CREATE, "schema": REGISTER, "table": CREATE}
+CHANGES = {"topic": WIDEN_TOPIC, "table": WIDEN_TABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,10 @@ def plan_summary(plan: "HubPlan") -> Summary:
         "table": [one.action for one in plan.tables],
     }
     held = sum(len(one.held) for one in plan.flows)
-    held += _count((one.action for one in plan.schemas), "refused") + _count(
-        (one.action for one in plan.tables), "refused"
-    )
+    held += _count([*actions["table"], *(one.action for one in plan.schemas)], REFUSED)
     dead = {(one.edge, one.topic) for one in plan.flows if one.dead}
-    dead |= {(one.edge, one.topic) for one in plan.schemas if one.action == "dead letters"}
-    stores = [f"table {one.table}" for one in plan.tables if one.action == "unknown"]
+    dead |= {(one.edge, one.topic) for one in plan.schemas if one.action == DEAD}
+    stores = [f"table {one.table}" for one in plan.tables if one.action == UNKNOWN]
     return Summary(
         {kind: _count(actions[kind], action) for kind, action in ADDS.items()},
         {kind: _count(actions[kind], action) for kind, action in CHANGES.items()},

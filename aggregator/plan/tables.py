@@ -15,9 +15,7 @@ from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
-from aggregator.plan.schemas import NOTHING, REFUSED
-
-CREATE, WIDEN, UNKNOWN = "create", "add columns", "unknown"
+from aggregator.plan.actions import CREATE, NOTHING, REFUSED, UNKNOWN, WIDEN_TABLE
 
 # What the lake says of each such record, and what mends it.
 _BARE = (
@@ -88,4 +86,4 @@ def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[s
         return TableStep(name, CREATE, new, sources)
     if schema == handle.schema():
         return TableStep(name, NOTHING, (), sources)
-    return TableStep(name, WIDEN, tuple(one for one in new if one not in handle.schema().names), sources)
+    return TableStep(name, WIDEN_TABLE, tuple(one for one in new if one not in handle.schema().names), sources)

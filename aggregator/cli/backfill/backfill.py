@@ -23,6 +23,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, p
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, Failed
+from aggregator.machine_clock import utc_today
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -321,7 +322,7 @@ def _rekeyed(hub: HubConfig, *, rekey: str | None, **asked: Any) -> dict[str, An
         return asked
     if asked["topic"] or asked["ranges"] or asked["missing"] or asked["into"]:
         raise click.UsageError("--rekey says which topics, and restates them: leave --topic, --into and the like out")
-    policies = read_policies(hub, datetime.now(UTC).date())
+    policies = read_policies(hub, utc_today())
     uses = {path: policy.keys() for path, policy in policies.items()}
     found = [rule.match for rule in hub.topics if rule.lake and rekey in uses[rule.policy]]
     if not found:
