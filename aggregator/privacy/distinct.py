@@ -3,8 +3,11 @@
 Invariant: an operator that raises loses exactly the values that it raises for; what is missing is never the input.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from aggregator.config.secrets import KeyRing
+from aggregator.privacy import operators
+from aggregator.privacy.column import TooMuch
 from aggregator.privacy.operators import grows, reads_bytes, reads_value
 from aggregator.privacy.operators.descriptor import Operator, RawOperator
 from aggregator.privacy.plan.leaf import Paired, Value
@@ -19,6 +22,8 @@ CAPACITY = 65_536
 LONGEST_BYTES = 256
 # Remembering costs a fifth of working out; one in so many is enough to notice that values come again.
 _SAMPLE = 16
+# Values that an operator is asked about at a time whose results may be far longer than they are.
+_AT_ONCE = 512
 
 
 class Distinct:
@@ -45,10 +50,20 @@ class Distinct:
         self._length: Callable[[Raw], int] = _pair_length if call.beside else len
         self._known: dict[Raw, Raw] = {}
 
-    def results(self, wanted: Collection[Raw]) -> Mapping[Raw, Raw]:
-        """Results by raw value; without an entry for those that failed."""
-        answers = zip(wanted, self.answers(list(wanted)), strict=True)
-        return {raw: answer for raw, answer in answers if answer is not None}
+    @classmethod
+    def of(cls, call: Call, keys: Mapping[str, KeyRing]) -> "Distinct":
+        """The operator of a call behind its memory.
+
+        Args:
+            call: The call.
+            keys: Key rings by name.
+
+        Raises:
+            ConfigError: a key cannot be read.
+        """
+        named = call.rule, call.leaf, keys
+        made, raw = operators.build(*named, call.context), operators.build_raw(*named)
+        return cls(call, made, raw, CAPACITY if operators.remembers(call.rule) else 0, operators.keyed(*named))
 
     def answers(self, raws: Sequence[Raw]) -> list[Raw]:
         """Results of distinct raw values, in their order; None for one that failed."""
@@ -111,6 +126,32 @@ class Distinct:
         if len(made) != len(fresh):
             raise ValueError("an operator answers every value once")
         return made
+
+
+def by_value(asked: Sequence[Raw], answers: Sequence[Raw]) -> dict[Raw, Raw]:
+    """Results by raw value; without an entry for those that failed."""
+    return {raw: answer for raw, answer in zip(asked, answers, strict=True) if answer is not None}
+
+
+def in_parts(ask: Callable[[Sequence[Raw]], Sequence[Raw]], raws: Sequence[Raw], room: int) -> list[Raw]:
+    """What an operator makes of values, some at a time: each may become as long as its budget allows.
+
+    Args:
+        ask: What is asked of the operator, of some values; as `Distinct.answers`.
+        raws: The values.
+        room: Bytes that it may make of all of them.
+
+    Raises:
+        TooMuch: it would be more.
+    """
+    answers: list[Raw] = []
+    for start in range(0, len(raws), _AT_ONCE):
+        made = ask(raws[start : start + _AT_ONCE])
+        room -= sum(len(answer) for answer in made if isinstance(answer, bytes))
+        if room < 0:
+            raise TooMuch
+        answers += made
+    return answers
 
 
 def _pair_length(pair: tuple[Raw, Value | None]) -> int:

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from aggregator.privacy.plan.plan import Row
 from aggregator.privacy.policy.precedence import Decision
 from aggregator.privacy.strip import ReportRow
-from aggregator.privacy.tally import report_row
+from aggregator.privacy.tally import NULL, counted_rows
 
 PATH = "@key"
-_NULL = "null"
 
 
 def key_path(inner: str) -> str:
@@ -44,14 +43,10 @@ class KeyTally:
 
     def missing(self, decision: Decision, records: int) -> None:
         """Count records without a key."""
-        self.met(decision, _NULL, records)
+        self.met(decision, NULL, records)
 
     def rows(self, of_avro: Iterable[ReportRow]) -> Iterator[ReportRow]:
         """All rows: of the parts of Avro keys, and of keys as a whole."""
         for one in of_avro:
             yield one._replace(path=key_path(one.path))
-        for row, seen in sorted(self._seen.items()):
-            lost = self._rejected[row]
-            null = seen if row.type == _NULL else 0
-            changed = 0 if row.operator == "keep" else seen - null - lost
-            yield report_row(None, row, seen=seen, null=null, transformed=changed, rejected=lost)
+        yield from counted_rows(self._seen, self._rejected)

@@ -20,7 +20,7 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, Counts, TooMuch
-from aggregator.privacy.distinct import CAPACITY, Distinct
+from aggregator.privacy.distinct import Distinct, in_parts
 from aggregator.privacy.keys import TokensOf
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
@@ -30,13 +30,10 @@ from aggregator.privacy.policy.precedence import Decision, Scope
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import leaf_of_whole, result_of_whole
 from aggregator.privacy.strip import Meaning, Rejection, ReportRow
-from aggregator.privacy.tally import report_row
+from aggregator.privacy.tally import NULL, counted_rows
 from aggregator.privacy.tokens import Keyed
 
 PATH = "."
-_NULL = "null"
-# Values that an operator is asked about at a time.
-_AT_ONCE = 512
 
 
 class PlainValues:
@@ -81,8 +78,8 @@ class PlainValues:
         if today != self._day:
             self._decision = whole_decision(self._form, self._scope, today)
             self._operator = self._made(today)
-            keyed = operators.keyed(self._decision.rule, leaf_of_whole(self._form), self._keys)
-            self._tokens = self._tokens_of(keyed) if self._operator and keyed else None
+            keyed = self._operator.keyed if self._operator else None
+            self._tokens = self._tokens_of(keyed) if keyed else None
             self._day = today
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
@@ -106,23 +103,13 @@ class PlainValues:
                 ) from None
             return Column([None], {0: Rejection(Reason.TOO_LARGE)})
         nulls = cells.count(None)
-        self._met(_NULL, nulls)
+        self._met(NULL, nulls)
         self._met(self._form.value, len(cells) - nulls - len(rejected), len(column.rejected) - len(rejected))
         return column
 
     def report(self) -> list[ReportRow]:
         """What was met so far; a value that is no text counts nothing."""
-        return [
-            report_row(
-                None,
-                row,
-                seen=seen,
-                null=seen if row.type == _NULL else 0,
-                transformed=0 if row.type == _NULL or row.operator == "keep" else seen - self._failed[row],
-                rejected=self._failed[row],
-            )
-            for row, seen in sorted(self._seen.items())
-        ]
+        return list(counted_rows(self._seen, self._failed))
 
     def _met(self, kind: str, seen: int, failed: int = 0) -> None:
         if seen:
@@ -162,14 +149,7 @@ class PlainValues:
             part = cells[start:end].tolist()
             distinct = list(dict.fromkeys(value for value in part if value is not None))
             answers: dict[bytes | None, Raw] = {}
-            held = 0
-            for at in range(0, len(distinct), _AT_ONCE):
-                asked = distinct[at : at + _AT_ONCE]
-                found = operator.answers(asked)
-                held += sum(len(answer) for answer in found if answer is not None)
-                if held > room:
-                    raise TooMuch
-                answers.update(zip(asked, found, strict=True))
+            answers.update(zip(distinct, in_parts(operator.answers, distinct, room), strict=True))
             room -= sum(len(answers[value] or b"") for value in part if value is not None)
             if room < 0:
                 raise TooMuch
@@ -182,9 +162,7 @@ class PlainValues:
         if isinstance(rule, Keep | Drop) or result is None:
             return None
         call = Call(rule, leaf, result, operators.context(rule, self._scope.topic, PATH, today))
-        named = rule, leaf, self._keys
-        capacity = CAPACITY if operators.remembers(rule) else 0
-        return Distinct(call, operators.build(*named, call.context), operators.build_raw(*named), capacity)
+        return Distinct.of(call, self._keys)
 
 
 def whole_decision(form: ValueFormat, scope: Scope, today: date) -> Decision:

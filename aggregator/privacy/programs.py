@@ -13,9 +13,8 @@ from typing import Protocol
 from aggregator.bytes_column import Integers
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason, Unreachable
-from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
-from aggregator.privacy.distinct import CAPACITY, Distinct
+from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Call, Plan
 from aggregator.privacy.policy.precedence import Scope
@@ -212,11 +211,7 @@ class Programs:
     def _call(self, call: Call) -> Distinct:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""
         if call not in self._calls:
-            named = call.rule, call.leaf, self._keys
-            made = operators.build(*named, call.context)
-            capacity = CAPACITY if operators.remembers(call.rule) else 0
-            raw, keyed = operators.build_raw(*named), operators.keyed(*named)
-            self._calls[call] = Distinct(call, made, raw, capacity, keyed)
+            self._calls[call] = Distinct.of(call, self._keys)
         return self._calls[call]
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aggregator.bytes_column import BytesColumn
 from aggregator.errors import Reason
 from aggregator.header_columns import Headers
 from aggregator.privacy.column import Column, SideValues
@@ -61,7 +62,8 @@ class Suppression:
         """
         if not self._conditions:
             return Verdicts(frozenset(), frozenset())
-        is_tombstone = np.array([value is None for value in batch.values], bool)
+        nulls = BytesColumn.of(batch.values).nulls
+        is_tombstone = np.zeros(len(batch.values), bool) if nulls is None else nulls
         is_unread = is_tombstone.copy()
         is_unread[[place for place, one in values.rejected.items() if one.reason is not Reason.OPERATOR_FAILED]] = True
         asked = _Asked(is_tombstone, is_unread, values.side_values, batch.headers, self._edge, self._topic)

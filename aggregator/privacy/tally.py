@@ -13,6 +13,9 @@ from aggregator.privacy.plan.plan import Plan, Row
 from aggregator.privacy.strip import ReportRow
 from aggregator.schema.avro import Kind
 
+# The type in a row of values that were not there.
+NULL = "null"
+
 
 class Met(NamedTuple):
     """Numbers by plan node.
@@ -70,6 +73,20 @@ def report_rows(schema_id: int | None, plan: Plan, met: Met) -> Iterator[ReportR
         yield report_row(
             schema_id, row, seen=own if is_null else own + null, null=null, transformed=changed, rejected=failed
         )
+
+
+def counted_rows(seen: Mapping[Row, int], failed: Mapping[Row, int]) -> Iterator[ReportRow]:
+    """Rows of values without a schema, counted leaf by leaf and type by type.
+
+    Args:
+        seen: How often a value of the row's type was at its leaf.
+        failed: How many of them were rejected; of a row that is not named none.
+    """
+    for row, met in sorted(seen.items()):
+        lost = failed.get(row, 0)
+        null = met if row.type == NULL else 0
+        changed = 0 if row.operator == "keep" else met - null - lost
+        yield report_row(None, row, seen=met, null=null, transformed=changed, rejected=lost)
 
 
 def report_row(

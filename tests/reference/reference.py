@@ -12,7 +12,7 @@ from aggregator.budgets import ASKED_VALUES
 from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
 from aggregator.privacy.column import ABSENT, Column, Counts, SideValues
-from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.distinct import Distinct, by_value
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Plan
@@ -60,7 +60,8 @@ class ReferenceProgram:
             if not isinstance(item, Rejection):
                 self._transform.met(item, self._visits)
                 self._transform.collect(item, shown, wanted)
-        results = {number: self._calls[number].results(raws) for number, raws in wanted.items()}
+        asked = {number: list(raws) for number, raws in wanted.items()}
+        results = {number: by_value(raws, self._calls[number].answers(raws)) for number, raws in asked.items()}
         counts: list[Counts] = [Counter() for _ in decoded]
         built = [self._built(*item, results) for item in zip(decoded, beside, counts, strict=True)]
         rejected = {row: item for row, item in enumerate(built) if isinstance(item, Rejection)}

@@ -16,9 +16,8 @@ import numpy as np
 from aggregator.budgets import BATCH_PLAIN_BYTES, made_most
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy import operators
 from aggregator.privacy.column import ABSENT, Column, Counts, SideValues, TooMuch, joined
-from aggregator.privacy.distinct import CAPACITY, Distinct
+from aggregator.privacy.distinct import Distinct, by_value, in_parts
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.text import Json, read_json, write_json
@@ -30,11 +29,7 @@ from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
 from aggregator.privacy.strip import Meaning, Rejection, ReportRow
-from aggregator.privacy.tally import report_row
-
-NULL = "null"
-# Values that an operator is asked about at a time.
-_AT_ONCE = 512
+from aggregator.privacy.tally import counted_rows
 
 
 class _Work:
@@ -143,30 +138,12 @@ class JsonValues:
 
     def _results(self, call: Call, raws: Collection[Raw], work: "_Work") -> Mapping[Raw, Raw]:
         """What an operator makes of a part's values, some at a time: each may become as long as its budget allows."""
-        distinct, asked = self._call(call), list(raws)
-        found: dict[Raw, Raw] = {}
-        size = 0
-        for start in range(0, len(asked), _AT_ONCE):
-            answers = distinct.results(asked[start : start + _AT_ONCE])
-            size += sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
-            if size > work.room:
-                raise TooMuch
-            found.update(answers)
-        return found
+        asked = list(raws)
+        return by_value(asked, in_parts(self._call(call).answers, asked, work.room))
 
     def report(self) -> list[ReportRow]:
         """What was met so far: each place in the policy's words, by the types that its values had."""
-        return [
-            report_row(
-                None,
-                row,
-                seen=seen,
-                null=seen if row.type == NULL else 0,
-                transformed=0 if row.type == NULL or row.operator == "keep" else seen - self._failed[row],
-                rejected=self._failed[row],
-            )
-            for row, seen in sorted(self._seen.items())
-        ]
+        return list(counted_rows(self._seen, self._failed))
 
     @staticmethod
     def _read(value: bytes) -> tuple[Json] | Rejection:
@@ -194,10 +171,7 @@ class JsonValues:
 
     def _call(self, call: Call) -> Distinct:
         if call not in self._calls:
-            named = call.rule, call.leaf, self._keys
-            capacity = CAPACITY if operators.remembers(call.rule) else 0
-            made = operators.build(*named, call.context)
-            self._calls[call] = Distinct(call, made, operators.build_raw(*named), capacity)
+            self._calls[call] = Distinct.of(call, self._keys)
         return self._calls[call]
 
 

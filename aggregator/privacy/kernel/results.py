@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
-from aggregator.privacy.column import SideValues, TooMuch
-from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.column import SideValues
+from aggregator.privacy.distinct import Distinct, in_parts
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.memory import Memory
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
@@ -33,8 +33,6 @@ _SIZES = {Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
 _REPEATS, _SAMPLE = 32, 16
 # A constant is asked for with no value at all.
 _NO_VALUE = b""
-# Values that an operator is asked about at a time whose results may be far longer.
-_AT_ONCE = 512
 
 
 class Results(NamedTuple):
@@ -145,7 +143,7 @@ class Calls:
     def _worked_out(self, number: int, data: Bytes, spans: Integers, step: int, room: int) -> tuple[Integers, Bytes]:
         """What one operator makes of values that are not remembered; one in `step` is from now on."""
         operator, raws = self._operators[number], raws_of_spans(data, spans)
-        answers = _within(operator, raws, room) if operator.grows else operator.worked_out(raws)
+        answers = in_parts(operator.worked_out, raws, room) if operator.grows else operator.worked_out(raws)
         rows, made = _rows(self._calls[number].result, answers)
         if operator.remembers:
             self._memory.remember(data, spans[::step].reshape(-1), self._numbers, rows[::step], made)
@@ -168,18 +166,6 @@ class Calls:
         parts.append((np.zeros((1, RESULT), np.int64), np.zeros(0, np.uint8)))
         places[spans[:, 0] >= len(self._calls)] = at
         return _joined(parts, places)._replace(side_values=held)
-
-
-def _within(operator: Distinct, raws: Sequence[Raw], room: int) -> list[Raw]:
-    """What an operator makes of values, some at a time: each may become as long as its budget allows."""
-    answers: list[Raw] = []
-    for start in range(0, len(raws), _AT_ONCE):
-        made = operator.worked_out(raws[start : start + _AT_ONCE])
-        room -= sum(len(answer) for answer in made if isinstance(answer, bytes))
-        if room < 0:
-            raise TooMuch
-        answers += made
-    return answers
 
 
 def _rows(result: Leaf, answers: Sequence[Raw]) -> tuple[Integers, Bytes]:
