@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test simulation chaos bench lint clean lock
+.PHONY: help setup demo unit test search simulation chaos bench lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -30,8 +30,11 @@ unit: setup ## what a change is tried with while it is made: no broker, no Spark
 # A JVM that lives for seconds is faster without its second compiler: brokers that start and die, Spark sessions.
 test chaos: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
 
-test: setup ## every test of a change, real brokers included; rules are removed by `make simulation`
-	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not mutation" $(ARGS)
+test: setup ## every test of a change, real brokers included; of properties 20 examples each
+	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not mutation and not search" --hypothesis-profile daily $(ARGS)
+
+search: setup ## every property drawn in full, and the worst inputs of everything that has a budget
+	@$(BIN)/pytest --numprocesses 2 tests/unit tests/simulation -m "search or (hypothesis and not mutation)" $(ARGS)
 
 simulation: setup ## 5,000 drawn schedules of the protocol; each of its rules and of privacy's removed; `make test` draws 200
 	@SIMULATION_SCHEDULES=5000 $(BIN)/pytest --numprocesses 2 tests/simulation tests/unit/privacy/test_mutation.py $(ARGS)

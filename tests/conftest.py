@@ -17,7 +17,7 @@ os.umask(0o077)
 CALM = {"metadata.max.idle.interval.ms": "10000"}
 # How long an example takes is the machine's, not the code's.
 settings.register_profile("shared machine", deadline=None)
-# `make unit` draws fewer; `make test` draws all.
+# `make unit` and `make test` draw fewer; `make search` draws all.
 settings.register_profile("daily", deadline=None, max_examples=20)
 settings.load_profile("shared machine")
 

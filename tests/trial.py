@@ -143,6 +143,12 @@ class Trial:
         settle(self.admin(edge).delete_topics([self.topic]))
         self._producers.pop(edge, None)  # it knows the old topic
 
+    def clear(self, edge: str, topics: list[str]) -> None:
+        """Delete topics of an edge, and what central has of them: brokers of later tests start with fewer."""
+        for cluster, prefix in ((edge, ""), ("central", f"{edge}.")):
+            for future in self.admin(cluster).delete_topics([prefix + topic for topic in topics]).values():
+                future.exception(60)
+
     def widen(self, edge: str, partitions: int) -> None:
         settle(self.admin(edge).create_partitions([NewPartitions(self.topic, partitions)]))
         self._producers.pop(edge, None)  # it knows the old partitions
@@ -173,7 +179,9 @@ class Trial:
     def admin(self, cluster: str) -> AdminClient:
         where = self.sandbox.central if cluster == "central" else self.sandbox.edges[cluster]
         if cluster not in self._admins:
-            self._admins[cluster] = AdminClient({"bootstrap.servers": where.bootstrap, "log_level": 3})
+            made = AdminClient({"bootstrap.servers": where.bootstrap, "log_level": 3})
+            made.list_topics(timeout=30)  # what it asks before it knows the brokers it may let go of
+            self._admins[cluster] = made
         return self._admins[cluster]
 
     def value(self, number: int, schema_id: int = 7, schema=None, **more) -> bytes:

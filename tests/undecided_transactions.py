@@ -7,7 +7,8 @@ will ever send a marker for it but the next transaction of that id in that parti
 import io
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -17,11 +18,19 @@ _INIT_PRODUCER_ID, _PRODUCE = 22, 0
 _TRANSACTIONAL = 0x10
 
 
-def without_verification(admin) -> None:
-    """Let the cluster take a transactional record without asking the coordinator."""
-    entry = ConfigEntry(
-        "transaction.partition.verification.enable", "false", incremental_operation=AlterConfigOpType.SET
-    )
+@contextmanager
+def without_verification(admin) -> Iterator[None]:
+    """Let the cluster take a transactional record without asking the coordinator, meanwhile."""
+    _verify(admin, "false")
+    try:
+        yield
+    finally:
+        _verify(admin, "true")
+
+
+def _verify(admin, value: str) -> None:
+    setting = "transaction.partition.verification.enable"
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     for future in admin.incremental_alter_configs([broker]).values():
         future.result(15)

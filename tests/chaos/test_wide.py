@@ -80,9 +80,7 @@ def wide(new_trial):
     for start in range(0, TOPICS, 50):
         settle(trial.admin("eu").create_topics([NewTopic(name, PARTITIONS, 1) for name in names[start : start + 50]]))
     yield trial, names
-    for cluster, prefix in (("eu", ""), ("central", "eu.")):
-        for future in trial.admin(cluster).delete_topics([prefix + name for name in names]).values():
-            future.exception(60)
+    trial.clear("eu", names)
 
 
 def test_two_thousand_partitions_on_one_edge(wide):

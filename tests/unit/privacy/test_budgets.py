@@ -139,6 +139,7 @@ def _weight(value):
     return sum(map(_size, value)) if isinstance(value, Paired) else _size(value)
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("name", RULES)
 def test_time_grows_with_the_bytes(name):
     """Twenty microseconds for a byte."""
@@ -151,6 +152,7 @@ def test_time_grows_with_the_bytes(name):
     assert slow == []
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("name", RULES)
 def test_memory_grows_with_the_bytes(name):
     """Ten times the memory of what goes in and comes out."""
@@ -164,6 +166,7 @@ def test_memory_grows_with_the_bytes(name):
     assert fat == []
 
 
+@pytest.mark.search
 def test_composing_by_the_square_is_what_the_walk_finds(monkeypatch):
     """The walk would find the library's own way: marks that are sorted by insertion."""
     monkeypatch.setattr("aggregator.privacy.tokens.composed", lambda text: unicodedata.normalize("NFC", text))
@@ -283,6 +286,7 @@ def test_parts_are_the_whole(made, monkeypatch):
     assert len({value for place, value in enumerate(out.values) if place not in reasons}) == 8
 
 
+@pytest.mark.search
 def test_json_parts():
     """Empty arrays by the megabyte: a dead letter before they are made; many records with many, a part at a time."""
     policy = "policy: p\nversion: 1\ntopics: {orders: {value_format: json, key: drop, fields: {'a': keep}}}\n"
@@ -418,6 +422,7 @@ def _doubling(count):
     return inner
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("policy", ["{default: keep}", f"{{default: keep, fields: {{'**.f1': {TOKEN}}}}}"])
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_hostile_schema(name, policy):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.bench.walker import page
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "leaks.md"
 

@@ -19,7 +19,7 @@ from aggregator.state.control import Lease
 from aggregator.threads import Threads
 from tests.trial import wait_for
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.ci, pytest.mark.brokers]
 
 
 def driver_of(epochs, identity="second") -> Driver:

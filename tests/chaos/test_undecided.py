@@ -30,13 +30,15 @@ from tests.threaded_backfills import ThreadedBackfills
 from tests.trial import Trial, settle, wait_for
 from tests.undecided_transactions import leave_undecided, without_verification
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.ci, pytest.mark.brokers]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def unverified(clusters):
-    """Central takes a transactional record without asking the id's coordinator."""
-    without_verification(AdminClient({"bootstrap.servers": clusters.central.bootstrap}))
+    """Central takes a transactional record without asking the id's coordinator, for as long as these tests last."""
+    admin = AdminClient({"bootstrap.servers": clusters.central.bootstrap})
+    with without_verification(admin):
+        yield
 
 
 @pytest.fixture

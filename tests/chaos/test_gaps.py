@@ -11,7 +11,7 @@ from aggregator.replicate.driver import Report
 from tests.epochs import Epochs
 from tests.trial import wait_for
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.ci, pytest.mark.brokers]
 
 
 def gaps(trial, *arguments: str, expect: int = 0) -> list[dict]:

@@ -20,7 +20,7 @@ from aggregator.kafka.writers.heartbeat_writer import HeartbeatWriter
 from aggregator.kafka.writers.lossy_producer import LossyProducer
 from tests.trial import read_all, wait_for
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.ci, pytest.mark.brokers]
 
 
 @pytest.fixture
