@@ -53,6 +53,9 @@ _PIECE = 0.25
 _LEAST_PIECE = 1_000
 _MOST_PIECE = 8 * 1024 * 1024
 
+# How long an admin client keeps who leads what: `readers.leaders` rests on it.
+_LEADERS_LAST_MS = 900_000
+
 # librdkafka's own lines carry broker names only, but they belong into the process's log, not onto stderr.
 log = logging.getLogger("librdkafka")
 
@@ -288,7 +291,8 @@ def _new_admin(cluster: ClusterConfig) -> _Admin:
             shut.append(error.str())
 
     with named(cluster, Role.ADMIN):
-        client = AdminClient(connection_options(cluster, Role.ADMIN) | {"error_cb": hear}, logger=log)
+        own = {"error_cb": hear, "metadata.max.age.ms": _LEADERS_LAST_MS}
+        client = AdminClient(connection_options(cluster, Role.ADMIN) | own, logger=log)
     return _Admin(client, time.monotonic(), credentials, shut)
 
 

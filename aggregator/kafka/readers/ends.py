@@ -4,7 +4,6 @@ Invariant: a read_committed end is the last stable offset; a read_uncommitted en
 a caller gets all answers, and in `refused` the partitions without one. Without it, a missing answer is an error.
 """
 
-import contextlib
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
@@ -18,6 +17,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
+from aggregator.kafka.readers import leaders
 
 TIMEOUT_S = 10.0
 # Who asks again soon anyway: a partition without a leader takes all of it.
@@ -32,12 +32,10 @@ _ELECTING = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError._DESTROY_BROKER,  # noqa: SLF001 - public code
+        # The client's picture of the cluster is from before a restart: a leader that answers to an epoch not its own.
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
     }
-)
-# The client's picture of the cluster is from before a restart, or from before the topic: a leader that answers to an
-# epoch not its own, or "no leaders found", which librdkafka says only when the whole time-out is over.
-_OUTDATED = frozenset(
-    {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._NOENT}  # noqa: SLF001 - public code
 )
 _ELECTION_TIMEOUTS = 3
 # Who opens an epoch waits so long for leaders that are just being elected, and then goes on without them.
@@ -74,18 +72,24 @@ def _listed(
     """
     if wait_s is None:
         wait_s = _ELECTION_TIMEOUTS * timeout_s if refused is None else _BRIEF_S
-    deadline = time.monotonic() + wait_s
+    since_s = time.monotonic()
+    deadline = since_s + wait_s
     answers: list[_Answers] = [{} for _ in questions]
     while asked := _asked(
-        cluster, [at for at in partitions if at not in (refused or ())], questions, answers, timeout_s
+        cluster,
+        [at for at in partitions if at not in (refused or ())],
+        questions,
+        answers,
+        since_s=since_s,
+        timeout_s=timeout_s,
     ):
-        again = outdated = False
+        again = False
         for found, at, future in asked:
             try:
                 found[at] = _answer(future, timeout_s + 5)
             except _UnansweredError as error:
-                outdated = outdated or error.code in _OUTDATED
-                if error.code in _ELECTING | _OUTDATED and time.monotonic() < deadline:
+                leaders.doubt(cluster, at[0])
+                if error.code in _ELECTING and time.monotonic() < deadline:
                     again = True
                 elif refused is not None:
                     refused[at] = f"offsets of partition {at[1]} cannot be listed: {error}"
@@ -94,8 +98,6 @@ def _listed(
                         f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} cannot be listed: {error}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
-        if outdated:
-            look_anew(cluster, timeout_s)
         if again:
             time.sleep(0.05)
     return answers
@@ -133,12 +135,16 @@ def _asked(
     partitions: Collection[Partition],
     questions: Sequence[_Question],
     answers: Sequence[_Answers],
+    *,
+    since_s: float,
     timeout_s: float,
 ) -> "list[tuple[_Answers, Partition, Future[Any]]]":
     """What is not answered yet, asked of every broker that leads some of it; each with where its answer goes."""
-    asked = []
+    wanted = [at for at in partitions if any(at not in found for found in answers)]
+    unled = leaders.unled(cluster, wanted, since_s=since_s, timeout_s=timeout_s) if wanted else {}
+    asked = [(found, at, _refusal(why)) for at, why in unled.items() for found in answers if at not in found]
     for found, question in zip(answers, questions, strict=True):
-        lacking = {TopicPartition(*at): question.spec for at in partitions if at not in found}
+        lacking = {TopicPartition(*at): question.spec for at in wanted if at not in found and at not in unled}
         if lacking:
             futures = clients.admin(cluster).list_offsets(
                 lacking, isolation_level=question.level, request_timeout=timeout_s
@@ -147,13 +153,11 @@ def _asked(
     return asked
 
 
-def look_anew(cluster: ClusterConfig, timeout_s: float = _SOON_S) -> None:
-    """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes.
-
-    Nor does a leader that was deposed without knowing it: it goes on to answer.
-    """
-    with contextlib.suppress(KafkaException):  # the next question says what is wrong
-        clients.admin(cluster).list_topics(timeout=timeout_s)
+def _refusal(why: KafkaError) -> "Future[Any]":
+    """The answer to a question that is not asked."""
+    future: Future[Any] = Future()
+    future.set_exception(KafkaException(why))
+    return future
 
 
 def _offsets(found: _Answers) -> dict[Partition, int]:
@@ -260,9 +264,9 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     Raises:
         Unreachable: no answer within `timeout_s` seconds, or none from the leader.
     """
-    look_anew(cluster, timeout_s)  # who asks expects another leader than the one that the client knows
-    asked = {TopicPartition(*at): OffsetSpec.latest()}
-    (future,) = clients.admin(cluster).list_offsets(asked, request_timeout=timeout_s).values()
+    since_s = time.monotonic()
+    leaders.look_anew(cluster, timeout_s)  # who asks expects another leader than the one that the client knows
+    ((_, _, future),) = _asked(cluster, [at], [_LOG_END], [{}], since_s=since_s, timeout_s=timeout_s)
     try:
         epoch: int | None = _answer(future, timeout_s + 1).leader_epoch
     except _UnansweredError as error:

@@ -15,7 +15,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.cluster import topics
-from aggregator.kafka.readers import ends
+from aggregator.kafka.readers import ends, leaders
 from aggregator.kafka.readers.log import read_visible
 from aggregator.kafka.readers.open_range import CentralRecord, newest_position, read_range, rows
 from aggregator.kafka.writers.writer import TransactionalWriter
@@ -218,7 +218,7 @@ class KafkaDriverCentral:
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """From the last stable offset to the high watermark of each partition that answers, of its leader now."""
-        ends.look_anew(self._config.central)
+        leaders.look_anew(self._config.central)
         return ends.undecided_ranges(self._config.central, places)
 
     def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:

@@ -16,7 +16,7 @@ from aggregator.errors import OutcomeUnknown
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
-from aggregator.kafka.readers import ends
+from aggregator.kafka.readers import ends, leaders
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.rate_limited_reader import RateLimitedReader
 from aggregator.kafka.readers.reader import EdgeReader
@@ -150,7 +150,7 @@ class KafkaSlotPorts:
 
     def lead_anew(self) -> None:
         """Learn who leads what at central."""
-        ends.look_anew(self._config.central)
+        leaders.look_anew(self._config.central)
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""

@@ -1,0 +1,131 @@
+"""Which partitions are led, as the process's admin client knows it: of others it is asked for no offset.
+
+Where librdkafka does not know every leader that a question is for, it waits for news on the thread that asks, and
+answers on another one. News that come at once free what the first thread still uses, and that ends the process: up to
+2.15 at least, in `rd_kafka_topic_partition_list_query_leaders_async`. An answer about all topics fills its cache.
+
+Invariant: what `unled` leaves out is led by a broker that is in that cache.
+"""
+
+import functools
+import time
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
+from aggregator.kafka.client import clients
+from aggregator.kafka.cluster.admin_answers import code
+
+# A leader lasts in librdkafka's cache for `metadata.max.age.ms`, 15 minutes. What is new is asked for at most so often.
+_LASTS_S, _AGAIN_S = 60.0, 0.1
+
+
+class _Picture(NamedTuple):
+    """What a cluster told of all its topics.
+
+    Attributes:
+        asked_s: When it was asked, on the clock of `time.monotonic`.
+        leaders: Of each topic and each of its partitions, whether a broker leads it.
+        doubted: Topics of which a leader denied that it is one, or did not answer: librdkafka has forgotten them.
+    """
+
+    asked_s: float
+    leaders: Mapping[str, tuple[bool, ...]]
+    doubted: frozenset[str] = frozenset()
+
+    def leads(self, at: Partition) -> bool:
+        """Whether a broker leads the partition, and librdkafka knows it."""
+        topic, number = at
+        led = self.leaders.get(topic, ())
+        return topic not in self.doubted and number < len(led) and led[number]
+
+    def serves(self, partitions: Collection[Partition], *, since_s: float, now_s: float) -> bool:
+        """Whether nothing need be asked anew: all of them are led, or that one is not was told a moment ago."""
+        age_s = now_s - self.asked_s
+        if all(map(self.leads, partitions)):
+            return age_s <= _LASTS_S
+        return age_s <= _AGAIN_S and self.asked_s >= since_s
+
+
+@functools.cache
+def _pictures() -> WeakKeyDictionary[AdminClient, _Picture]:
+    return WeakKeyDictionary()
+
+
+def unled(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, since_s: float, timeout_s: float
+) -> dict[Partition, KafkaError]:
+    """Those of them of which no offset can be asked for now, and why.
+
+    Args:
+        cluster: Whose partitions.
+        partitions: Which.
+        since_s: When the caller began, on the clock of `time.monotonic`: what is not led may be so by what was told
+            later, and by nothing that was told before.
+        timeout_s: How long the cluster is waited for.
+    """
+    client = clients.admin(cluster)
+    known = _pictures().get(client)
+    if known is None or not known.serves(partitions, since_s=since_s, now_s=time.monotonic()):
+        try:
+            known = _look(client, timeout_s)
+        except KafkaException as error:  # nobody tells: nothing is led
+            return dict.fromkeys(partitions, error.args[0])
+    lacking = [at for at in partitions if not known.leads(at)]
+    missing = sorted({topic for topic, _ in lacking} - known.leaders.keys() - known.doubted)
+    refused = _refused(client, missing, timeout_s) if missing else {}
+    return {at: KafkaError(refused.get(at[0]) or _why(known, at)) for at in lacking}
+
+
+def look_anew(cluster: ClusterConfig, timeout_s: float = 1.0) -> None:
+    """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes.
+
+    Nor does a leader that was deposed without knowing it: it goes on to answer.
+    """
+    try:
+        _look(clients.admin(cluster), timeout_s)
+    except KafkaException:
+        _pictures().pop(clients.admin(cluster), None)  # the next question says what is wrong
+
+
+def doubt(cluster: ClusterConfig, topic: str) -> None:
+    """A leader denied that it is one, or did not answer: before the next question it is asked who leads the topic."""
+    client = clients.admin(cluster)
+    if known := _pictures().get(client):
+        _pictures()[client] = known._replace(doubted=known.doubted | {topic})
+
+
+def _look(client: AdminClient, timeout_s: float) -> _Picture:
+    """Ask about all topics.
+
+    Raises:
+        KafkaException: no broker answers.
+    """
+    asked_s = time.monotonic()
+    told = client.list_topics(timeout=timeout_s).topics
+    leaders = {
+        name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
+        for name, topic in told.items()
+        if topic.error is None
+    }
+    _pictures()[client] = made = _Picture(asked_s, leaders)
+    return made
+
+
+def _refused(client: AdminClient, topics: list[str], timeout_s: float) -> dict[str, int | None]:
+    """Why a cluster tells nothing of topics: a list of all leaves out what may not be seen."""
+    futures = client.describe_topics(TopicCollection(topics), request_timeout=timeout_s)
+    return {topic: code(future) for topic, future in futures.items()}
+
+
+def _why(known: _Picture, at: Partition) -> int:
+    """By which code a partition is not led in what a cluster told."""
+    topic, number = at
+    if number >= len(known.leaders.get(topic, (True,) * (number + 1))):
+        return int(KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - public code
+    return int(KafkaError.LEADER_NOT_AVAILABLE)
