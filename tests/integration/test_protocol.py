@@ -70,12 +70,12 @@ def test_to_its_end_a_leader_that_stands_still_is_no_empty_log(clusters, epochs)
     try:
         time.sleep(0.5)
         for ask in (ends.stable_end_offsets, ends.log_offsets):
-            with pytest.raises(Unreachable, match="did not answer in time|Timed out"):
+            with pytest.raises(Unreachable, match=r"did not answer in time|Timed out"):
                 ask(cluster, [at], timeout_s=1)
             refused: ends.Refused = {}
             assert ask(cluster, [at], timeout_s=1, refused=refused) == {}
             assert list(refused) == [at]
-        with pytest.raises(Unreachable, match="did not answer in time|Timed out"):
+        with pytest.raises(Unreachable, match=r"did not answer in time|Timed out"):
             ends.leader_epoch(cluster, at, timeout_s=1)
         assert ends.undecided_ranges(cluster, [at], wait_s=1) == {}, "what does not answer is not decided"
     finally:
