@@ -220,7 +220,7 @@ def _registry(schemas: str, folder: Path) -> tuple[str, str]:
         return schemas, schemas
     path = Path(target).absolute()
     if not path.is_dir():
-        hint = "name the edges' registry: --schemas directory:<folder>"
+        hint = "name the edges' registry: --schemas https://registry.example, or directory:<folder>"
         raise Failed(f"there is no folder {path}", hint=hint)
     written = path.relative_to(folder) if path.is_relative_to(folder) else path
     return f"directory:{written}", f"directory:{path}"

@@ -21,6 +21,8 @@ from aggregator.schema.wire import Framing, split
 
 # What text has beside what can be seen: ends of lines, tabs, colours of a terminal.
 _IN_TEXT = frozenset("\t\n\r\f\v\x1b\ufeff")
+# Ids that a note names; a topic has a few.
+_IDS = 3
 
 
 class Sniffed(NamedTuple):
@@ -56,9 +58,19 @@ def sniffed(values: Sequence[Value], registry: Registry, *, has_schema: bool) ->
         others = len(values) - len(framed)
         note = f"{others} of {len(values)} sampled values name no schema: dead letters" if others else ""
         return Sniffed(ValueFormat.AVRO, note or ("" if has_schema else "their schema is under another subject"))
-    note = "the registry has a schema, but no sampled value names it" if has_schema else ""
     contents = [value for value, _ in values]
-    return Sniffed(_unframed(contents), note)
+    note = "the registry has a schema, but no sampled value names it" if has_schema else ""
+    return Sniffed(_unframed(contents), _foreign(contents) or note)
+
+
+def _foreign(values: Sequence[bytes]) -> str:
+    """What to say of values that all begin like Avro under ids of another registry, if they do."""
+    try:
+        ids = sorted({split(value)[0] for value in values})
+    except DeadLetterError:
+        return ""
+    shown = ", ".join(map(str, ids[:_IDS])) + (", …" if len(ids) > _IDS else "")
+    return f"they begin like Avro, but the registry has no schema id {shown}: is it this edge's registry?"
 
 
 def _unframed(values: Sequence[bytes]) -> ValueFormat:

@@ -87,6 +87,16 @@ def test_what_somebody_should_know():
     assert _sniffed() == (None, "")
 
 
+def test_avro_of_another_registry_is_asked_about():
+    """Somebody who named the wrong registry would take all topics for bytes; a file may begin in the same way."""
+    asked = "they begin like Avro, but the registry has no schema id 99: is it this edge's registry?"
+    assert _sniffed(b"\0\0\0\0\x63x", b"\0\0\0\0\x63y") == (BYTES, asked)
+    assert _sniffed(b"\0\0\0\0\x63x", has_schema=True) == (BYTES, asked)
+    many = [b"\0\0\0\0" + bytes([number]) for number in range(90, 95)]
+    assert "no schema id 90, 91, 92, …:" in _sniffed(*many).note
+    assert _sniffed(b"\0\0\0\0\x63x", b"\x89PNG\r\n\x1a\n\0").note == ""
+
+
 def test_a_header_names_the_schema_too():
     """Confluent's wire format 1: the value begins with its body."""
     registry, known = _registry()
