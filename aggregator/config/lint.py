@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aggregator.config.document import Fault, Place
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.config.secrets import SecretRef
+from aggregator.config.secrets import SecretRef, open_mode
 
 _LOCATION = ".location"
 
@@ -27,11 +27,14 @@ def one_cluster_twice(config: HubConfig) -> Iterator[Fault]:
 
 
 def missing_files(config: HubConfig) -> Iterator[Fault]:
-    """Files of keys, passwords and certificates that are named and not there."""
+    """Files of keys, passwords and certificates that are named and not there; files of keys that others may read."""
     for name, ring in config.keys.items():
         for version, reference in ring.versions:
             place = ("keys", name) if len(ring.versions) == 1 else ("keys", name, "versions", str(version))
             yield from _missing(place, reference)
+            if (mode := open_mode(reference)) is not None:
+                open_to = f"others may read or write {reference.target} (mode {mode:o})"
+                yield Fault(place, f"{open_to}: chmod 600; of a Kubernetes secret: defaultMode: 0440")
     yield from _of_cluster(config.central, ("central",))
     yield from _of_options(config.schemas_client, ("schemas_client",))
     for name, edge in config.edges.items():

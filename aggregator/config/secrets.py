@@ -123,20 +123,25 @@ def ring_of(name: str, keys: Mapping[str, KeyRing]) -> KeyRing:
     return keys[name]
 
 
-def _refuse_open_file(name: str, reference: SecretRef) -> None:
-    """A key that every user of the machine may read is no secret of the hub; who may replace it decides every token.
+def open_mode(reference: SecretRef) -> int | None:
+    """The mode of a key's file that others may read or write; None of any other, and of one that is not there.
 
-    The group may read: that is how a cluster hands a secret to a process that is not root.
+    A key that every user of the machine may read is no secret of the hub; who may replace it decides every token. The
+    group may read: that is how a cluster hands a secret to a process that is not root.
     """
     if reference.scheme != "file":
-        return
+        return None
     try:
         mode = Path(reference.target).stat().st_mode
     except OSError:
-        return  # `resolve` says so
-    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        return None  # `resolve` says so
+    return stat.S_IMODE(mode) if mode & (stat.S_IRWXO | stat.S_IWGRP) else None
+
+
+def _refuse_open_file(name: str, reference: SecretRef) -> None:
+    if (mode := open_mode(reference)) is not None:
         raise ConfigError(
-            f"key {name} ({reference}) lies in a file that others may read or write (mode {stat.S_IMODE(mode):o})",
+            f"key {name} ({reference}) lies in a file that others may read or write (mode {mode:o})",
             hint=f"chmod 600 {reference.target}; of a Kubernetes secret: defaultMode: 0440",
         )
 

@@ -18,8 +18,8 @@ _here = threading.local()
 def deaf_to_sigterm() -> Iterator[None]:
     """While the block lasts, processes that this thread starts for Spark are born ignoring SIGTERM.
 
-    The JVM keeps that, as it keeps what `nohup` gives it. pyspark does the same for SIGINT, by a function that runs in the
-    child; Python calls what is registered here in such a child, before it.
+    The JVM keeps that, as it keeps what `nohup` gives it. pyspark does the same for SIGINT, by a function that runs in
+    the child; Python calls what is registered here in such a child, before it.
     """
     _here.deaf = True
     try:

@@ -72,6 +72,16 @@ def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub
     assert "as central does" in elsewhere.stderr
 
 
+def test_lint_refuses_a_key_s_file_that_everybody_may_read_as_a_run_does(hub):
+    """By its line, and without a look into the file; elsewhere there is none to look at."""
+    (hub.parent / "key").chmod(0o644)
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert result.exit_code == 78
+    told = f"{hub}:8: keys.customer: others may read or write {hub.parent / 'key'} (mode 644): chmod 600"
+    assert told in result.stderr
+    assert CliRunner().invoke(main, ["config", "lint", "--elsewhere", "--config", str(hub)]).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("path", "operator", "told"),
     [
