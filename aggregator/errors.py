@@ -65,6 +65,10 @@ class Reason(StrEnum):
     CHAIN_TOO_LONG = "chain_too_long"
 
 
+# Stands between what happened and what the reader can do, in an error's own text.
+NEXT = "\n  next: "
+
+
 class AggregatorError(Exception):
     """Root of the tree.
 
@@ -91,7 +95,12 @@ class AggregatorError(Exception):
         return _rebuild, (type(self), self.lines, self.hint, dict(self.__dict__))
 
     def __str__(self) -> str:
-        return f"{self.message}\n  next: {self.hint}" if self.hint else self.message
+        return f"{self.message}{NEXT}{self.hint}" if self.hint else self.message
+
+
+def in_one_line(told: str) -> str:
+    """An error's own text, `str` of it, where it has to stand in one line of a table or of a log."""
+    return told.replace(NEXT, "; next: ")
 
 
 def _rebuild(kind: type[AggregatorError], lines: Sequence[str], hint: str, state: dict[str, object]) -> AggregatorError:

@@ -17,6 +17,7 @@ import click
 from aggregator.cli.terminal.arguments import LENGTH, Moment
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
+from aggregator.errors import in_one_line
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
         ranges = ", ".join(f"{start}-{end - 1}" for _, (start, end) in restate.segments[:_RANGES_SHOWN])
         yield f"restated: {flow.source}: {ranges} by backfill {restate.backfill}, {restate.removed} rows taken out"
     if flow.trouble:
-        yield f"not asked: {flow.source}: {flow.trouble}"
+        yield f"not asked: {flow.source}: {in_one_line(flow.trouble)}"
     for omission in flow.omissions:
         if not omission.final:
             yield _omitted(str(flow.source), omission)
@@ -198,7 +199,7 @@ def _omitted(about: str, omission: "Omission") -> str:
     place = "" if omission.place == "flow" else f" {_at(omission.place)}"
     count = "" if omission.records is None else f" ({omission.records} {_records(omission.records)})"
     where = f": offsets {_shown(omission.offsets)}{count}" if omission.offsets else count
-    return f"NOT COMPARED: {about}{place}{where}: {omission.reason}"
+    return f"NOT COMPARED: {about}{place}{where}: {in_one_line(omission.reason)}"
 
 
 def _final(flows: Iterable["FlowAudit"]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from aggregator.cli.terminal.output import (
     progress,
     table,
 )
-from aggregator.errors import ExitCode, Failed
+from aggregator.errors import ExitCode, Failed, in_one_line
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
@@ -202,11 +202,11 @@ def _made(found: "HubPlan") -> Iterator[str]:
         yield f"left out of {count} topics: {name}, which central does not know and does not need"
     if found.schemas:
         yield ""
-        rows = [(one.subject, one.writer, one.edge, one.action, one.detail) for one in found.schemas]
+        rows = [(one.subject, one.writer, one.edge, one.action, in_one_line(one.detail)) for one in found.schemas]
         yield from table(("subject", "of", "edge", "action", "why"), rows)
     if found.tables:
         yield ""
-        tables = [(one.table, one.action, ", ".join(one.columns), one.detail) for one in found.tables]
+        tables = [(one.table, one.action, ", ".join(one.columns), in_one_line(one.detail)) for one in found.tables]
         yield from table(("lake table", "action", "columns", "why"), tables)
 
 

@@ -24,7 +24,7 @@ from aggregator.cli.terminal.missing_rights import tell_lacking
 from aggregator.cli.terminal.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.errors import AggregatorError, Failed, HoldError
+from aggregator.errors import NEXT, AggregatorError, Failed, HoldError
 from aggregator.observe.formatting import ago, per_second, share, size
 from aggregator.threads import Threads
 
@@ -195,6 +195,7 @@ def _text(seen: "HubStatus", *, partitions: bool = False) -> Iterator[str]:
     )
     yield ""
     yield from _flow_lines(seen) if partitions else _topic_lines(seen)
+    yield from _next_lines(seen)
     yield from _origin_lines(seen)
     yield from _waiting_lines(seen)
     yield from _refused_lines(seen)
@@ -252,6 +253,18 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
             for t in by_topic(seen.flows)
         ],
     )
+
+
+def _next_lines(seen: "HubStatus") -> Iterator[str]:
+    """What mends the flows that stand still, once for those that need the same."""
+    hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
+    lost = dict.fromkeys(
+        f'aggregator gaps accept --edge {flow.edge} --topic {flow.topic} --reason "…" goes on without it'
+        for flow in seen.flows
+        if flow.gap
+    )
+    told = [f"next: {one}" for one in (*filter(None, hints), *lost)]
+    yield from ["", *told] if told else []
 
 
 def _standing(flows: "Sequence[FlowStatus]") -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 
 from aggregator.edges.availability import State
+from aggregator.errors import in_one_line
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
 from aggregator.repeated_warnings import RepeatedWarnings
@@ -33,7 +34,7 @@ class Warnings:
             found: Sentences by what they are about.
         """
         for line in self._repeated.due(found, time.monotonic()):
-            log.warning("%s", line)
+            log.warning("%s", in_one_line(line))
 
 
 def level_of(state: State | None, *, maintenance: bool) -> int:

@@ -3,7 +3,7 @@
 Invariant: pure; counts what the lines of the plan say, each thing once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,7 @@ def plan_summary(plan: "HubPlan") -> Summary:
     held += _count([*actions["table"], *(one.action for one in plan.schemas)], REFUSED)
     dead = {(one.edge, one.topic) for one in plan.flows if one.dead}
     dead |= {(one.edge, one.topic) for one in plan.schemas if one.action == DEAD}
+    strange = {one.name for one in plan.clusters if one.why}
     stores = [f"table {one.table}" for one in plan.tables if one.action == UNKNOWN]
     return Summary(
         {kind: _count(actions[kind], action) for kind, action in ADDS.items()},
@@ -78,8 +79,12 @@ def plan_summary(plan: "HubPlan") -> Summary:
         held,
         len(dead),
         sum(one.waiting_records or 0 for one in plan.flows),
-        (*(f"edge {edge} does not answer" for edge in plan.unreachable), *stores),
+        (*(_unasked(edge, strange) for edge in plan.unreachable), *stores),
     )
+
+
+def _unasked(edge: str, strange: Collection[str]) -> str:
+    return f"edge {edge} leads to another cluster" if edge in strange else f"edge {edge} does not answer"
 
 
 def _count(actions: Iterable[str], action: str) -> int:

@@ -122,3 +122,10 @@ def test_the_tree_of_errors_is_the_tree(modules):
             if code := re.match(r"(\d+):", text or ""):
                 assert getattr(errors, name).exit_code == int(code[1]), name
     assert shown == {name: (one.module, one.base) for name, one in tree_of(modules).items()}
+
+
+def test_an_error_that_is_shown_in_one_line_keeps_its_next_step():
+    """A cell of a table, a line of the log or of an audit: no escape in front of anybody, and nothing left out."""
+    error = errors.Failed("central refuses orders", hint="give the principal Write")
+    assert errors.in_one_line(str(error)) == "central refuses orders; next: give the principal Write"
+    assert errors.in_one_line("fine") == "fine"

@@ -95,7 +95,7 @@ def refuse_central(central: str, known: KnownClusters) -> None:
             f"central is {_named(central)}, and what it has of this hub was written at {_named(before)}:"
             " a copy of a central is not the central that the positions speak of",
             hint="correct `central.bootstrap_servers`; if it is the same one under a new id: aggregator edge accept"
-            " central",
+            ' central --reason "…"',
         )
 
 
@@ -125,6 +125,7 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
     return (
         f"edge {edge} leads to {_named(shown)}{whose}, and its name stood for {_named(before)}: correct its"
         f" `bootstrap_servers`, or say that it is the new cluster: aggregator edge accept {edge}"
+        ' --reason "…"'
     )
 
 

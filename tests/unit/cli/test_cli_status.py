@@ -104,6 +104,18 @@ def test_a_topic_has_one_line_and_says_which_partition_stands_still():
     assert len(rows(_text(seen, partitions=True))) == 603
 
 
+def test_what_mends_a_flow_that_stands_still_is_told_below():
+    """Once for all flows of one reason; the page and `status --problems` send their reader here."""
+    why = "held, central refuses orders\n  next: give the principal Write"
+    stands = tuple(flow(partition=number, trouble=why) for number in range(3))
+    text = shown(flows=stands)
+    assert text.count("next: give the principal Write") == 1
+    assert "partition 0: held, central refuses orders (and 2 more)" in text
+    lost = shown(flows=(HELD,))
+    assert 'next: aggregator gaps accept --edge eu --topic orders --reason "…" goes on without it' in lost
+    assert "next:" not in shown()
+
+
 def test_problems_are_all_that_is_not_well():
     """Nothing that is well is among them, and nothing that is not well is left out."""
     stands = TableStatus("orders", problem="the store refuses")

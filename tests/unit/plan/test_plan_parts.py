@@ -12,6 +12,7 @@ from aggregator.plan.selection import PlanSelection, folded
 from aggregator.plan.summary import plan_summary
 from aggregator.plan.tables import TableStep
 from aggregator.replicate.discovery.topic_settings import Drift, DriftAction
+from aggregator.replicate.identity.clusters import Identity
 
 
 def flow(edge: str, topic: str, *, waiting: int | None = 10, held: tuple[str, ...] = (), dead: str = "") -> FlowStep:
@@ -71,6 +72,9 @@ def test_the_first_line_counts_each_thing_once():
         "3 would stand still",
         "1 topic of nothing but dead letters",
     ]
+    other = Identity("ap", "b", "a", "edge ap leads to another cluster than before")
+    first = plan_summary(plan(clusters=(other,))).lines()[0]
+    assert first.endswith("; more is unknown: edge ap leads to another cluster, table payments")
     nothing = plan_summary(HubPlan("h", {}, (), (), (), (), ()))
     assert nothing.lines() == ["0 to add, 0 to change"]
 

@@ -63,7 +63,7 @@ def test_one_cluster_under_two_names_is_refused(central, shown, words):
         ({}, {}, "A", {}, ""),
         ({"eu": "A"}, {}, "A", {}, ""),
         ({"eu": "A"}, {}, "B", {}, "leads to cluster B, and its name stood for cluster A"),
-        ({"eu": "A"}, {}, "B", {}, "aggregator edge accept eu"),
+        ({"eu": "A"}, {}, "B", {}, 'aggregator edge accept eu --reason "…"'),
         ({"eu": "A"}, {}, "", {}, "a cluster that tells no id, and its name stood for cluster A"),
         ({"eu": ""}, {}, "A", {}, "and its name stood for a cluster that tells no id"),
         ({"eu": ""}, {}, "", {}, ""),
