@@ -107,9 +107,9 @@ class CentralFeeds:
                 continue
             take_beat(self._sources[arrival.topic], beat, arrival.stamp_ms)
 
-    def slots(self, now_s: float) -> tuple[SlotWord, ...]:
-        """The slots that run."""
-        return self._slots.slots(now_s)
+    def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotWord, ...]:
+        """The slots that run; see `SlotFeed.slots`."""
+        return self._slots.slots(now_s, after_s=after_s)
 
     def backfilling(self, now_s: float) -> tuple[SlotWord, ...]:
         """The slots of a backfill that runs."""

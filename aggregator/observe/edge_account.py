@@ -116,11 +116,14 @@ class EdgeAccount:
             self._began_s, self._beat_came = moment.now_s - OLD_NEWS_S, False
         moving = {source: track for source, track in self.tracks.items() if source not in held}
         doomed = self._doomed(moment, seen, moving)
+        watched_s = moment.now_s - self._began_s
+        # A machine that is busy reads what lay there late: only a stamp of after the beginning is news.
+        beat_came = self._beat_came and (self.beat_ms or 0) > moment.now_ms - watched_s * 1000
         return Observation(
-            watched_s=moment.now_s - self._began_s,
+            watched_s=watched_s,
             answered_s=None if seen.answer.answered_s is None else moment.now_s - seen.answer.answered_s,
             beat_s=self.beat_age_s(moment),
-            beat_came=self._beat_came,
+            beat_came=beat_came,
             beats=self._emits or self._beat_came,
             movement=Movement.of(moving.values()),
             gaps=gaps,

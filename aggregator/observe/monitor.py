@@ -210,7 +210,9 @@ class Monitor:
 
     def _is_busy(self, moment: Moment) -> bool:
         """Whether the hub that this monitor belongs to has no slot in its newest epoch yet."""
-        newest = max((slot.epoch for slot in self._feeds.slots(moment.now_s)), default=-1)
+        # Words of the former hub lie there, too, and seem to be new when the watching begins.
+        running = self._feeds.slots(moment.now_s, after_s=self._began_s + OLD_NEWS_S)
+        newest = max((slot.epoch for slot in running), default=-1)
         return self._publisher is not None and (newest < 0 or self._feeds.control.newest > newest)
 
     def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:

@@ -121,9 +121,9 @@ class SlotFeed:
             self._heard[word.slot] = (now_s, word)
             self.traffic.take(word.slot, word.session, word.read, word.written, now_s)
 
-    def slots(self, now_s: float) -> tuple[SlotWord, ...]:
-        """The slots that run, by number."""
-        fresh = [word for heard_s, word in self._heard.values() if now_s - heard_s <= _STALE_S]
+    def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotWord, ...]:
+        """The slots that run, by number; with `after_s` only those that have said something since then."""
+        fresh = [word for heard_s, word in self._heard.values() if now_s - heard_s <= _STALE_S and heard_s > after_s]
         newest = max((word.epoch for word in fresh), default=0)
         return tuple(sorted((word for word in fresh if word.epoch == newest), key=lambda word: word.slot))
 

@@ -38,6 +38,8 @@ def test_the_newest_word_of_each_running_slot_counts():
     assert (one.slot, one.epoch, one.transactions, one.held) == (0, 3, 7, {"eu/orders/1": ("gap", "offsets 5 to 9")})
     assert one.clients["central"]["sent_bytes"] == 1.0
     assert feed.slots(16.0) == ()
+    assert feed.slots(6.0, after_s=4.0) == (one,)
+    assert feed.slots(6.0, after_s=5.0) == (), "a former hub's last words say nothing of what runs now"
 
 
 def fields(life: str, at_ms: int, transformed: int, number=1) -> bytes:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.edges.availability import State
+from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import by_day, joined, uptime
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.history_rows import day_records, lasting, spans_of
@@ -37,6 +38,17 @@ def test_a_life_with_everything_in_it():
     assert story.live(20, reads=10**6)[-1] is State.UP
     assert story.live(10, beats=False)[-1] is State.STALLED, "it answers, but nothing comes through"
     assert story.live(1, gaps=1)[0] is State.LOSING_DATA
+
+
+def test_the_former_hub_s_beats_are_no_news_however_late_they_are_read():
+    """A busy machine reads them seconds later: the edge waits for its first beat, and is not stalled."""
+    story = Story()
+    story.live(3, beats=False)
+    former_ms = CENTRAL_MS - 24_000
+    story.account.beat(Heartbeat("h", "eu", former_ms), former_ms, moment(story.second).now_s)
+    assert set(story.live(12, beats=False)) == {State.LAGGING}
+    assert set(story.live(10)[10:]) == {State.UP}
+    assert story.live(10, beats=False)[-1] is State.STALLED
 
 
 def test_a_flow_that_is_overtaken_loses_data_before_it_is_lost():
