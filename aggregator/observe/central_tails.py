@@ -94,8 +94,10 @@ class CentralFeeds:
         self._take_positions()
         arrived = self._arrived(self._names.edge_status)
         self.statuses = self.statuses.heard((one.key, one.value, one.timestamp_ms) for one in arrived)
-        for word in self._arrived(self._names.telemetry):
-            self._slots.take(word.value, now_s)
+        words = self._arrived(self._names.telemetry)
+        newest_ms = max((word.timestamp_ms for word in words), default=0)
+        for word in words:
+            self._slots.take(word.value, now_s, now_s - (newest_ms - word.timestamp_ms) / 1000)
             self._fields.take(word.value)
         for word in self._arrived(self._names.backfills().telemetry):
             self._backfills.take(word.value, now_s)

@@ -109,8 +109,14 @@ class SlotFeed:
         self.traffic = Traffic()
         self.damaged = 0
 
-    def take(self, value: bytes | None, now_s: float) -> None:
-        """Take one telemetry record that has arrived now; whatever is no report of a slot is left alone."""
+    def take(self, value: bytes | None, now_s: float, at_s: float | None = None) -> None:
+        """Take one telemetry record that has arrived now; whatever is no report of a slot is left alone.
+
+        Args:
+            value: The record's.
+            now_s: The present.
+            at_s: When it was written, on the same clock, where it lay there for a while.
+        """
         if kind_of(value):
             return
         try:
@@ -119,7 +125,7 @@ class SlotFeed:
             self.damaged += 1
         else:
             self._heard[word.slot] = (now_s, word)
-            self.traffic.take(word.slot, word.session, word.read, word.written, now_s)
+            self.traffic.take(word.slot, word.session, word.read, word.written, now_s, at_s=at_s)
 
     def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotWord, ...]:
         """The slots that run, by number; with `after_s` only those that have said something since then."""

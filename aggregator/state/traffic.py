@@ -38,16 +38,25 @@ class Moved(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """One cumulative number, at the moments when it changed."""
+    """One cumulative number: what counts of it, and all of it at the moments when it changed.
+
+    Its first moment is that of a change, too: a client tells every ten seconds, and what it had received by then is no
+    rate over the seconds since the watching began.
+    """
 
     total: int = 0
     past: deque[tuple[float, int]] = field(default_factory=deque)
+    _seen: int = 0
+    _has_grown: bool = False
 
-    def add(self, grown: int, now_s: float) -> None:
+    def add(self, counted: int, grown: int, at_s: float) -> None:
+        self.total, self._seen = min(MOST, self.total + counted), self._seen + grown
+        if grown and not self._has_grown:
+            self.past.clear()
         if grown or not self.past:
-            self.total = min(MOST, self.total + grown)
-            self.past.append((now_s, self.total))
-        while len(self.past) > 2 and now_s - self.past[1][0] >= _OVER_S:  # noqa: PLR2004 - a rate has two ends
+            self.past.append((at_s, self._seen))
+        self._has_grown = self._has_grown or grown > 0
+        while len(self.past) > 2 and at_s - self.past[1][0] >= _OVER_S:  # noqa: PLR2004 - a rate has two ends
             self.past.popleft()
 
     def per_s(self, now_s: float) -> float | None:
@@ -67,8 +76,20 @@ class Traffic:
         self._read: dict[str, _Series] = {}
         self._written: dict[str, _Series] = {}
 
-    def take(self, slot: int, session: str, read: Counters, written: Counters, now_s: float) -> None:
-        """Take one slot's counters by edge, as they are now; they began at zero with this session."""
+    def take(
+        self, slot: int, session: str, read: Counters, written: Counters, now_s: float, *, at_s: float | None = None
+    ) -> None:
+        """Take one slot's counters by edge; they began at zero with this session.
+
+        Args:
+            slot: Its number.
+            session: Its session.
+            read: Bytes by edge.
+            written: Bytes by edge.
+            now_s: When they were heard.
+            at_s: When they were told, on the same clock, where that was earlier.
+        """
+        is_first = (slot, session) not in self._last
         self._began_s = now_s if self._began_s is None else self._began_s
         _, known_read, known_written = self._last.pop((slot, session), (now_s, {}, {}))
         self._last[slot, session] = now_s, read, written
@@ -76,8 +97,10 @@ class Traffic:
         is_old = now_s - self._began_s < _OLD_S
         for series, counts, known in ((self._read, read, known_read), (self._written, written, known_written)):
             for edge, count in counts.items():
-                grown = 0 if is_old else max(0, count - known.get(edge, 0))
-                series.setdefault(edge, _Series()).add(grown, now_s)
+                grown = max(0, count - known.get(edge, 0))
+                # Of a session that is older than the watching nobody knows how long its first number took.
+                told = 0 if is_old and is_first else grown
+                series.setdefault(edge, _Series()).add(0 if is_old else grown, told, now_s if at_s is None else at_s)
 
     def _forget(self, now_s: float) -> None:
         """Drop sessions that have ended. The newest of a slot stays: central may not answer, so that it is silent."""

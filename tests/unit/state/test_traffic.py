@@ -36,6 +36,24 @@ def test_a_rate_is_that_of_the_last_half_minute():
     assert round(moved.written_per_s) == 7
 
 
+def test_the_first_ten_seconds_of_a_client_are_no_rate_of_the_last_four():
+    """Somebody who begins to watch hears all of them at once, and again when the next ten are over."""
+    traffic = Traffic()
+    traffic.take(0, "a", {"eu": 50_000}, {}, 0.0)
+    traffic.take(0, "a", {"eu": 60_000}, {}, 4.0)
+    assert traffic.of("eu", 4.0)[:3:2] == (10_000, None)
+    traffic.take(0, "a", {"eu": 70_000}, {}, 14.0)
+    assert traffic.of("eu", 14.0)[:3:2] == (20_000, 1_000)
+
+
+def test_what_lay_there_tells_the_rate_at_once():
+    """By when it was told; it counts as little as before, and one look is enough."""
+    traffic = Traffic()
+    for told_s in range(-40, 1):
+        traffic.take(0, "a", {"eu": (told_s // 10 + 9) * 10_000}, {}, 0.0, at_s=float(told_s))
+    assert traffic.of("eu", 0.0)[:3:2] == (0, 1_000)
+
+
 def test_silence_is_no_rate_and_the_unknown_is_none():
     """After half a minute nothing moves; of another edge nobody has told."""
     traffic = told((5, 0, "a", 100, 10), (6, 0, "a", 300, 30))
