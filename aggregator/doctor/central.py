@@ -15,6 +15,7 @@ from aggregator.doctor.rights import central_needs
 from aggregator.errors import AggregatorError
 from aggregator.kafka.client.clients import TRANSACTION_TIMEOUT_MS
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
+from aggregator.kafka.cluster.topics import partition_count
 from aggregator.kafka.probes import inspection, transactional_rights
 from aggregator.kafka.probes.cluster_view import ClusterView, Topics, TopicView
 from aggregator.replicate.discovery.central_topics import central_topics
@@ -24,6 +25,8 @@ from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.replicate.identity.clusters import KnownClusters
 from aggregator.replicate.identity.identities import known_clusters
+from aggregator.replicate.slot.key_checks import Checks
+from aggregator.state.control_log import read_control
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
@@ -45,6 +48,7 @@ class CentralView:
         holds: Flows that a run would refuse now; None where nobody knows.
         state: The topic of transactions; None where it is not there yet, or not told.
         known: Which clusters the names have stood for; None: it may not be read.
+        checks: Check values of the keys that the hub has used, by name and version, as far as they may be read.
         writable: Transactional ids of the hub, as far as their coordinators say whether it may write under them.
         timeout_ms: What the hub's transactions ask for.
         skew_ms: Central's clock less that of whoever wrote its newest heartbeat, where it is behind.
@@ -59,6 +63,7 @@ class CentralView:
     holds: tuple[Hold, ...] | None = None
     state: TopicView | None = None
     known: KnownClusters | None = None
+    checks: Checks = field(default_factory=dict)
     writable: Mapping[str, bool] = field(default_factory=dict)
     timeout_ms: int = TRANSACTION_TIMEOUT_MS
     skew_ms: int | None = None
@@ -95,9 +100,19 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     known: KnownClusters | None = None
     with suppress(AggregatorError):  # the rights that it takes are told by themselves
         known = facts.bounded(lambda: known_clusters(config), _LEDGER_S, f"{names.control} at central")
+    checks: Checks = {}
+    with suppress(AggregatorError):  # likewise
+        checks = facts.bounded(lambda: _checks(config, names), _LEDGER_S, f"{names.control} at central")
     return CentralView(
-        topics, own, needs, targets, holds, state, known, writable, skew_ms=skew_ms, ahead_ms=ahead_ms, trouble=trouble
+        *(topics, own, needs, targets, holds, state, known, checks, writable),
+        skew_ms=skew_ms,
+        ahead_ms=ahead_ms,
+        trouble=trouble,
     )
+
+
+def _checks(config: HubConfig, names: HubNames) -> Checks:
+    return read_control(config.central, names).keys if partition_count(config.central, names.control) else {}
 
 
 def _writable(config: HubConfig, needs: Iterable[Right], view: ClusterView) -> Mapping[str, bool]:

@@ -105,7 +105,7 @@ def examine(
     others |= stood.keys()
     return list(
         chain(
-            machine.findings(ours),
+            machine.findings(facts.compared(ours, config, ledger_view.checks)),
             ids,
             _of_central(config, central, ledger_view, now_ms),
             chain.from_iterable(

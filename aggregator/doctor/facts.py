@@ -10,11 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.config.secrets import SecretRef
+from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.doctor.machine import Disk, Machine, Trouble
 from aggregator.doctor.reach import Reach, takes
 from aggregator.doctor.registries import RegistryView
@@ -25,6 +26,7 @@ from aggregator.kafka.probes.listener import Address, Listener
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
 from aggregator.kafka.readers import peek
+from aggregator.replicate.slot.key_checks import Checks, unrecorded
 from aggregator.sandbox.java import find_java, java_version
 from aggregator.schema.registry import Registry, UnknownSchema
 from aggregator.threads import ask_aside
@@ -148,6 +150,27 @@ def _registry(reference: str, asked: Registry, ids: Mapping[int, tuple[str, ...]
 def machine(config: HubConfig, environ: Mapping[str, str]) -> Machine:
     """What is here: Java, the folders that are written to, the keys."""
     return Machine(_java(environ), dict(_disks(config, environ)), {name: _key(config, name) for name in config.keys})
+
+
+def compared(found: Machine, config: HubConfig, recorded: Checks) -> Machine:
+    """The same machine, with what is wrong with keys that are not those which the hub has used.
+
+    Args:
+        found: What was found here.
+        config: The hub.
+        recorded: Check values of the keys that it has used.
+    """
+    return replace(
+        found, keys={name: one or _other_key(name, config.keys[name], recorded) for name, one in found.keys.items()}
+    )
+
+
+def _other_key(name: str, ring: KeyRing, recorded: Checks) -> Trouble | None:
+    try:
+        unrecorded({name: ring}, recorded)
+    except ConfigError as error:
+        return Trouble(error.message, error.hint)
+    return None
 
 
 def _java(environ: Mapping[str, str]) -> str | Trouble:

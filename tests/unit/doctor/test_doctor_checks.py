@@ -1,10 +1,14 @@
 """What follows from what was read: rights, ids, versions, clocks, transactions, replicas, sizes, registries, disks."""
 
+import base64
+
 import pytest
 
 from aggregator.config.model import HubConfig
+from aggregator.config.secrets import key_ring
+from aggregator.config.subkeys import check_values
 from aggregator.coordinates import EdgePartition
-from aggregator.doctor import cluster, flows, machine, registries, rights
+from aggregator.doctor import cluster, facts, flows, machine, registries, rights
 from aggregator.doctor.finding import State, listed
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.machine import Disk, Machine, Trouble
@@ -349,6 +353,25 @@ def test_java_and_keys_that_are_not_there_are_told():
     """With what was said of them."""
     seen = Machine(Trouble("no Java", "install"), {}, {"customer": Trouble("no key", "make one")})
     assert bad(machine.findings(seen)) == [("java", "failed"), ("keys", "failed")]
+
+
+def test_another_key_than_the_hub_has_used_is_told_as_a_start_would(tmp_path):
+    """A key that was drawn anew is a good key to whoever reads it alone; one that is not readable is told once."""
+    for number in range(2):
+        path = tmp_path / f"key-{number}"
+        path.touch(0o600)
+        path.write_bytes(base64.b64encode(bytes(range(number, number + 32))))
+    rings = [key_ring(f"file:{tmp_path / f'key-{number}'}") for number in range(2)]
+    recorded = {("customer", 1): check_values("customer", rings[0])[1]}
+    hub, found = config(), Machine("Java 17", {}, {"customer": None})
+    same, other = (hub.model_copy(update={"keys": {"customer": ring}}) for ring in rings)
+    assert facts.compared(found, same, recorded) == facts.compared(found, other, {}) == found
+    told = machine.findings(facts.compared(found, other, recorded))
+    failed = [one for one in told if one.state is State.FAILED]
+    assert [(one.check, one.what[:35]) for one in failed] == [("keys", "key customer version 1: another key")]
+    assert "put the former key back" in failed[0].next
+    unread = Machine("Java 17", {}, {"customer": Trouble("no key", "make one")})
+    assert facts.compared(unread, other, recorded) == unread
 
 
 def test_many_names_are_a_short_sentence():
