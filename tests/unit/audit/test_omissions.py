@@ -2,10 +2,12 @@
 
 import pytest
 
+from aggregator.audit.audit import with_former_topics
 from aggregator.audit.findings import Audit, FlowAudit
 from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge, in_table
 from aggregator.audit.tally import Finding, Sums
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.state.control import Target
 from aggregator.state.ledger import LedgerRecord
 
 FLOW = EdgePartition("eu", "orders", 0)
@@ -32,6 +34,18 @@ def test_what_the_edge_does_not_tell(asked, expected):
     """What is gone is final; what waits is not, once somebody named an end or the hub says why it stands still."""
     found = at_edge(asked, LedgerRecord(0, "id", 50, 0, 0), [SEGMENT])
     assert [(one.kind, *map(tuple, one.offsets), one.final) for one in found] == expected
+
+
+def test_what_lies_in_a_flow_s_former_central_topic_is_told_beside_what_is_missing():
+    """Whoever begins a new generation, as a held flow advises, is not left with a loss that is none."""
+    lost = Finding("missing", "central", 0, (OffsetRange(0, 9),))
+    found = FlowAudit(FLOW, 0, findings=(lost, Finding("missing", "edge", 0, ()), Finding("doubled", "central", 0, ())))
+    written = [Target("eu", "orders", "eu.orders"), Target("eu", "orders", "eu.orders.v2"), Target("us", "orders", "o")]
+    told = with_former_topics(found, written, "eu.orders.v2")
+    why = "eu.orders, where this flow was written before, is not looked at: give --from, the time of the change"
+    assert [one.note for one in told.findings] == [why, "", ""]
+    assert with_former_topics(found, written[:1], "eu.orders") == found
+    assert told.verdict == "missing"
 
 
 def test_a_former_life_of_a_topic_is_told():
