@@ -7,11 +7,12 @@ still shown from the ledger. The state of an edge is the one that the running hu
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from aggregator.backfill.store import Backfill, State, read_backfills
+from aggregator.backfill.store import Backfill, read_backfills
+from aggregator.backfill.store import State as BackfillState
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import waivers
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import Observation, Patience, judge
+from aggregator.edges.availability import Observation, Patience, State, judge
 from aggregator.edges.history import uptimes
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
@@ -68,6 +69,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
             statuses,
             watched=watched,
             answers=seen.logs is not None,
+            trouble=seen.answer.trouble,
             beat_ms=beats.get(edge),
             now_ms=central_ms,
             pause=found.pauses.get(edge),
@@ -112,6 +114,7 @@ def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
             EdgeStatuses(),
             watched=False,
             answers=answers,
+            trouble=seen.answer.trouble,
             beat_ms=None,
             now_ms=now_ms,
             pause=None,
@@ -153,7 +156,7 @@ def _central_ms(beats: Mapping[str, int], statuses: EdgeStatuses) -> int:
 
 
 def _unfinished(config: HubConfig, names: HubNames) -> tuple[Backfill, ...]:
-    return tuple(one for one in read_backfills(config.central, names).values() if one.state is State.UNFINISHED)
+    return tuple(one for one in read_backfills(config.central, names).values() if one.state is BackfillState.UNFINISHED)
 
 
 def last_troubles(config: HubConfig, names: HubNames) -> dict[str, str]:
@@ -191,6 +194,7 @@ def _edge(
     *,
     watched: bool,
     answers: bool,
+    trouble: str,
     beat_ms: int | None,
     now_ms: int,
     pause: Pause | None,
@@ -199,9 +203,8 @@ def _edge(
     age_ms = None if beat_ms is None else max(0, now_ms - beat_ms)
     state = statuses.states.get(edge) if watched else None
     if state is None:
-        state = _unwatched(
-            config, answers=answers, age_ms=age_ms, gaps=sum(flow.gap is not None for flow in flows), pause=pause
-        )
+        gaps = sum(flow.gap is not None for flow in flows)
+        state = unwatched(config, answers=answers, trouble=trouble, age_ms=age_ms, gaps=gaps, pause=pause)
     objective = config.availability.objective / 100
     spans = lasting(written_spans(statuses.days, edge), statuses.states.get(edge) if watched else None, now_ms)
     return edge_status(
@@ -216,15 +219,29 @@ def _edge(
     )
 
 
-def _unwatched(config: HubConfig, *, answers: bool, age_ms: int | None, gaps: int, pause: Pause | None) -> EdgeState:
-    """What one look can say of an edge that no hub watches."""
+def unwatched(
+    config: HubConfig, *, answers: bool, trouble: str, age_ms: int | None, gaps: int, pause: Pause | None
+) -> EdgeState:
+    """What one look can say of an edge that no hub watches: why it does not answer, and that nobody sends heartbeats.
+
+    Args:
+        config: The hub.
+        answers: Whether the edge answered this look.
+        trouble: What it said otherwise.
+        age_ms: Since its last heartbeat came.
+        gaps: How many of its flows wait for a decision.
+        pause: The newest pause or resumption.
+    """
     seen = Observation(
         watched_s=float("inf"),
         answered_s=0.0 if answers else None,
         beat_s=None if age_ms is None else age_ms / 1000,
         beats=config.heartbeats.emit or age_ms is not None,
         gaps=gaps,
+        trouble=trouble,
         paused=pause.sentence if pause else "",
     )
     state, reason = judge(seen, Patience(beat_s=config.heartbeats.interval.total_seconds()))
+    if state is State.STALLED and config.heartbeats.emit:  # a hub that runs would send them
+        reason = "the edge answers, and no hub runs that would send it heartbeats: aggregator run"
     return EdgeState(state.value, reason, 0)
