@@ -45,7 +45,7 @@ def top(config: Path, most: int, looks: int, output: str) -> None:
             elif number < looks:  # a rate needs a few
                 continue
             rows = _topics(taken)
-            emit(_plain(taken, rows), output, partial(_text, taken, rows[:most]))
+            emit(_plain(taken, rows), output, partial(_text, taken, rows, most))
             if not screen:
                 return
 
@@ -98,7 +98,7 @@ def _plain(taken: "Snapshot", rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"hub": taken.status.hub, "epoch": taken.epoch, "edges": edges, "topics": rows, "slots": slots}
 
 
-def _text(taken: "Snapshot", rows: list[dict[str, Any]]) -> Iterator[str]:
+def _text(taken: "Snapshot", rows: list[dict[str, Any]], most: int) -> Iterator[str]:
     total = sum(taken.rates.values())
     states = ", ".join(f"{edge.edge} {edge.state}" for edge in taken.status.edges)
     yield f"{taken.status.hub}: epoch {taken.epoch}, {total:,.0f} records/s; {states}"
@@ -128,9 +128,11 @@ def _text(taken: "Snapshot", rows: list[dict[str, Any]]) -> Iterator[str]:
                 row["delivered"],
                 row["dead"],
             )
-            for row in rows
+            for row in rows[:most]
         ],
     )
+    if len(rows) > most:
+        yield f"and {len(rows) - most:,} more topics that are quieter: --most"
     yield ""
     yield from table(
         ("slot", "epoch", "transactions", "held", "waiting", "memory MB"),

@@ -58,10 +58,18 @@ def previewed(
                 None if index in stripped.rejected else _body(stripped, index, central, form)
             )
             hidden = (record[0], record[1], _unnamed(record[2], stripped.headers[index]))
-            lines.append(list(_hidden(_leaves(hidden, _renamed(body, declared)), after, readable=body != _UNREADABLE)))
+            shown = _hidden(_leaves(hidden, _renamed(body, declared)), after, readable=body != _UNREADABLE)
+            size = len(record[1] or b"") if form is ValueFormat.BYTES else None
+            lines.append([_sized(one, size) for one in shown])
         else:
             lines.append(list(_beside(_leaves(record, body), after)))
     return lines
+
+
+def _sized(line: Line, size: int | None) -> Line:
+    """Of bytes their own number, and not that of the signs in which a terminal would show them."""
+    is_whole = size is not None and line.path == "value" and line.before.startswith("text of ")
+    return line._replace(before=f"{size} bytes") if is_whole else line
 
 
 def _body(stripped: Stripped, index: int, central: Registry, form: ValueFormat) -> Any:

@@ -150,6 +150,15 @@ def test_values_of_plain_text_are_shown_as_they_are(aggregator, folder):
     assert "(kept)" in hidden
 
 
+def test_hidden_bytes_are_told_by_their_own_number(aggregator, folder):
+    """Not by the signs in which a terminal would show them."""
+    (folder / "raw.yaml").write_text("policy: p\nversion: 1\ntopics: {raw: {value_format: bytes, value: drop}}\n")
+    (folder / "raw.txt").write_text("żółć\n")
+    arguments = ("policy", "preview", folder / "raw.yaml", "--topic", "raw", "--records", folder / "raw.txt")
+    (record,) = json.loads(aggregator(*arguments, "-o", "json").stdout)
+    assert {"path": "value", "before": "8 bytes", "after": '""'} in record
+
+
 def test_a_fixture_of_plain_text(aggregator, folder):
     """The record is the value; what must be left of it is a text."""
     (folder / "log.yaml").write_text("policy: p\nversion: 1\ntopics: {log: {value_format: text, value: redact}}\n")

@@ -8,6 +8,8 @@ import pytest
 
 from aggregator.cli.dlq import _lines
 from aggregator.cli.status import _text
+from aggregator.cli.top import _text as _top
+from aggregator.cli.top import _topics
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition
 from aggregator.lake.status import TableStatus
@@ -114,6 +116,15 @@ def test_what_mends_a_flow_that_stands_still_is_told_below():
     lost = shown(flows=(HELD,))
     assert 'next: aggregator gaps accept --edge eu --topic orders --reason "…" goes on without it' in lost
     assert "next:" not in shown()
+
+
+def test_a_busy_hub_s_quieter_topics_are_counted():
+    """A screen of twenty topics does not look like all of thirty."""
+    taken = snapshot(flows=[flow(topic=f"orders-{number}") for number in range(30)])
+    shown_rows = "\n".join(_top(taken, _topics(taken), 20))
+    assert "and 10 more topics that are quieter: --most" in shown_rows
+    assert shown_rows.count("orders-") == 20
+    assert "more topics" not in "\n".join(_top(taken, _topics(taken), 30))
 
 
 def test_problems_are_all_that_is_not_well():
