@@ -63,7 +63,7 @@ def up(
 ) -> None:
     """Start a cluster per edge and one as central, and write hub.yaml beside them.
 
-    Addresses and data stay over down and up.
+    Addresses and data stay over down and up. What runs already is left alone.
     """
     names = None if edges is None else [name.strip() for name in edges.split(",")]
     running = Sandbox.up(folder, names, brokers=brokers, versions=versions, say=progress)

@@ -72,7 +72,7 @@ class Sandbox:
         say: Say = silent,
         settings: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Self:
-        """Start all clusters of `folder`, together, and wait until they are ready.
+        """Start the clusters of `folder` that do not run, together, and wait until they are ready.
 
         Args:
             folder: Made if it is not there.
@@ -94,18 +94,18 @@ class Sandbox:
         with exclusive(folder / _LOCK_FILE):
             state = _state(folder, edges, brokers, versions)
             sandbox = cls._of(folder, state, _programs(java, state, lambda one: ensure_jars(one, say)), settings or {})
-            _refuse_running(sandbox)
-            for cluster in sandbox.clusters:
+            absent = _absent(sandbox)
+            for cluster in absent:
                 cluster.check_ports()
             check_disk(folder)
-            check_memory(len(sandbox.brokers), available_memory())
+            check_memory(sum(len(cluster.brokers) for cluster in absent), available_memory())
             state.write(folder / STATE_FILE)
             write_hub(folder, sandbox.central.bootstrap, {name: edge.bootstrap for name, edge in sandbox.edges.items()})
-            say(f"starting {len(sandbox.clusters)} Kafka clusters in {folder} …")
+            say(f"starting {len(absent)} Kafka {'cluster' if len(absent) == 1 else 'clusters'} in {folder} …")
             try:
-                _start(sandbox.clusters, say)
+                _start(absent, say)
             except BaseException:
-                sandbox.down()
+                stop_clusters(absent)
                 raise
         return sandbox
 
@@ -158,13 +158,20 @@ def _programs(java: Path, state: SandboxState, jars: Callable[[Distribution], Pa
     return {one.version: kafka_of(one, java, jars(kafka(one))) for one in wanted}
 
 
-def _refuse_running(sandbox: Sandbox) -> None:
-    running = sandbox.running()
-    if running:
+def _absent(sandbox: Sandbox) -> list[Cluster]:
+    """Clusters that do not run: all of them, or those that somebody killed.
+
+    Raises:
+        Failed: none is.
+    """
+    running = [cluster.name for cluster in sandbox.running()]
+    absent = [cluster for cluster in sandbox.clusters if cluster.name not in running]
+    if not absent:
         raise Failed(
-            f"the sandbox in {sandbox.dir} is already running ({', '.join(cluster.name for cluster in running)})",
+            f"the sandbox in {sandbox.dir} is already running ({', '.join(running)})",
             hint=f"use it, or stop it first: aggregator sandbox down --dir {sandbox.dir}",
         )
+    return absent
 
 
 def _start(clusters: Sequence[Cluster], say: Say) -> None:

@@ -81,6 +81,17 @@ def test_a_second_up_says_that_it_runs(folder):
     assert ran.stdout == ""
 
 
+def test_up_brings_back_what_was_killed_and_leaves_the_others_alone(folder, running):
+    """Who tries what a hub does without an edge need not stop central for it to return."""
+    running.edges["jfk"].kill()
+    pid = running.central.pid
+    ran = _aggregator("sandbox", "up", "--dir", folder)
+    assert ran.returncode == 0, ran.stderr
+    assert "starting 1 Kafka cluster in" in ran.stderr
+    assert running.central.pid == pid
+    assert running.edges["jfk"].pid is not None
+
+
 def test_other_edges_in_the_same_folder_are_refused(folder):
     """hub.yaml names the edges that the folder was made for; others would make it untrue."""
     with pytest.raises(Failed, match="was made for the edges jfk"):
