@@ -2,10 +2,11 @@
 
 Invariants: a question is put as often as one likes and asked once; its answer, or its error, is there for whoever puts
 it next, however late it comes. Each asker has a lane, in which one question is asked after the other; lanes take turns,
-so that no asker holds up another. The loop waits as long as its budget says, and never for a lane that is full. The
-askers are one thread.
+so that no asker holds up another. What two of them ask waits in both lanes, and the first of these asks it. The loop
+waits as long as its budget says, and never for a lane that is full. The askers are one thread.
 """
 
+import logging
 import threading
 import time
 from collections import deque
@@ -17,12 +18,14 @@ from aggregator.schema.asking_budget import AskingBudget
 from aggregator.threads import ask_aside
 
 T = TypeVar("T")
-_Lane = deque[tuple["Future[Any]", Callable[[], Any]]]
+# What a question is about, to who is told and how it is asked; the first is asked next.
+_Lane = dict[Hashable, tuple["Future[Any]", Callable[[], Any]]]
 
 # More than one batch asks about at once.
 _LANE_MOST = 128
 # Answers that nobody took.
 _KEPT_MOST = 4096
+log = logging.getLogger(__name__)
 
 
 class StillWaiting(Exception):
@@ -75,7 +78,9 @@ class Questions:
             StillWaiting: it takes longer, or the lane is full.
         """
         since_s = time.monotonic()
-        future = self._pending.get(about) or self._begun(about, question, lane)
+        future = self._pending.get(about) or Future()
+        if not (future.running() or future.done()):
+            self._enter(about, future, question, lane)
         if not future.done():
             wait([future], share * self._budget.left_s(since_s, topic) if wait_s is None else wait_s)
         if wait_s is None:
@@ -87,42 +92,65 @@ class Questions:
         answer: T = future.result()
         return answer
 
-    def _begun(self, about: Hashable, question: Callable[[], T], lane: Hashable) -> "Future[T]":
+    def _enter(self, about: Hashable, future: "Future[T]", question: Callable[[], T], lane: Hashable) -> None:
+        """Let a question wait in a lane, unless it does."""
+        with self._lock:
+            waiting = self._lanes.get(lane, {})
+            if about not in waiting and len(waiting) < _LANE_MOST:
+                if lane not in self._lanes:
+                    self._lanes[lane] = waiting
+                    self._turns.append(lane)
+                waiting[about] = future, question
+                self._keep(about, future)
+            starts = bool(self._turns) and self._running < self._runners
+            self._running += starts
+        if about not in self._pending:
+            raise StillWaiting
+        if starts:
+            self._start()
+
+    def _keep(self, about: Hashable, future: "Future[Any]") -> None:
         if len(self._pending) > _KEPT_MOST:
             self._pending = {known: one for known, one in self._pending.items() if not one.done()}
-        future: Future[T] = Future()
-        with self._lock:
-            is_new = lane not in self._lanes
-            waiting = self._lanes.setdefault(lane, deque())
-            if len(waiting) >= _LANE_MOST:
-                raise StillWaiting
-            waiting.append((future, question))
-            if is_new:
-                self._turns.append(lane)
-            starts = is_new and self._running < self._runners
-            self._running += starts
         self._pending[about] = future
-        if starts:
+
+    def _start(self) -> None:
+        try:
             ask_aside(self._run, "registry")
-        return future
+        except RuntimeError:  # the machine gives no thread; whoever puts a question next tries again
+            with self._lock:
+                self._running -= 1
+            log.warning("no thread can be started that asks a registry; it is tried again")
 
     def _run(self) -> None:
         """One question of a lane, then one of the next lane, until nothing is left to ask."""
-        while True:
-            with self._lock:
-                if not self._turns:
-                    self._running -= 1
-                    return
-                lane = self._turns.popleft()
-                waiting = self._lanes[lane]
-                future, question = waiting.popleft()
+        while (found := self._next()) is not None:
+            lane, waiting, future, question = found
             try:
                 future.set_result(question())
             except BaseException as error:  # noqa: BLE001 - it is raised where the answer is read
                 future.set_exception(error)
             with self._lock:
-                if self._lanes.get(lane) is waiting:
-                    if waiting:
-                        self._turns.append(lane)
-                    else:
-                        del self._lanes[lane]
+                self._turn(lane, waiting)
+
+    def _next(self) -> tuple[Hashable, _Lane, "Future[Any]", Callable[[], Any]] | None:
+        """What this runner asks; it is asked in no other lane. None: nothing is left."""
+        with self._lock:
+            while self._turns:
+                lane = self._turns.popleft()
+                waiting = self._lanes[lane]
+                future, question = waiting.pop(next(iter(waiting)))
+                if not (future.running() or future.done()):
+                    future.set_running_or_notify_cancel()
+                    return lane, waiting, future, question
+                self._turn(lane, waiting)
+            self._running -= 1
+        return None
+
+    def _turn(self, lane: Hashable, waiting: _Lane) -> None:
+        """A lane has had its turn."""
+        if self._lanes.get(lane) is waiting:
+            if waiting:
+                self._turns.append(lane)
+            else:
+                del self._lanes[lane]

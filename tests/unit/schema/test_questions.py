@@ -78,6 +78,56 @@ def test_no_asker_waits_for_another():
     goes_on.set()
 
 
+def test_who_asks_what_waits_in_another_lane_waits_for_its_own_only():
+    """A long lane has a question that another asker has, too: the first of both lanes that comes to it asks it."""
+    asked, goes_on, count = questions(5.0), threading.Event(), []
+    with pytest.raises(StillWaiting):
+        asked.ask("first", goes_on.wait, lane="long", wait_s=0.0)
+    with pytest.raises(StillWaiting):
+        asked.ask("both", lambda: count.append("long"), lane="long", wait_s=0.0)
+    asked.ask("both", lambda: count.append("short"), lane="short")
+    assert count == ["short"]
+    with pytest.raises(StillWaiting):
+        asked.ask("last", lambda: count.append("last"), lane="long", wait_s=0.0)
+    goes_on.set()
+    _until(lambda: "last" in count)
+    assert count == ["short", "last"], "and once"
+
+
+def test_an_asker_s_own_question_is_in_its_lane_once():
+    """However often it is put; and a lane that is full takes no question of another lane either."""
+    asked, goes_on, count = questions(0.01, runners=2), threading.Event(), []
+    for lane in ("long", "full"):
+        for n in range(1000):
+            with pytest.raises(StillWaiting):
+                asked.ask((lane, n), goes_on.wait, lane=lane, wait_s=0.0)
+    for _ in range(1000):
+        for lane in ("full", "long", "third"):
+            with pytest.raises(StillWaiting):
+                asked.ask("both", lambda: count.append(1), lane=lane, wait_s=0.0)
+    assert sum(map(len, asked._lanes.values())) < 300
+    goes_on.set()
+    assert answered(asked, "both", lambda: count.append(1), lane="third") is None
+    assert count == [1]
+
+
+def test_a_machine_that_gives_no_thread_stops_questions_for_the_moment_only(monkeypatch, caplog):
+    """Nobody is told that the registry does not know something, and the same questions are asked later."""
+    asked, begin = questions(0.2, runners=1), threading.Thread.start
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for about in ("a", "b"):
+        with pytest.raises(StillWaiting):
+            asked.ask(about, lambda: 1, lane=about)
+    assert "no thread" in caplog.text
+    monkeypatch.setattr(threading.Thread, "start", begin)
+    assert answered(asked, "b", lambda: 2, lane="b") == 1
+    assert answered(asked, "a", lambda: 2, lane="a") == 1
+
+
 def test_a_lane_is_bounded():
     """What does not fit is asked another time; nothing is kept of it."""
     asked, goes_on = questions(0.01, runners=1), threading.Event()
