@@ -92,7 +92,8 @@ class Delivery:
         cycles |= judged.cycles
         dead_already = {at: Rejection(why) for at, why in judged.rejected.items() if at not in cycles}
         unread = cycles | dead_already.keys()
-        log = source.partition, flow.cursor.entry.incarnation  # another topic of the name has offsets of its own
+        # Another topic of the name has offsets of its own; another edge may have the same registry.
+        log = source.edge, source.partition, flow.cursor.entry.incarnation
         batch = Batch(chunk.keys, chunk.values, chunk.headers, log, chunk.offsets)
         stripped = self._strip(source).strip(_without(unread, batch))
         stripped.suppressed = (stripped.suppressed - dead_already.keys()) | cycles

@@ -233,3 +233,27 @@ def test_the_memory_is_bounded_and_keeps_the_newest(_turn):
     assert len(known) == 128
     assert known[-1] == ("key/999", "c")
     assert remembered(known, {"key/999": Meaning("c", "s", accepted=False)}, SOURCE) is known
+
+
+class _Asked:
+    """A strip that knows whose records it is given."""
+
+    logs = ()
+
+    def strip(self, batch):
+        """Nothing is decided."""
+        self.logs = *self.logs, batch.log
+        raise HoldError("nothing is delivered here", hint="see the logs")
+
+
+def test_two_edges_of_one_registry_are_two_askers():
+    """Their topics and partitions have equal names: what one of them asks about must wait in no lane of the other."""
+    strip = _Asked()
+    delivery = Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip)
+    for edge, partition in (("eu", 0), ("us", 0), ("us", 1)):
+        entry, source = LedgerRecord(0, "id", 0, 1, 0), EdgePartition(edge, "orders", partition)
+        plan = FlowPlan(source, entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000))
+        chunk = Chunk("orders", partition, [None], [b"v"], [None], [0], [0])
+        with pytest.raises(HoldError):
+            delivery.deliver(_Log(), Flow(plan, entry, persisted=True), chunk, lambda: None, now_ms=0)
+    assert len(set(strip.logs)) == 3
