@@ -11,6 +11,7 @@ Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.h
 import contextlib
 import json
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -23,7 +24,7 @@ from confluent_kafka.schema_registry import SchemaRegistryError
 from aggregator.budgets import SCHEMA_CHARACTERS, SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
-from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.connection import Connection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
@@ -42,6 +43,8 @@ _DENIED = (401, 403)
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
 _DAMAGED_MOST = 2
+# A client takes its time to be made, in the thread of the loop.
+_RENEW_AGAIN_S = 5.0
 T = TypeVar("T")
 
 
@@ -61,8 +64,8 @@ class ConfluentRegistry(RemoteRegistry):
         super().__init__(shown(address), wait_s)
         self._address, self._context = located(address, str(options.get(CONTEXT, "")))
         self._options = options
-        self._connection = self._connected()
-        self._is_denied = False
+        self._use(connect(self._address, self._where, self._options))
+        self._renew_from_s = 0.0
         self._ids: dict[tuple[str, str], int] = {}
         self._within = threading.local()
 
@@ -233,14 +236,16 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _get(self, path: str, **query: str) -> object:
         """One answer, past the client's memory; one without content, as a gateway gives it, is none."""
-        answer: object = self._connection.client._rest_client.get(path, query)  # noqa: SLF001 - see `entries`
+        with self._connection.request() as client:
+            answer: object = client.get(path, query)
         if answer is None:
             raise ValueError("an answer without content")
         return answer
 
     def _post(self, path: str, text: str) -> object:
         """The answer to a question about a text, past the client's memory, which keeps a damaged one for ever."""
-        return self._connection.client._rest_client.post(path, {"schema": text, "schemaType": AVRO})  # noqa: SLF001
+        with self._connection.request() as client:
+            return client.post(path, {"schema": text, "schemaType": AVRO})
 
     def _admitted(self, subject: str, text: str) -> int:
         path = self._context.path(subject)
@@ -284,7 +289,7 @@ class ConfluentRegistry(RemoteRegistry):
     # And here is where it is asked.
 
     def _prepare(self) -> None:
-        if self._is_denied:  # the secret may have been changed behind its reference
+        if self._is_denied and time.monotonic() >= self._renew_from_s:  # the secret may have been changed
             self._renew()
 
     def _give_up(self) -> None:
@@ -294,13 +299,21 @@ class ConfluentRegistry(RemoteRegistry):
             self._renew()
 
     def _renew(self) -> None:
-        self._connection = self._connected()
-        self._is_denied = False
+        self._is_denied, self._renew_from_s = True, 0.0  # until there is another client
+        try:
+            connection = connect(self._address, self._where, self._options)
+        except ConfigError as error:
+            raise Unreachable(
+                f"registry {self._where} needs another client: {error.message}", hint=error.hint
+            ) from None
+        self._closing.detach()
+        self._connection.leave()
+        self._use(connection)
+        self._renew_from_s = time.monotonic() + _RENEW_AGAIN_S
 
-    def _connected(self) -> Connection:
-        connection = connect(self._address, self._where, self._options)
-        weakref.finalize(self, connection.close)
-        return connection
+    def _use(self, connection: Connection) -> None:
+        self._connection, self._is_denied = connection, False
+        self._closing = weakref.finalize(self, connection.close)
 
     @contextlib.contextmanager
     def _boundary(self) -> Iterator[None]:

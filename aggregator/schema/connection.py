@@ -4,8 +4,10 @@ Invariant: secrets are resolved here and are in no error; every answer, a token 
 Refuses what cannot be read or does not fit together.
 """
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -24,18 +26,41 @@ RETRIES = {"max.retries": 1, "retries.wait.ms": 100, "retries.max.wait.ms": 200}
 _CLIENTS_OWN = ("basic.auth.user.info", "ssl.")
 
 
-class Connection(NamedTuple):
+class Connection:
     """A client, and what it waits for.
 
-    Attributes:
+    Args:
         client: Of the registry.
         exchange: When something last went to and fro.
         close: Ends every question that is under way.
     """
 
-    client: SchemaRegistryClient
-    exchange: Exchange
-    close: Callable[[], None]
+    def __init__(self, client: SchemaRegistryClient, exchange: Exchange, close: Callable[[], None]) -> None:
+        self.client, self.exchange, self.close = client, exchange, close
+        self._requests, self._is_left = 0, False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def request(self) -> Iterator[Any]:
+        """What sends one request."""
+        with self._lock:
+            self._requests += 1
+        try:
+            yield self.client._rest_client  # noqa: SLF001 - see `entries`
+        finally:
+            with self._lock:
+                self._requests -= 1
+                is_last = self._is_left and not self._requests
+            if is_last:
+                self.close()
+
+    def leave(self) -> None:
+        """No question begins on it any more: close it behind the last one."""
+        with self._lock:
+            self._is_left = True
+            is_last = not self._requests
+        if is_last:
+            self.close()
 
 
 def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) -> Connection:

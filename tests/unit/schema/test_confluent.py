@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.schema import confluent
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.registries import open_registry
@@ -312,6 +313,45 @@ def test_a_credential_that_was_changed_is_read_again(double, tmp_path):
     assert registry.schema(1) == '"string"'
     secret.write_text("hub:new")
     assert registry.schema(2) == '"long"'
+
+
+def test_a_credential_that_is_away_for_a_moment_holds_what_needs_it_only(double, tmp_path):
+    """While a secret is replaced its file may be missing: that is told as the registry's trouble, and passes."""
+    double.add("a", '"string"')
+    secret = tmp_path / "user"
+    secret.write_text("hub:old")
+    double.user = "hub:new"
+    registry = open_registry(double.address, credentials(secret))
+    with pytest.raises(Unreachable, match="let the hub in"):
+        registry.schema(1)
+    secret.unlink()
+    for _ in range(2):
+        with pytest.raises(Unreachable, match=r"another client: .*user: No such file"):
+            registry.schema(1)
+    secret.write_text("hub:new")
+    assert registry.schema(1) == '"string"'
+
+
+def test_a_registry_that_keeps_refusing_costs_no_more_and_more_connections(double, tmp_path, monkeypatch):
+    """Each refusal may need a new client: the former one is closed, but not while a question is under way on it."""
+    made, connect = [], confluent.connect
+    monkeypatch.setattr(confluent, "connect", lambda *of: made.append(connect(*of)) or made[-1])
+    monkeypatch.setattr(confluent, "_RENEW_AGAIN_S", 0.0)
+    secret = tmp_path / "user"
+    secret.write_text("hub:old")
+    double.user = "hub:new"
+    registry = open_registry(double.address, credentials(secret))
+    with made[0].request() as client:
+        for _ in range(5):
+            with pytest.raises(Unreachable, match="let the hub in"):
+                registry.schema(1)
+        assert [one.client._rest_client.session.is_closed for one in made] == [False, True, True, True, False]
+    assert client.session.is_closed
+    monkeypatch.setattr(confluent, "_RENEW_AGAIN_S", 60.0)
+    for _ in range(5):
+        with pytest.raises(Unreachable, match="let the hub in"):
+            registry.schema(1)
+    assert len(made) == 6, "nor does one have to be made for each question"
 
 
 @pytest.fixture
