@@ -200,7 +200,7 @@ class Programs:
         """What the id means on this topic: its text, and all tags that its subject has given its fields."""
         origin = self._edge_registry.origin(schema_id)
         bare = parse(text)
-        bound = self._subjects.bound(schema_id, origin, bare.nodes[bare.root].name)
+        bound = self._subjects.bound(origin, bare.nodes[bare.root].name)
         self._late.own(schema_id)
         earlier = [one for subject in bound for one in self._edge_registry.history(subject, origin.versions[subject])]
         others = [one for one in earlier if (one.text, one.tags) != (text, origin.tags)]

@@ -41,11 +41,30 @@ class Rejection(NamedTuple):
     schema_id: SchemaName | None = None
 
 
-class Unasked(Unreachable):
+class Unsettled(Unreachable):
+    """A batch names schema ids that are waited for; nothing of it was decided.
+
+    Args:
+        message: Which, and until when.
+        place: Of the first record that cannot go on; what stands before it can go on alone.
+        is_soon: What is waited for is under way.
+        hint: As of every error.
+    """
+
+    def __init__(self, message: str, place: int, *, is_soon: bool, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.place, self.is_soon = place, is_soon
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuilt like every other error of the tree."""
+        return super().__reduce__()
+
+
+class Unasked(Unsettled):
     """A batch names schema ids of which nothing is known yet; nothing of it was decided.
 
     Args:
-        place: Of the first record that cannot go on; what stands before it can go on alone.
+        place: As above.
         count: Of such ids.
         why: What a registry met with.
         is_away: A registry does not answer; if it does, questions are under way, and the answers may be there soon.
@@ -55,9 +74,10 @@ class Unasked(Unreachable):
         ids = "1 schema id waits" if count == 1 else f"{count:,} schema ids wait"
         super().__init__(
             f"{ids} for the registry's answer{'' if why is None else f'; {why.message}'}",
+            place,
+            is_soon=not is_away,
             hint=(why.hint if why else "") or "see what writes to the topic; the flow goes on by itself",
         )
-        self.place, self.is_away = place, is_away
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuilt like every other error of the tree."""
@@ -166,7 +186,7 @@ class Strip(Protocol):
 
         Raises:
             RetryError: the registry does not answer and a schema is not cached; nothing of the batch was decided.
-            Unasked: the same, and what stands before a place can go on.
+            Unsettled: the same, and what stands before a place can go on.
             HoldError: this topic cannot go on (the derived schema is refused at central, for example).
         """
         ...

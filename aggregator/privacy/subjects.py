@@ -46,11 +46,10 @@ class Subjects(NamedTuple):
         name = f"{self.part}/{origin.name}"
         return name, Meaning(fingerprint, subject, self.reissued.get(name) == fingerprint)
 
-    def bound(self, schema_id: int, origin: Origin, record: str) -> list[str]:
+    def bound(self, origin: Origin, record: str) -> list[str]:
         """The subjects of the topic that have an id.
 
         Args:
-            schema_id: From a record.
             origin: Where the registry has it.
             record: Full name of its record; empty where it is none.
 
@@ -66,7 +65,7 @@ class Subjects(NamedTuple):
         others = sorted(origin.versions)
         named = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
         raise HoldError(
-            f"schema id {schema_id} is no {self.part} schema of topic {self.topic}: the registry has it under "
+            f"schema id {origin.name} is no {self.part} schema of topic {self.topic}: the registry has it under "
             f"{named or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
             hint=f"register the schema under {self.topic}-{self.part} if it is the topic's; if producers name subjects "
             f"otherwise (RecordNameStrategy), open them in the policy, under the topic: subjects: "

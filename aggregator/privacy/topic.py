@@ -71,7 +71,7 @@ class TopicStrip:
         patience_s: float = 0.0,
     ) -> None:
         view = policy.view(edge_topic)
-        self._late, self._now_s = Latecomers(patience_s), now_s
+        self._late, self._now_s = Latecomers(patience_s, edge_registry.name), now_s
         parts = (edge_registry, central_registry, keys)
         common: dict[str, Any] = {"maker": self._maker(), "late": self._late}
         opened = view.subjects if all(view.subjects) else ()  # all patterns that match the topic must open a subject

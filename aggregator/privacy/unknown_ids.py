@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.budgets import UNKNOWN_IDS
+from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.privacy.read_times import ReadTimes
-from aggregator.privacy.strip import Unasked
+from aggregator.privacy.strip import Unasked, Unsettled
 from aggregator.schema.registry import AnswerPending, Listing, UnknownSchema
 
 # A wait in vain is paid back in twenty times its length.
@@ -51,14 +52,16 @@ class Latecomers:
 
     Args:
         patience_s: Longest time that an id is waited for; 0: not at all.
+        name: What errors call an id.
 
     Attributes:
         is_numbered: Whether ids beyond the registry's own may be numbers of GUIDs, in this batch.
         log: The partition that this batch was read from.
     """
 
-    def __init__(self, patience_s: float) -> None:
+    def __init__(self, patience_s: float, name: Callable[[int], SchemaName | None]) -> None:
         self._patience_s = self._allowance_s = patience_s
+        self._name = name
         self._late: OrderedDict[int, _Late] = OrderedDict()
         # To when the newest answer was asked for that lacks them.
         self._lost: OrderedDict[int, float] = OrderedDict()
@@ -83,7 +86,9 @@ class Latecomers:
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
         self._began_s = now_s
         self._reads.begin(log, offsets, now_s)
-        self._room, self._is_few, self._is_away = UNKNOWN_IDS.limit, True, False
+        self._room, self._is_few = UNKNOWN_IDS.limit, True
+        # The first record whose id, or schema, a registry could say nothing about; those before it are asked about.
+        self._away_at = math.inf
         # A listing that is kept here does not have the numbers that GUIDs got since; the registry's own does.
         self._is_numbered_anew = False
         self._error: Unreachable | None = None
@@ -131,11 +136,11 @@ class Latecomers:
         if schema_id >= ids_end and not self._is_numbered_anew:
             self._is_numbered_anew, self._newest_s = True, -math.inf
         listing = None if self._is_few else self._listed(ask, since_s, ids_end)
-        is_listed = listing is not None and schema_id in listing.ids
+        is_listed = listing is not None and (schema_id in listing.ids or schema_id in listing.known)
         if listing is not None and not is_listed and (schema_id < ids_end or listing.has_guids):
             self.miss(schema_id, place, self._newest_s, listing.where)
             return False
-        if self._is_away or not (self._room or is_listed):
+        if place >= self._away_at or not (self._room or is_listed):
             self.put_off(schema_id, place)
             return False
         self._room -= not is_listed
@@ -173,12 +178,12 @@ class Latecomers:
         Args:
             schema_id: From a record.
             place: Its record's.
-            why: What the registry met with; where it is away, it is asked nothing more.
+            why: What the registry met with; where it is away, it is asked nothing more about this record or later ones.
         """
         self._unasked[schema_id] = min(place, self._unasked.get(schema_id, place))
-        if why is not None:
-            self._is_away = self._is_away or not isinstance(why, AnswerPending)
-            self._error = why if self._error is None or self._is_away else self._error
+        if why is not None and not isinstance(why, AnswerPending) and place < self._away_at:
+            self._away_at, self._error = place, why
+        self._error = self._error or why
 
     def miss(self, schema_id: int, place: int, asked_s: float | None, where: str) -> None:
         """A registry does not know an id.
@@ -230,21 +235,24 @@ class Latecomers:
         """Let the batch pass, unless an id of it is waited for, or nothing is known of it.
 
         Raises:
-            Unreachable: one is; nothing of the batch may be decided.
+            Unsettled: one is; nothing of the batch may be decided.
             Unasked: nothing is known of one; the same.
         """
         if not self._unasked and not self._waiting:
             self._reads.passed()
             return
+        first = min((*self._unasked.values(), *(place for place, _ in self._waiting.values())))
         if self._unasked:
-            first = min(*self._unasked.values(), *(place for place, _ in self._waiting.values()), math.inf)
-            why = self._error if self._is_away else self._listing_error or self._error
-            raise Unasked(int(first), len(self._unasked), why, is_away=self._is_away)
+            is_away = self._away_at <= first
+            why = self._error if is_away else self._listing_error or self._error
+            raise Unasked(first, len(self._unasked), why, is_away=is_away)
         schema_id, (_, where) = next(iter(self._waiting.items()))
-        unknown = UnknownSchema(schema_id, where).message
+        unknown = UnknownSchema(self._name(schema_id), where).message
         others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
-        raise Unreachable(
+        raise Unsettled(
             f"{unknown} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
+            first,
+            is_soon=False,
             hint="register the writer's schema at this edge's registry; the flow goes on by itself",
         )
 

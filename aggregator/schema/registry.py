@@ -3,7 +3,7 @@
 Invariant: one id means one text for ever; registering the same text again gives the same id, in every subject.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -12,20 +12,25 @@ from aggregator.errors import DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.wire import Framing
 
 
+def called(name: SchemaName | None) -> str:
+    """How errors call a schema; of a GUID that only its writer knows nothing is told, because it may be anything."""
+    return "the GUID that a record names its schema by" if name is None else f"schema id {name}"
+
+
 class UnknownSchema(DeadLetterError):
     """The registry answers, and has no schema of this id.
 
     Args:
-        schema_id: From a record.
+        name: From a record; None: a GUID.
         where: The registry, as errors name it.
         asked_s: When it was asked, on the clock of `time.monotonic`; None: just now.
     """
 
-    def __init__(self, schema_id: int, where: str, asked_s: float | None = None) -> None:
+    def __init__(self, name: SchemaName | None, where: str, asked_s: float | None = None) -> None:
         super().__init__(
             Reason.UNKNOWN_SCHEMA,
-            f"schema id {schema_id} is not in {where}",
-            schema_id=schema_id,
+            f"{called(name)} is not in {where}",
+            schema_id=name if isinstance(name, int) else None,
             hint="register the writer's schema at this edge's registry, then replay the dead letter",
         )
         self.where, self.asked_s = where, asked_s
@@ -53,9 +58,9 @@ TagPaths = tuple[tuple[str, frozenset[str]], ...]
 class GoneSchema(HoldError):
     """The registry had a schema of this id, and has none any more."""
 
-    def __init__(self, schema_id: int, where: str) -> None:
+    def __init__(self, name: SchemaName | None, where: str) -> None:
         super().__init__(
-            f"schema id {schema_id} was in {where}, and is not there any more",
+            f"{called(name)} was in {where}, and is not there any more",
             hint="restore the registry as it was; what the flow holds is tried again every few minutes",
         )
 
@@ -131,6 +136,7 @@ class Listing(NamedTuple):
         has_guids: Whether a number of a GUID that is not among the ids is no schema of these subjects.
         asked_s: When the registry was asked, on the clock of `time.monotonic`; None: just now.
         versions: How many it listed, also of those whose numbers nobody knows; 0: as many as there are ids.
+        known: Ids that the registry told otherwise, of these subjects or others; the listing judges none of them.
     """
 
     where: str
@@ -138,6 +144,7 @@ class Listing(NamedTuple):
     has_guids: bool = True
     asked_s: float | None = None
     versions: int = 0
+    known: Collection[int] = frozenset()
 
 
 class Registry(Protocol):

@@ -33,6 +33,7 @@ from aggregator.schema.registry import (
     Registered,
     TagPaths,
     UnknownSchema,
+    called,
 )
 from aggregator.schema.wire import Framing
 
@@ -110,14 +111,14 @@ class RemoteRegistry(ABC):
             with contextlib.suppress(Unreachable):  # what is known counts on
                 self._look(schema_id)
             if self._missed_s(schema_id) >= self._refreshed_s:
-                raise GoneSchema(schema_id, self._where)
+                raise GoneSchema(self.name(schema_id), self._where)
         elif schema_id not in self._texts and schema_id not in self._foreign:
             self._learn(schema_id, time.monotonic() if since_s is None else since_s)
         if schema_id in self._foreign:
             kind = self._foreign[schema_id]
             raise DeadLetterError(
                 Reason.SCHEMA_REFUSED,
-                f"schema id {schema_id} in {self._where} is of type {kind}; only Avro is read",
+                f"{called(self.name(schema_id))} in {self._where} is of type {kind}; only Avro is read",
                 schema_id=schema_id,
                 hint="leave the topic out of `topics`, or produce Avro",
             )
@@ -131,7 +132,7 @@ class RemoteRegistry(ABC):
             break
         missed_s = self._missed_s(schema_id)
         if missed_s >= since_s:
-            raise UnknownSchema(schema_id, self._where, missed_s)
+            raise UnknownSchema(self.name(schema_id), self._where, missed_s)
         if schema_id not in self._texts and schema_id not in self._foreign:
             raise AnswerPending(self._where)
 
@@ -155,7 +156,7 @@ class RemoteRegistry(ABC):
     def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """Of a version that was seen once nothing is asked again until the next `refresh`, or its subject is another.
 
-        It also has what this client knows, which a registry that has lost it is asked about.
+        What this client knows beside it is not judged by it: a registry that has lost it is asked about that.
         """
         self._asker = asker
         since_s = time.monotonic() if since_s is None else since_s
@@ -175,8 +176,8 @@ class RemoteRegistry(ABC):
         ids = frozenset(one for one in named if one is not None)
         self._listed_ids |= ids
         has_guids = all(one.guid is not None for one in found.names)
-        known = self._texts.keys() | self._foreign.keys() if found.names else frozenset[int]()
-        return Listing(self._where, ids | known, has_guids, found.asked_s, len(found.names))
+        known = self._texts.keys() | self._foreign.keys()
+        return Listing(self._where, ids, has_guids, found.asked_s, len(found.names), known)
 
     def _list(self, asker: Asker, is_own: Callable[[str], bool], versions: SubjectVersions) -> Listed:
         """List the topic's subjects.

@@ -12,7 +12,7 @@ from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy import unknown_ids
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch, Rejection, Unasked
+from aggregator.privacy.strip import Batch, Rejection, Unasked, Unsettled
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import AnswerPending, Listing, Origin, UnknownSchema
@@ -344,6 +344,39 @@ def test_an_id_is_asked_about_that_another_topic_missed_a_moment_ago(topic):
     assert topic(registry, 0.0).strip(batch(frame(6, BODY), frame(5, BODY))).rejected.keys() == {0}
 
 
+def test_what_stands_before_an_id_that_is_waited_for_goes_on(topic):
+    """Nothing behind it does; it waits no longer for that."""
+    registry = LateRegistry()
+    registry.known = {1: 0.0}
+    strip, good = topic(registry), frame(1, BODY)
+    with pytest.raises(Unsettled, match=r"schema id 7 .* yet, nor are 1 more: waited for up to 10 s") as raised:
+        strip.strip(read(good, good, frame(7, b""), good, frame(8, b"")))
+    assert raised.value.place == 2
+    assert strip.strip(read(good, good)).rejected == {}
+    registry.now_s += PATIENCE_S
+    out = strip.strip(read(frame(7, b""), good, frame(8, b""), at=2))
+    assert sorted(out.rejected) == [0, 2]
+
+
+def test_a_key_that_the_registry_fails_at_holds_up_no_value_before_it(topic):
+    """It is asked about first; what the values before it name is asked about all the same, and then nothing more."""
+    registry, schema = LateRegistry(), LateRegistry.schema
+
+    def failing(self, schema_id, **by):
+        if schema_id > 100:
+            self.asked.append(schema_id)
+            raise Unreachable(f"{schema_id} fails", hint="")
+        return schema(self, schema_id, **by)
+
+    registry.known, registry.schema = {1: 0.0, 2: 0.0}, failing.__get__(registry)
+    values, keys = [frame(one, BODY) for one in (1, 101, 2, 102)], [None, None, frame(103, b""), None]
+    strip = topic(registry)
+    with pytest.raises(Unasked, match="101 fails") as raised:
+        strip.strip(replace(read(*values), keys=keys))
+    assert (raised.value.place, raised.value.is_soon, registry.asked) == (1, False, [103, 1, 101])
+    assert strip.strip(read(values[0])).rejected == {}
+
+
 def test_no_patience_is_no_wait(topic):
     """What tries a policy out, or reads a file, has nothing to wait for."""
     registry = LateRegistry()
@@ -462,7 +495,7 @@ def test_a_batch_that_is_tried_in_halves_is_judged_by_the_same_answers(topic):
 
 def test_a_guid_that_gets_another_number_is_in_the_listing_that_is_at_hand():
     """Numbers are forgotten in a flood; a listing from before has the GUID, and not the number that it has now."""
-    latecomers, number = unknown_ids.Latecomers(0.0), 2**31 + 7
+    latecomers, number = unknown_ids.Latecomers(0.0, int), 2**31 + 7
     numbers = [frozenset({1}), frozenset({1, number})]
     for now_s, ids, listed in ((0.0, [2, number - 1], numbers[0]), (1.0, [3, number], numbers[1])):
         latecomers.begin(now_s, numbered=True, log=0, offsets=range(20))

@@ -81,7 +81,7 @@ def test_no_subject_of_another_context_is_a_topics_own():
     """Even where a policy opens every subject by a pattern."""
     every = Subjects("orders", "value", lambda _: True, ((".*",),))
     with pytest.raises(HoldError, match=r":\.us:orders-value"):
-        every.bound(2, Origin({":.us:orders-value": 1}, (), "2"), "")
+        every.bound(Origin({":.us:orders-value": 1}, (), "2"), "")
 
 
 @pytest.mark.parametrize(

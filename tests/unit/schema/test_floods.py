@@ -151,6 +151,24 @@ def test_a_flooded_partition_goes_on_whatever_its_listing_says(double, listing, 
     assert flow.dead == set(range(200))
 
 
+def test_a_listing_that_lags_judges_no_id(double):
+    """A follower of a registry lists less than the topic is known to have; what it does not list may be there."""
+    seen, new = (double.add("orders-value", text(name)) for name in "xy")
+    registry = open_registry(double.address)
+    strip = topic(registry)
+    through(Flow(strip, [seen], log=1))
+    double.add("orders-other", text("z"))
+    told, flow = double.answer, Flow(strip, [*range(1001, 1021), new])
+
+    def answer(method, path, *of, **by):
+        lags = path == "/subjects/orders-value/versions" and flow.at < 20
+        return (200, []) if lags else told(method, path, *of, **by)
+
+    double.answer = answer
+    through(flow)
+    assert flow.dead == set(range(20))
+
+
 def test_two_policies_of_one_topic_share_no_listing(double):
     """Where one of them opens a subject, the other's listing says nothing of its ids."""
     double.add("orders-value", text("x"))

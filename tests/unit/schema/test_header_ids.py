@@ -10,7 +10,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from aggregator.errors import DeadLetterError, Reason, RetryError
+from aggregator.errors import DeadLetterError, HoldError, Reason, RetryError
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.guids import FIRST, Guids
@@ -38,7 +38,7 @@ def known(double):
 def make(tmp_path):
     """A strip of `orders` behind some edge registry."""
 
-    def made(edge, key="drop", central=None):
+    def made(edge, key="drop", central=None, patience_s=0.0):
         return ReferenceStrip(
             policy=parse_policy(POLICY.replace("KEY", key)),
             edge_topic="orders",
@@ -48,6 +48,7 @@ def make(tmp_path):
             keys={},
             now_s=time.monotonic,
             today=lambda: date(2026, 11, 1),
+            patience_s=patience_s,
         )
 
     return made
@@ -188,6 +189,31 @@ def test_a_dead_letter_and_a_report_name_the_guid(known, make, before):
         2: Rejection(Reason.UNKNOWN_SCHEMA),  # sixteen bytes that nobody but the writer knows may be anything
     }
     assert {row.schema_id for row in strip.report()} == {str(GUID), None}
+
+
+def test_what_waits_or_is_held_is_called_by_its_guid(known, make):
+    """Never by a number of this process; and sixteen bytes that only their writer knows are told nowhere."""
+    edge, stranger = open_registry(known.address), uuid.uuid4()
+    strip = make(edge, patience_s=60.0)
+
+    def error(guid):
+        with pytest.raises((RetryError, HoldError)) as raised:
+            strip.strip(Batch([None], [b"\2\4"], [[(VALUE_ID_HEADER, b"\1" + guid.bytes)]]))
+        said = str(raised.value)
+        assert str(FIRST)[:-2] not in said
+        return said
+
+    waits = error(stranger)
+    assert f"the GUID that a record names its schema by is not in {known.address} yet" in waits
+    assert str(stranger) not in waits
+    known.guids[str(GUID)] = known.add("other-value", SCHEMA.replace("R", "S"))
+    assert f"schema id {GUID} is no value schema of topic orders: the registry has it under other-value" in error(GUID)
+    edge.refresh()
+    del known.guids[str(GUID)]
+    assert f"schema id {GUID} was in {known.address}, and is not there any more" in error(GUID)
+    known.guids[str(stranger)] = known.add("orders-value", "{}", kind="JSON")
+    with pytest.raises(DeadLetterError, match=rf"schema id {stranger} in .* is of type JSON"):
+        edge.schema(edge.number(stranger))
 
 
 def test_numbers_of_guids_are_bounded_and_never_reused(monkeypatch):
