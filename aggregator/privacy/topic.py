@@ -6,7 +6,7 @@ batch when a registry is away.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -143,6 +143,7 @@ class TopicStrip:
         self._late.begin(self._now_s(), numbered=glued or named, log=batch.log, offsets=batch.offsets)
         open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
         self._late.settle()
+        open_former = self._open_former(batch, today) if self._former else []
         values, keys = open_values(), open_keys()  # values may be too much for one batch: then no key was counted
         suppressed, undecided = self._suppression.verdicts(batch, values)
         rejected = {**keys.rejected, **values.rejected, **unreadable}
@@ -157,7 +158,7 @@ class TopicStrip:
         if glued or named:
             dead = {place: one._replace(schema_id=self._name(one.schema_id)) for place, one in dead.items()}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
-        further = self._further(batch, left_keys, lost, today) if self._former else {}
+        further = _further([made() for made in open_former], left_keys, lost)
         schemas = {name: meaning for programs in self._by_schema for name, meaning in programs.met.items()}
         sealed = self._sealed(values.counts) if self._sealing else {}
         return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas, sealed)
@@ -171,20 +172,31 @@ class TopicStrip:
         count = sum(number for (_, operator), number in counts.items() if operator in WEARING)
         return dict.fromkeys(self._sealing, count) if count else {}
 
-    def _further(
-        self, batch: Batch, written: BytesColumn, lost: Collection[int], today: date
-    ) -> dict[int, tuple[bytes, ...]]:
-        """The keys that tombstones have under other versions: what lies there is deleted, too."""
+    def _open_former(self, batch: Batch, today: date) -> list[Callable[[], Column]]:
+        """What makes the keys that tombstones have under each other version: what lies there is deleted, too.
+
+        Raises:
+            Unsettled: a registry is away that one of them needs.
+        """
         nulls = BytesColumn.of(batch.values).nulls
-        empty = [] if nulls is None else np.flatnonzero(nulls).tolist()
-        gone = [at for at in empty if at not in lost and written[at] is not None]
-        found: dict[int, dict[bytes, None]] = {}
-        for keys in self._former if gone else ():
+        if nulls is None:
+            return []
+        of_tombstones = BytesColumn.of(batch.keys).without(np.flatnonzero(~nulls).tolist())
+        for keys in self._former:
             keys.begin(today)
-            for at, key in zip(gone, keys.open([batch.keys[at] for at in gone])().contents, strict=True):
-                if key is not None and key != written[at]:
-                    found.setdefault(at, {})[key] = None
-        return {at: tuple(keys) for at, keys in found.items()}
+        found = [keys.open(of_tombstones) for keys in self._former]
+        self._late.settle()
+        return found
+
+
+def _further(former: Sequence[Column], written: BytesColumn, lost: Collection[int]) -> dict[int, tuple[bytes, ...]]:
+    """The keys beside those that were written."""
+    found: dict[int, dict[bytes, None]] = {}
+    for column in former:
+        for at, key in enumerate(column.contents):
+            if key is not None and at not in lost and written[at] not in (None, key):
+                found.setdefault(at, {})[key] = None
+    return {at: tuple(keys) for at, keys in found.items()}
 
 
 def _delivered(column: Column, lost: Collection[int]) -> Counts:

@@ -12,9 +12,11 @@ from aggregator.audit.comparison import parsed
 from aggregator.audit.tally import Rules, Tally, compare
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Segment
+from aggregator.errors import Unreachable
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.strip import Unsettled
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
@@ -66,6 +68,27 @@ def test_avro_keys_too(rings):
     (now, _, _), (before, _, _) = produced.central
     assert b"v2_" in now
     assert b"v1_" in before
+
+
+@pytest.mark.parametrize("of_batch", [1, 3])
+def test_a_tombstone_waits_for_what_its_other_keys_need(rings, of_batch):
+    """A registry that is away when the first of them comes: it is tried again, and deletes as much as ever."""
+    strip, value_id, key_id = strip_of(rings(2, 2), form="avro")
+    key, value = frame(key_id, b"\x08jane"), frame(value_id, b"\x02")
+    assert len(deliver(strip, [value], [key]).central) == 1
+    keys, values = [key] * of_batch, [value] * (of_batch - 1) + [None]
+    for registry in (strip._edge_registry, strip._by_schema[0]._central_registry):
+        registry.origin = registry.admit = _away
+    with pytest.raises(Unsettled, match="is away") as raised:
+        deliver(strip, values, keys)
+    assert raised.value.place == of_batch - 1
+    for registry in (strip._edge_registry, strip._by_schema[0]._central_registry):
+        del registry.origin, registry.admit
+    assert len(deliver(strip, values, keys).central) == of_batch + 1
+
+
+def _away(*_):
+    raise Unreachable("the registry is away", hint="")
 
 
 def test_a_part_of_a_key_that_is_encrypted_goes_to_every_version_too(monkeypatch):
