@@ -120,12 +120,12 @@ class ConfluentRegistry(RemoteRegistry):
         return Origin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
-        known = dict(self._histories.get(subject, {}))
-        for number in set(self._numbers(subject)) - known.keys():
+        def asked(number: int) -> Registered | None:
             one = self._present(subject, number)
-            if one.kind == AVRO:
-                known[number] = Registered(subject, number, one.schema_id, *self._whole(one), one.references)
-        return known
+            is_avro = one.kind == AVRO
+            return Registered(subject, number, one.schema_id, *self._whole(one), one.references) if is_avro else None
+
+        return self._gathered(subject, self._numbers(subject), asked)
 
     def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
         there = numbers(self._list_of(f"{self._context.path(subject)}/versions", **_DELETED))

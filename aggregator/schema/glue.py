@@ -78,16 +78,17 @@ class GlueRegistry(RemoteRegistry):
         return Origin(dict.fromkeys(_subjects(name), _number(found)), (), str(guid))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
-        return {one.version: one for one in self._versions(subject)}
+        return self._gathered(subject, self._numbers(subject), lambda at: self._registered(subject, at))
 
     def _versions(self, subject: str) -> list[Registered]:
         """Version by version: deleted ones are gone."""
-        versions = [(at, self._version(subject, at)) for at in self._numbers(subject)]
-        return [
-            Registered(subject, at, self._guids.number(_guid(one), self._texts), _text(one))
-            for at, one in versions
-            if one is not None and one.get("DataFormat") == AVRO
-        ]
+        return [one for at in self._numbers(subject) if (one := self._registered(subject, at)) is not None]
+
+    def _registered(self, subject: str, at: int) -> Registered | None:
+        one = self._version(subject, at)
+        if one is None or one.get("DataFormat") != AVRO:
+            return None
+        return Registered(subject, at, self._guids.number(_guid(one), self._texts), _text(one))
 
     def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
         name = _schema(subject)

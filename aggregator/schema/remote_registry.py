@@ -87,6 +87,7 @@ class RemoteRegistry(ABC):
         self._origins: dict[int, Origin] = {}
         self._former: dict[int, Origin] = {}
         self._histories: dict[str, Mapping[int, Registered]] = {}
+        self._begun: dict[str, dict[int, Registered | None]] = {}
         self._foreign: dict[int, str] = {}
         self._missing: dict[int, float] = {}
         self._listings: dict[Hashable, SubjectVersions] = {}
@@ -264,7 +265,7 @@ class RemoteRegistry(ABC):
                 self._foreign[schema_id] = found.kind
                 self._texts.pop(schema_id, None)
             if before != (None, None, None) and before != self._told(schema_id):
-                self._origins, self._former, self._histories = {}, {}, {}
+                self._origins, self._former, self._histories, self._begun = {}, {}, {}, {}
             self._stale.discard(schema_id)
         if is_awaited:
             with contextlib.suppress(AggregatorError), self._boundary():
@@ -281,6 +282,24 @@ class RemoteRegistry(ABC):
                 if version in found.get(subject, {}):
                     with self._lock:
                         self._histories = {**self._histories, **found}
+
+    def _gathered(
+        self, subject: str, numbers: Sequence[int], asked: Callable[[int], Registered | None]
+    ) -> Mapping[int, Registered]:
+        """A subject's versions, each asked for once: what was told stays told when the rest fails, at a rate limit say.
+
+        Args:
+            subject: Its name.
+            numbers: Of its versions.
+            asked: Asks for one; None: it is not Avro, or gone.
+        """
+        begun = self._begun.setdefault(subject, {})
+        known = self._histories.get(subject, {})
+        for number in numbers:
+            if number not in known and number not in begun:
+                begun[number] = asked(number)
+        self._begun.pop(subject, None)
+        return {**known, **{number: one for number, one in begun.items() if one is not None}}
 
     def _told(self, schema_id: int) -> tuple[object, object, object]:
         return self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)

@@ -214,6 +214,25 @@ def test_a_damaged_answer_among_many_costs_one_more_question(double, damage):
     assert len(count) < 60 + 15
 
 
+def test_a_history_comes_to_its_end_at_a_registry_that_limits_the_rate(double):
+    """Every try asks on where the former one was refused; begun anew each time it would never end."""
+    for n in range(30):
+        double.add("orders-value", text("x", f"f{n}") if n else "{}", kind="AVRO" if n else "JSON")
+    registry, told, room = ConfluentRegistry(double.address, {}, wait_s=60.0), double.answer, []
+
+    def answer(*of, **by):
+        room.pop() if room else None
+        return told(*of, **by) if room else (429, {"error_code": 42901, "message": "slow down"})
+
+    double.answer = answer
+    for _ in range(2):
+        room[:] = range(14)
+        with pytest.raises(Unreachable, match="429"):
+            registry.history("orders-value", 30)
+    room[:] = range(14)
+    assert [one.version for one in registry.history("orders-value", 30)] == list(range(2, 31))
+
+
 def test_a_version_of_id_zero_stands_in_no_one_s_way(double):
     """Some registries count from 0; an answer without an id is none."""
     double.add("a", text("x"), schema_id=7)
