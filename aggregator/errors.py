@@ -5,7 +5,7 @@
     │   ├── Unreachable           a broker or a registry does not answer
     │   │   ├── TokenRefused          schema/tokens.py: the token server refuses the registry's client
     │   │   ├── AnswerPending         schema/registry.py: a registry was asked, and its answer is not there yet
-    │   │   └── Unsettled             privacy/strip.py: a batch names schema ids that are waited for
+    │   │   └── Awaited               privacy/strip.py: a batch names schema ids that are waited for
     │   │       └── Unasked               privacy/strip.py: and nothing is known of one yet
     │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
     │   ├── OutcomeUnknown        a commit or abort without a definite answer; discard the producer

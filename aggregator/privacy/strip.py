@@ -41,7 +41,7 @@ class Rejection(NamedTuple):
     schema_id: SchemaName | None = None
 
 
-class Unsettled(Unreachable):
+class Awaited(Unreachable):
     """A batch names schema ids that are waited for; nothing of it was decided.
 
     Args:
@@ -60,7 +60,7 @@ class Unsettled(Unreachable):
         return super().__reduce__()
 
 
-class Unasked(Unsettled):
+class Unasked(Awaited):
     """A batch names schema ids of which nothing is known yet; nothing of it was decided.
 
     Args:
@@ -186,7 +186,7 @@ class Strip(Protocol):
 
         Raises:
             RetryError: the registry does not answer and a schema is not cached; nothing of the batch was decided.
-            Unsettled: the same, and what stands before a place can go on.
+            Awaited: the same, and what stands before a place can go on.
             HoldError: this topic cannot go on (the derived schema is refused at central, for example).
         """
         ...

@@ -176,7 +176,7 @@ class TopicStrip:
         """What makes the keys that tombstones have under each other version: what lies there is deleted, too.
 
         Raises:
-            Unsettled: a registry is away that one of them needs.
+            Awaited: a registry is away that one of them needs.
         """
         nulls = BytesColumn.of(batch.values).nulls
         if nulls is None:

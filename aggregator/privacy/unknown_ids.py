@@ -25,7 +25,7 @@ from aggregator.budgets import UNKNOWN_IDS
 from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.privacy.read_times import ReadTimes
-from aggregator.privacy.strip import Unasked, Unsettled
+from aggregator.privacy.strip import Awaited, Unasked
 from aggregator.schema.registry import AnswerPending, Listing, UnknownSchema
 
 # A wait in vain is paid back in twenty times its length.
@@ -235,7 +235,7 @@ class Latecomers:
         """Let the batch pass, unless an id of it is waited for, or nothing is known of it.
 
         Raises:
-            Unsettled: one is; nothing of the batch may be decided.
+            Awaited: one is; nothing of the batch may be decided.
             Unasked: nothing is known of one; the same.
         """
         if not self._unasked and not self._waiting:
@@ -249,7 +249,7 @@ class Latecomers:
         schema_id, (_, where) = next(iter(self._waiting.items()))
         unknown = UnknownSchema(self._name(schema_id), where).message
         others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
-        raise Unsettled(
+        raise Awaited(
             f"{unknown} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
             first,
             is_soon=False,

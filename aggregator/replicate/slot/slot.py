@@ -14,7 +14,7 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Polled
-from aggregator.privacy.strip import Unsettled
+from aggregator.privacy.strip import Awaited
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
@@ -280,10 +280,10 @@ class _Turn:
                 return
             self._readers.hold(flow, HoldReason.REFUSED, str(error))
         except Unreachable as error:
-            if isinstance(error, Unsettled) and error.place:
+            if isinstance(error, Awaited) and error.place:
                 self._deliver(flow, chunk.before(error.place))
             if flow.reading:
-                self._readers.wait(flow, str(error), is_soon=isinstance(error, Unsettled) and error.is_soon)
+                self._readers.wait(flow, str(error), is_soon=isinstance(error, Awaited) and error.is_soon)
 
     def _begin(self) -> None:
         if self._open_since is None:

@@ -12,7 +12,7 @@ from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy import unknown_ids
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch, Rejection, Unasked, Unsettled
+from aggregator.privacy.strip import Awaited, Batch, Rejection, Unasked
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import AnswerPending, Listing, Origin, UnknownSchema
@@ -349,7 +349,7 @@ def test_what_stands_before_an_id_that_is_waited_for_goes_on(topic):
     registry = LateRegistry()
     registry.known = {1: 0.0}
     strip, good = topic(registry), frame(1, BODY)
-    with pytest.raises(Unsettled, match=r"schema id 7 .* yet, nor are 1 more: waited for up to 10 s") as raised:
+    with pytest.raises(Awaited, match=r"schema id 7 .* yet, nor are 1 more: waited for up to 10 s") as raised:
         strip.strip(read(good, good, frame(7, b""), good, frame(8, b"")))
     assert raised.value.place == 2
     assert strip.strip(read(good, good)).rejected == {}

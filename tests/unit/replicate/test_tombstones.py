@@ -16,7 +16,7 @@ from aggregator.errors import Unreachable
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Unsettled
+from aggregator.privacy.strip import Awaited
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
@@ -79,7 +79,7 @@ def test_a_tombstone_waits_for_what_its_other_keys_need(rings, of_batch):
     keys, values = [key] * of_batch, [value] * (of_batch - 1) + [None]
     for registry in (strip._edge_registry, strip._by_schema[0]._central_registry):
         registry.origin = registry.admit = _away
-    with pytest.raises(Unsettled, match="is away") as raised:
+    with pytest.raises(Awaited, match="is away") as raised:
         deliver(strip, values, keys)
     assert raised.value.place == of_batch - 1
     for registry in (strip._edge_registry, strip._by_schema[0]._central_registry):
