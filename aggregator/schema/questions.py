@@ -104,10 +104,10 @@ class Questions:
                 self._keep(about, future)
             starts = bool(self._turns) and self._running < self._runners
             self._running += starts
-        if about not in self._pending:
-            raise StillWaiting
         if starts:
             self._start()
+        if about not in self._pending:
+            raise StillWaiting
 
     def _keep(self, about: Hashable, future: "Future[Any]") -> None:
         if len(self._pending) > _KEPT_MOST:

@@ -128,6 +128,23 @@ def test_a_machine_that_gives_no_thread_stops_questions_for_the_moment_only(monk
     assert answered(asked, "a", lambda: 2, lane="a") == 1
 
 
+def test_a_question_that_its_lane_has_no_room_for_takes_no_runner(monkeypatch):
+    """It is asked another time; what waits in the lane is asked by whoever can."""
+    asked, begin = questions(0.2, runners=1), threading.Thread.start
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for n in range(200):
+        with pytest.raises(StillWaiting):
+            asked.ask(n, lambda: 1, lane="full", wait_s=0.0)
+    monkeypatch.setattr(threading.Thread, "start", begin)
+    with pytest.raises(StillWaiting):
+        asked.ask("no room", lambda: 1, lane="full", wait_s=0.0)
+    assert answered(asked, 0, lambda: 2, lane="full") == 1
+
+
 def test_a_lane_is_bounded():
     """What does not fit is asked another time; nothing is kept of it."""
     asked, goes_on = questions(0.01, runners=1), threading.Event()
