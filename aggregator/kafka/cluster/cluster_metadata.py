@@ -4,7 +4,7 @@ Invariant: one question; it takes no rights but those of seeing topics. Id and t
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -45,9 +45,13 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
             if shut
             else "check the address, the network and whether the broker runs",
         ) from None
-    leaders = {
+    return ClusterMetadata(str(metadata.cluster_id or ""), tuple(sorted(metadata.brokers)), leaders_of(metadata))
+
+
+def leaders_of(metadata: Any) -> dict[str, tuple[bool, ...]]:
+    """Of each topic in a client's answer that has no error, and each of its partitions, whether a broker leads it."""
+    return {
         name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
         for name, topic in metadata.topics.items()
         if topic.error is None
     }
-    return ClusterMetadata(str(metadata.cluster_id or ""), tuple(sorted(metadata.brokers)), leaders)

@@ -20,6 +20,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
 from aggregator.kafka.client import clients
 from aggregator.kafka.cluster.admin_answers import code
+from aggregator.kafka.cluster.cluster_metadata import leaders_of
 
 # A leader lasts in librdkafka's cache for `metadata.max.age.ms`, 15 minutes. What is new is asked for at most so often.
 _LASTS_S, _AGAIN_S = 60.0, 0.1
@@ -107,13 +108,7 @@ def _look(client: AdminClient, timeout_s: float) -> _Picture:
         KafkaException: no broker answers.
     """
     asked_s = time.monotonic()
-    told = client.list_topics(timeout=timeout_s).topics
-    leaders = {
-        name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
-        for name, topic in told.items()
-        if topic.error is None
-    }
-    _pictures()[client] = made = _Picture(asked_s, leaders)
+    _pictures()[client] = made = _Picture(asked_s, leaders_of(client.list_topics(timeout=timeout_s)))
     return made
 
 
