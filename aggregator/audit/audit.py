@@ -27,7 +27,7 @@ from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey
 from aggregator.replicate.discovery.central_topics import target
-from aggregator.state.control import Target
+from aggregator.state.control import Lease, Target
 from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
 from aggregator.state.requests import by_flow
@@ -52,7 +52,8 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
         Failed: the ledger or a request is damaged, or a transaction at central stays open.
     """
     names = HubNames(config.hub)
-    patient_until = time.monotonic() + (_patience_s(config, names) if wait_s is None else wait_s)
+    control = read_control(config.central, names)
+    patient_until = time.monotonic() + (_patience_s(config, control.lease) if wait_s is None else wait_s)
     found = survey(config, now_ms=now_ms)
     late = LateWork.of(read_backfills(config.central, names).values())
     letters, held = letter_offsets(config.central, names), last_troubles(config, names)
@@ -60,7 +61,6 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     held |= {str(source): paused[source.edge] for source in found.ledger if source.edge in paused}
     books = Books(config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until)
     strange = {one.name: one.why for one in found.clusters if one.why}
-    written = read_control(config.central, names).targets
     flows: list[FlowAudit] = []
     for (edge, topic), sources in _by_topic(found.ledger, selection).items():
         rule, why = rule_for(config, edge, topic) if edge in config.edges else None, strange.get(edge)
@@ -71,7 +71,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
         else:
             central = target(config, edge, topic)
             compared = Comparison(books, rule, edge, topic).run(sources, selection)
-            flows += (with_former_topics(one, written, central) for one in compared)
+            flows += (with_former_topics(one, control.targets, central) for one in compared)
     begun = tuple(_with_gaps(flow, tuple(gap for gap in found.gaps if gap.source == flow.source)) for flow in flows)
     silent = [edge for edge, seen in found.edges.items() if seen.logs is None and selection.edge in (None, edge)]
     beside = [
@@ -112,9 +112,8 @@ def _noted(one: Finding, told: str) -> Finding:
     return replace(one, note=f"{one.note}; {told}" if one.note else told)
 
 
-def _patience_s(config: HubConfig, names: HubNames) -> float:
+def _patience_s(config: HubConfig, lease: Lease | None) -> float:
     """How long a table may need for what is at central: nobody brings it anything while no hub runs."""
-    lease = read_control(config.central, names).lease
     if config.lake is None or lease is None or lease.released:
         return 0.0
     return 2 * config.lake.commit_interval.total_seconds() + _CYCLE_S
