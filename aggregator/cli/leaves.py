@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from aggregator.errors import DeadLetterError
-from aggregator.privacy.json.sampled import NULL, parts
+from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.policy import paths
 from aggregator.privacy.sniff import json_of
+from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind, Node, Schema
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registry import Registry

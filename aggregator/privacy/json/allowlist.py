@@ -22,6 +22,7 @@ from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Decision, Scope
 from aggregator.privacy.policy.rules import beside
+from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind
 
 # Types of JSON, as operators know them.
@@ -31,7 +32,7 @@ LEAVES: Mapping[str, Leaf] = {
     "number": Leaf(Kind.DOUBLE),
     "boolean": Leaf(Kind.BOOLEAN),
 }
-NULL, NAME = "null", "name"
+NAME = "name"
 # A path like `free.**` is open for shapes without end.
 MAXIMUM_PLACES = JSON_PLACES.limit
 _CONTAINERS = ("object", "array")

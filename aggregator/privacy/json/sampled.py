@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from aggregator.privacy.json.text import Json
 from aggregator.privacy.policy import paths
+from aggregator.privacy.tally import NULL
 
 # As long as people make names of fields.
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
-NULL = "null"
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
