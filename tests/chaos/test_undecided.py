@@ -60,6 +60,11 @@ def copies(epochs, at) -> list[CentralRecord]:
     return read_range(epochs.config.central, at, OffsetRange(0, end), committed=True)
 
 
+def delete_all(trial, at) -> None:
+    """Take a partition's records away from central: what is written again is all that it shows."""
+    settle(trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+
+
 def moved(record: CentralRecord, offset: int) -> CentralRecord:
     """The same record, as if it came from another offset."""
     origin = record.copy.origin._replace(offset=offset)
@@ -101,7 +106,7 @@ def test_what_was_committed_is_seen_once_though_the_next_transaction_aborts(epoc
     trial.produce("eu", 30)
     drained(epochs)
     kept = copies(epochs, at)
-    settle(trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    delete_all(trial, at)
     assert copies_after(epochs, at) == []
     leave(epochs, at, kept)
     trial.produce("eu", 30)
@@ -231,7 +236,7 @@ def test_what_a_backfill_committed_is_seen_once_whoever_settles_it(late, whose):
     assert late.carry(backfill).finished
     kept = [one for one in copies(epochs, at) if one.copy.backfill]
     assert len(kept) == 10
-    settle(late.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    delete_all(late.trial, at)
     leave_of_backfills(epochs, at, kept)
     # Its letters and offsets of another partition: what the first one passed is no matter of the second's plan.
     following = backfill if whose == "its own" else late.start(late.plan(partition=1))
@@ -246,7 +251,7 @@ def test_what_is_left_where_no_rule_writes_any_more_is_settled(epochs):
     trial.produce("eu", 30)
     drained(epochs)
     kept = copies(epochs, at)
-    settle(trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    delete_all(trial, at)
     leave(epochs, at, kept)
     known = epochs.central.control().targets
     assert {one.central for one in known if one.edge == "eu"} == {at[0]}
@@ -283,7 +288,7 @@ def test_a_record_in_the_ledger_of_the_backfills_is_settled_by_what_is_visible(l
     undecide_ledger(epochs, id_)
     at = (f"eu.{late.trial.topic}", 0)
     if not committed:
-        settle(late.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+        delete_all(late.trial, at)
     assert is_stuck(epochs.config)
     said = late.trial.typed("backfill", "settle")
     assert (said.exit_code, said.stderr) == (0, "nothing of a backfill is undecided at central\n")
