@@ -79,7 +79,7 @@ def status(
 
 def _show(selection: "Selection", output: str, partitions: bool, seen: "HubStatus") -> None:
     chosen = selection.of(seen)
-    emit(chosen.plain(), output, lambda: _text(chosen, partitions=partitions))
+    emit(chosen.plain(), output, lambda: _text(chosen, partitions=partitions, problems=selection.problems))
 
 
 def _look(hub: HubConfig, show: "Callable[[HubStatus], None]") -> None:
@@ -166,12 +166,15 @@ def monitoring(hub: HubConfig, threads: Threads) -> "Iterator[Monitor]":
         monitor.close()
 
 
-def _text(seen: "HubStatus", *, partitions: bool = False) -> Iterator[str]:
+def _text(seen: "HubStatus", *, partitions: bool = False, problems: bool = False) -> Iterator[str]:
     if seen.unread:
         yield f"what the hub keeps at central cannot be read, so that no flow is known: {seen.unread}"
         yield ""
     elif not seen.watched:
         yield "no hub watches these edges: states are those of this one look"
+        yield ""
+    if problems and not (seen.edges or seen.flows or seen.lake or seen.refused or seen.gaps or seen.clusters):
+        yield "no problem: edges are UP, and no flow and no table stands still"
         yield ""
     yield from table(
         ("edge", "state", "for", "last beat", "lag records", "lag", "keeps", "24h", "dead", "read", "written", "why"),

@@ -138,6 +138,13 @@ def test_problems_are_all_that_is_not_well():
     assert (found.lake, found.clusters, found.refused) == ((stands,), (other,), seen.refused)
 
 
+def test_no_problem_is_said_in_words():
+    """And not by two tables without a line."""
+    well = Selection(problems=True).of(snapshot(edges=[edge()], flows=[flow()]).status)
+    assert "no problem: edges are UP, and no flow and no table stands still" in [*_text(well, problems=True)]
+    assert "no problem" not in "\n".join(_text(Selection(problems=True).of(many()), problems=True))
+
+
 def test_a_part_of_a_status_is_what_was_asked_for():
     """By edge, and by a pattern on the whole name of a topic; the JSON is narrowed as the text is."""
     found = Selection("us", "t00.").of(many())
