@@ -176,7 +176,8 @@ class Programs:
             return Rejection(error.reason, schema_id)
         except DeadLetterError as error:
             self._late.find(schema_id)
-            return Rejection(error.reason, schema_id)
+            self._known[schema_id] = Rejection(error.reason, schema_id)
+            return self._known[schema_id]
         self._late.find(schema_id)
         try:
             self._known[schema_id] = self._compiled(schema_id, text)

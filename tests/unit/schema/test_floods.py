@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from aggregator.budgets import SUBJECT_VERSIONS
+from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.errors import Unreachable
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
@@ -231,6 +231,21 @@ def test_a_history_comes_to_its_end_at_a_registry_that_limits_the_rate(double):
             registry.history("orders-value", 30)
     room[:] = range(14)
     assert [one.version for one in registry.history("orders-value", 30)] == list(range(2, 31))
+
+
+def test_a_schema_that_is_refused_while_it_is_asked_for_is_asked_for_once(double, monkeypatch):
+    """What it refers to is more than its budget: that costs no questions again for each batch."""
+    monkeypatch.setattr("aggregator.schema.confluent.SCHEMA_REFERENCES", SCHEMA_REFERENCES._replace(limit=3))
+    double.add("n-0", text("x"))
+    for n in range(1, 6):
+        before = {"name": f"n{n - 1}", "subject": f"n-{n - 1}", "version": 1}
+        large = double.add(f"n-{n}" if n < 5 else "orders-value", text("x", f"f{n}"), references=[before])
+    strip = topic(open_registry(double.address))
+    first, again = Flow(strip, [large], log=1), Flow(strip, [large, large], log=2)
+    through(first)
+    asked = len(double.asked)
+    through(again)
+    assert (first.dead, again.dead, len(double.asked)) == ({0}, {0, 1}, asked)
 
 
 def test_a_version_of_id_zero_stands_in_no_one_s_way(double):
