@@ -16,7 +16,7 @@ each, of one origin. So it may delete what is not its own; the other way round, 
 Memory holds the keys of replaced rows and the origins of tombstones.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -36,6 +36,8 @@ _SAME = pl.col("_key").eq_missing(pl.col("image"))
 # three thousand tombstones of a key that stood for three thousand people would be nine million rows. A policy that
 # ignores case or spaces makes one key of a few spellings, which are fewer.
 IMAGES = 16
+# Of keys in one array: Arrow's count up to 2 GiB, and a tombstone with a key of 1 MB may become fifteen rows.
+PIECE_BYTES = 16 * 1024 * 1024
 KEYED = pa.schema([FIXED_COLUMNS.field(name) for name in KEY_COLUMNS])
 
 
@@ -63,10 +65,19 @@ class Rekeyed(NamedTuple):
     """
 
     rows: Numbers
-    keys: pa.Array
+    keys: pl.Series
     changed: bool
     lost: int
     tombstones: Tombstones
+
+    def pieces(self) -> Iterator[tuple[Numbers, pa.Array]]:
+        """Some rows and their keys at a time; a key that stands in many rows is in memory once until then."""
+        sizes = self.keys.bin.size().fill_null(0).cast(pl.Int64).cum_sum().to_numpy()
+        cuts = np.flatnonzero(np.diff(sizes // PIECE_BYTES)) + 1
+        start = 0
+        for part in np.split(self.rows, cuts):
+            yield part, self.keys[start : start + len(part)].to_arrow()
+            start += len(part)
 
 
 class Seen(NamedTuple):
@@ -201,7 +212,7 @@ class KeyImages:
         deleted = found.filter("_deleted").join(self._images, on=_FLOW, how="semi", maintain_order="left")
         return Rekeyed(
             found["row"].cast(pl.Int64).to_numpy(),
-            found["_key"].to_arrow().cast(rows.schema.field("_key").type),
+            found["_key"],
             bool(len(found) != len(frame) or found.select(pl.col("changed").any()).item()),
             int(found["lost"].sum()),
             Tombstones(deleted["at"].cast(pl.Int64).to_numpy(), deleted.select(*_ORIGIN, "_key", "lost")),
@@ -225,7 +236,10 @@ def repeated(files: Sequence[Tombstones]) -> list[Repeated]:
     if not files:
         return []
     found = pl.concat([one.found for one in files])
-    again = ~pl.struct(*_ORIGIN, "_key").is_first_distinct()
+    # By numbers: of several columns together each row would be a copy of its key.
+    found = found.join(found.select("_key").unique().with_row_index("key"), on="_key", how="left",
+                       nulls_equal=True, maintain_order="left")  # fmt: skip
+    again = ~pl.struct(*_ORIGIN, "key").is_first_distinct()
     idle = pl.col("_key").is_null() & pl.col("_key").is_not_null().any().over(_ORIGIN)
     whole = found.select(again=again | idle, lost=(again | idle) & pl.col("lost"))
     cuts = np.cumsum([len(one.rows) for one in files])[:-1]

@@ -118,14 +118,21 @@ class StayingRows:
         """
         start = 0
         for rows in batches(self._folder, path):
-            ours = rows.filter(pa.array(self._stays(rows, rest.left)))
-            if rest.images:
-                found = rest.images.rekeyed(ours)
-                place = ours.schema.get_field_index("_key")
-                ours = ours.take(found.rows).set_column(place, ours.schema.field(place), found.keys)
-            again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[path])
-            start += ours.num_rows
-            yield ours.filter(pa.array(~again))
+            for ours in self._followed(rows.filter(pa.array(self._stays(rows, rest.left))), rest.images):
+                again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[path])
+                start += ours.num_rows
+                yield ours.filter(pa.array(~again))
+
+    @staticmethod
+    def _followed(rows: pa.Table, images: KeyImages) -> Iterator[pa.Table]:
+        """Rows that stay under their keys of now, some at a time."""
+        if not images:
+            yield rows
+            return
+        place = rows.schema.get_field_index("_key")
+        field, others = rows.schema.field(place), rows.drop_columns("_key")
+        for numbers, keys in images.rekeyed(rows).pieces():
+            yield others.take(numbers).add_column(place, field, keys.cast(field.type))
 
     def tombstones(self, hits: Sequence[LiveFile]) -> Origins:
         """Affected origins that are deletions.

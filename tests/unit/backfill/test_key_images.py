@@ -3,10 +3,13 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from aggregator.backfill import replacement as module
+from aggregator.backfill.key_images import KEY_COLUMNS, KeyImages, repeated
 from aggregator.backfill.replacement import Everything
+from aggregator.backfill.staying_rows import StayingRows
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
@@ -425,6 +428,44 @@ def test_a_key_of_many_people_is_deleted_by_the_youngest_of_its_tombstones(kind,
         *((at, key) for at in (3, 4, 5) for key in older), *((6, key) for key in keys),
     ]  # fmt: skip
     assert table.current() == []
+
+
+@FORMATS
+@pytest.mark.slow
+def test_long_keys_of_many_tombstones_are_written_piece_by_piece(kind, tmp_path, monkeypatch):
+    """Fifteen rows of each tombstone of one file, and no array of theirs is larger than a piece and a key."""
+    monkeypatch.setattr("aggregator.backfill.key_images.PIECE_BYTES", 1_000)
+    people = range(15)
+    deleted = range(20, 40)
+    table = Table(kind, tmp_path, drawn(*((at, b"k", at) for at in people), *((at, b"k", GONE) for at in deleted)))
+    keys = {at: b"%02d" % at + b"K" * 98 for at in people}
+    restate, pieces = table.restate(0, 15, drawn(*((at, keys[at], at) for at in people)), {*people}), []
+    followed = StayingRows._followed
+
+    def watched(rows, images):
+        for piece in followed(rows, images):
+            pieces.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(StayingRows, "_followed", staticmethod(watched))
+    restate.run()
+    assert [row[:2] for row in table.rows() if row[2]] == [(at, key) for at in deleted for key in keys.values()]
+    assert max(pieces) <= 11
+    assert sum(pieces) == 15 * 20
+    assert table.current() == []
+
+
+@pytest.mark.slow
+def test_keys_of_more_than_two_gib_are_no_trouble_to_a_restate():
+    """A producer sends tombstones with a key of 1 MB, which stood for fifteen people: they are counted, not copied."""
+    people, long = range(15), b"k" * 1_000_000
+    had = keyed(*drawn(*((at, long, at) for at in people))).select(KEY_COLUMNS)
+    came = keyed(*drawn(*((at, b"%02d" % at + long, at) for at in people))).select(KEY_COLUMNS)
+    stay = keyed(*drawn(*((at, long, GONE) for at in range(20, 170)))).select(KEY_COLUMNS)
+    found = KeyImages.of(had, np.zeros(15, np.bool_), [came]).rekeyed(stay)
+    assert len(found.rows) == 15 * 150
+    assert not len(repeated([found.tombstones])[0].rows)
+    assert max(keys.nbytes for _, keys in found.pieces()) < 20_000_000
 
 
 @FORMATS
