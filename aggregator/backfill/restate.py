@@ -33,7 +33,7 @@ from aggregator.lake.job import run_job
 from aggregator.lake.ranges import Outcome, Span, tasks
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
-from aggregator.lake.tables.port import TableHandle
+from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.lake.task import StagingTask
 from aggregator.state.names import HubNames
 
@@ -159,6 +159,25 @@ def require_whole(table: str, id_: str, *, came: int, notices: int, read: Mappin
         )
 
 
+def decoding(  # noqa: PLR0917 - what a task needs
+    config: HubConfig, tables: Tables, name: str, handle: TableHandle, spans: list[Span], scratch: Folder
+) -> StagingTask:
+    """The job that stages new rows outside of their table, under its columns and divided as it is."""
+    assert config.schemas is not None
+    return StagingTask(
+        name,
+        scratch,
+        config.central,
+        config.schemas,
+        tables,
+        handle.schema().serialize().to_pybytes(),
+        tuple(tasks(spans, parallel=_PARALLEL, records=_TASK_RECORDS)),
+        handle.divided_by(),
+        apart=True,
+        registry_client=config.schemas_client,
+    )
+
+
 class _Table:
     def __init__(self, work: _Work, name: str, topics: frozenset[str], live: frozenset[str]) -> None:
         self._config = work.config
@@ -235,17 +254,7 @@ class _Table:
         spans = [Span(one, offsets) for one, offsets in self._new.items() if len(offsets)]
         if not spans or self._config.schemas is None:
             return []
-        task = StagingTask(
-            self._name,
-            scratch,
-            self._config.central,
-            self._config.schemas,
-            self._tables,
-            handle.schema().serialize().to_pybytes(),
-            tuple(tasks(spans, parallel=_PARALLEL, records=_TASK_RECORDS)),
-            apart=True,
-            registry_client=self._config.schemas_client,
-        )
+        task = decoding(self._config, self._tables, self._name, handle, spans, scratch)
         outcomes = run_job(spark, task)
         for one in (reached for outcome in outcomes for reached in outcome.reached if reached.held):
             raise HoldError(f"table {self._name}: {one.held}", hint="mend it, then resume this restate")
