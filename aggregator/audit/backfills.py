@@ -1,7 +1,7 @@
 """What backfills explain to an audit: records that they kept at the edge, and rows that a restate took out of a table.
 
 Invariant: explains no more than the backfills' own records say: offsets inside of what was restated, and no more of
-them than were counted there.
+them than were counted there. A restate counts from its commit on, which the table shows, though it was cancelled then.
 """
 
 from collections import Counter, defaultdict
@@ -13,24 +13,26 @@ from aggregator.audit.tally import Finding
 from aggregator.backfill.ranges import both, offsets_of, size, without
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill
-from aggregator.coordinates import EdgePartition, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, Segment
 
 
 @dataclass(frozen=True, slots=True)
 class Restate:
-    """A finished restate of one flow's rows.
+    """A restate of one flow's rows.
 
     Attributes:
         backfill: Its id.
-        at_ms: When it was finished.
-        segments: What it spoke of.
-        removed: Rows that it took out.
+        at_ms: When it was finished; None: it was not.
+        segments: What it speaks of.
+        removed: Rows that its commit takes out.
+        mark: The position that a table has with its commit.
     """
 
     backfill: str
-    at_ms: int
+    at_ms: int | None
     segments: tuple[Segment, ...]
     removed: int
+    mark: CentralPartition
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -44,7 +46,7 @@ class LateWork:
 
     Attributes:
         suppressed: Records that backfills into live topics kept at the edge.
-        restates: Finished ones.
+        restates: Of its rows, whatever became of them.
     """
 
     suppressed: dict[EdgePartition, int] = field(default_factory=Counter)
@@ -58,12 +60,16 @@ class LateWork:
             if backfill.plan.mode is Mode.MISSING:
                 for source, entry in backfill.entries.items():
                     late.suppressed[source] = late.suppressed.get(source, 0) + entry.suppressed
-            elif backfill.plan.mode is Mode.RESTATE and backfill.end is not None:
+            elif backfill.plan.mode is Mode.RESTATE:
+                at_ms, mark = backfill.end.at_ms if backfill.end else None, backfill.plan.mark
                 for one in backfill.plan.writes:
                     removed = backfill.removed.get(str(one.source), 0)
-                    found = Restate(backfill.plan.id, backfill.end.at_ms, one.segments, removed)
-                    late.restates[one.source].append(found)
+                    late.restates[one.source].append(Restate(backfill.plan.id, at_ms, one.segments, removed, mark))
         return late
+
+    def marks(self) -> list[CentralPartition]:
+        """The marks of all restates."""
+        return sorted({one.mark for some in self.restates.values() for one in some})
 
 
 def explained(findings: Sequence[Finding], restates: Iterable[Restate]) -> tuple[list[Finding], int]:
@@ -71,7 +77,7 @@ def explained(findings: Sequence[Finding], restates: Iterable[Restate]) -> tuple
 
     Args:
         findings: Of one flow.
-        restates: Of the same flow.
+        restates: Of the same flow, committed to its table.
     """
     known = list(restates)
     parts = [part for one in known for part in one.segments]

@@ -172,15 +172,20 @@ class Comparison:
             comparable = OffsetRange(begin, min(end, cut, log.last_stable))
             parts = [within(part, comparable) for part in segments(entry.position, log.start, decisions)]
             parts = [part for part in parts if len(part.offsets)]
-            late, restates = self._books.late.suppressed.get(source, 0), self._books.late.restates.get(source, ())
+            late, restates = self._books.late.suppressed.get(source, 0), self._restates(source)
             window = Asked(
                 log.readable,
                 OffsetRange(begin, end),
                 bounded=selection.until is not None,
                 held=self._books.held.get(str(source), ""),
             )
-            opened[source] = Flow(source, entry, window, parts, late, tuple(restates))
+            opened[source] = Flow(source, entry, window, parts, late, restates)
         return opened
+
+    def _restates(self, source: EdgePartition) -> tuple[Restate, ...]:
+        """Those of a flow that its table has."""
+        committed = self._view.committed if self._view else frozenset()
+        return tuple(one for one in self._books.late.restates.get(source, ()) if one.mark in committed)
 
     def _asked(self, at: Mapping[EdgePartition, Partition], selection: Selection) -> dict[EdgePartition, OffsetRange]:
         first, last = selection.since, selection.until
@@ -214,7 +219,7 @@ class Comparison:
         ends = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
         upto = {at: offsets.end for at, offsets in ends.items() if len(offsets)}
         while True:
-            view = LakeView.opened(self._config, table, partitions)
+            view = LakeView.opened(self._config, table, partitions, self._books.late.marks())
             if not view.lacks(upto) or time.monotonic() >= self._books.patient_until:
                 return view
             time.sleep(_LOOK_AGAIN_S)

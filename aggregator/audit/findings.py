@@ -51,7 +51,7 @@ class FlowAudit:
         in_lake: Whether the flow feeds a table.
         gaps: Those of the flow, whatever became of them.
         findings: What is wrong.
-        restates: Of its rows in the lake.
+        restates: Of its rows, as far as its table has them.
         trouble: Why it could not be audited; empty otherwise.
         omissions: What of it was not compared.
     """

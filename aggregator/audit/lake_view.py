@@ -39,6 +39,7 @@ class LakeView:
         positions: Next offset by central partition; one that was never committed is left out.
         problem: Why the table cannot be read; empty otherwise.
         files: Live files, by the folder that they lie in.
+        committed: Marks of the restates that it has.
     """
 
     config: HubConfig
@@ -47,11 +48,25 @@ class LakeView:
     positions: dict[Partition, int] = field(default_factory=dict)
     problem: str = ""
     files: dict[str, list[str]] = field(default_factory=dict)
+    committed: frozenset[CentralPartition] = frozenset()
     _handle: TableHandle | None = None
 
     @classmethod
-    def opened(cls, config: HubConfig, table: str, partitions: Sequence[CentralPartition]) -> "LakeView":
-        """Look at a table once."""
+    def opened(
+        cls,
+        config: HubConfig,
+        table: str,
+        partitions: Sequence[CentralPartition],
+        marks: Sequence[CentralPartition] = (),
+    ) -> "LakeView":
+        """Look at a table once.
+
+        Args:
+            config: The hub.
+            table: Its name.
+            partitions: Those that feed it.
+            marks: Of restates that it may have.
+        """
         view = cls(config, table, partitions)
         tables = open_tables(config)
         try:
@@ -62,6 +77,7 @@ class LakeView:
                 if handle is not None
             }
             found = view._handle.positions(partitions) if view._handle else {}
+            view.committed = frozenset(view._handle.positions(marks) if view._handle else ())
         except (HoldError, RetryError) as error:
             view.problem, view.files = f"the table cannot be read: {error.message}", {}
         else:

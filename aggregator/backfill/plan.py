@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aggregator.backfill.ranges import Ranges, offsets_of, size
 from aggregator.backfill.request import Mode
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 
 VERSION = 1
@@ -157,6 +157,11 @@ class Plan:
     def writes(self) -> tuple[PartitionPlan, ...]:
         """Partitions with something to write."""
         return tuple(one for one in self.partitions if one.segments)
+
+    @property
+    def mark(self) -> CentralPartition:
+        """The position that a table has with the commit of this restate, and with nothing else."""
+        return CentralPartition(self.into, self.id, 0)
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json` and of the plan file."""

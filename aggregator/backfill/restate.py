@@ -189,7 +189,7 @@ class _Table:
         self._name = name
         self._tables = open_tables(work.config)
         self._settings = lake_config(work.config).tables.get(name)
-        self._mark = CentralPartition(work.plan.into, work.plan.id, 0)
+        self._mark = work.plan.mark
         self._new = self._ends(topics)
         self._live = self._ends(live)
 

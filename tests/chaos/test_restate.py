@@ -137,6 +137,24 @@ def test_a_restate_is_killed_behind_each_of_its_commits_and_goes_on(guarded):
     audited(trial)
 
 
+@pytest.mark.parametrize(("step", "left"), [("audited", 0), ("committed", 20)])
+def test_what_a_restate_took_out_is_explained_though_it_was_cancelled(new_trial, step, left):
+    """It dies before its commit, or behind it, and is cancelled: an audit says of the table what the table has."""
+    trial = new_trial()
+    trial.produce("eu", 3000)
+    trial.drain()
+    Changed(trial).to("keep", out=range(60))
+    die(trial, step, "backfill", "run", "--yes", "--restate", *ONES)
+    (one,) = listed(trial)
+    backfill(trial, "cancel", one["id"])
+    done = trial.run("audit", "--topic", trial.topic, "--edge", "eu", "-o", "json")
+    assert done.returncode == 0, done.stdout
+    flows = json.loads(done.stdout)["flows"]
+    assert [flow["explained"]["taken_out_by_restates"] for flow in flows] == [left, 0, 0]
+    told = [[found["backfill"] for found in flow["restates"]] for flow in flows]
+    assert told == ([[one["id"]], [], []] if left else [[], [], []])
+
+
 def state(trial) -> list[tuple]:
     """The table of current states."""
     return sorted(rows(trial, f"{trial.topic}__current", "_edge, _partition, _key, _offset, amount"))
