@@ -1,14 +1,16 @@
 """What a start would stumble over in a configuration that is valid in itself: missing files, one cluster twice.
 
-Invariant: nothing is connected to, and no secret is read; a file is looked for and not opened.
+Invariant: nothing is connected to; a file is looked for and not opened, but one of a key, which is read as by a run.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aggregator.config.document import Fault, Place
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.config.secrets import SecretRef, open_mode
+from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.errors import ConfigError
 
 _LOCATION = ".location"
 
@@ -27,14 +29,11 @@ def one_cluster_twice(config: HubConfig) -> Iterator[Fault]:
 
 
 def missing_files(config: HubConfig) -> Iterator[Fault]:
-    """Files of keys, passwords and certificates that are named and not there; files of keys that others may read."""
+    """Files of keys, passwords and certificates that are named and not there; files of which a run takes no key."""
     for name, ring in config.keys.items():
         for version, reference in ring.versions:
             place = ("keys", name) if len(ring.versions) == 1 else ("keys", name, "versions", str(version))
-            yield from _missing(place, reference)
-            if (mode := open_mode(reference)) is not None:
-                open_to = f"others may read or write {reference.target} (mode {mode:o})"
-                yield Fault(place, f"{open_to}: chmod 600; of a Kubernetes secret: defaultMode: 0440")
+            yield from _missing(place, reference) or _refused_key(place, name, ring, version)
     yield from _of_cluster(config.central, ("central",))
     yield from _of_options(config.schemas_client, ("schemas_client",))
     for name, edge in config.edges.items():
@@ -59,6 +58,19 @@ def _of_options(options: Mapping[str, str | SecretRef], place: Place) -> Iterato
             yield Fault((*place, name), f"there is no file {value}")
 
 
-def _missing(place: Place, reference: SecretRef) -> Iterator[Fault]:
-    if reference.scheme == "file" and not Path(reference.target).exists():
-        yield Fault(place, f"there is no file {reference.target}: create it, readable by the hub alone (chmod 600)")
+def _missing(place: Place, reference: SecretRef) -> list[Fault]:
+    if reference.scheme == "env" or Path(reference.target).exists():
+        return []
+    return [Fault(place, f"there is no file {reference.target}: create it, readable by the hub alone (chmod 600)")]
+
+
+def _refused_key(place: Place, name: str, ring: KeyRing, version: int) -> list[Fault]:
+    """What a run says of a key in a file; nothing of one that only the hub can read, as variables may be."""
+    reference = dict(ring.versions)[version]
+    if reference.scheme == "env" or not os.access(reference.target, os.R_OK):
+        return []
+    try:
+        ring.material(name, version)
+    except ConfigError as error:
+        return [Fault(place, f"{error.message}: {error.hint}")]
+    return []

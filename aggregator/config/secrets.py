@@ -4,7 +4,6 @@ Invariant: no value is kept in a model, shown in a repr, or named in an error.
 """
 
 import base64
-import binascii
 import json
 import os
 import stat
@@ -49,6 +48,8 @@ class SecretRef:
             value = Path(self.target).read_text(encoding="utf-8").rstrip("\r\n")
         except OSError as error:
             raise ConfigError(f"secret {self}: {error.strerror}", hint="create the file, readable by the hub") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"secret {self}: the file is not text", hint="write the secret into it") from None
         if not value:
             raise ConfigError(f"secret {self}: the file is empty", hint="write the secret into it")
         return value
@@ -97,7 +98,7 @@ class KeyRing:
         _refuse_open_file(name, reference)
         try:
             key = base64.b64decode(reference.resolve(), validate=True)
-        except binascii.Error:
+        except ValueError:  # binascii.Error, and letters that are not ASCII
             raise ConfigError(f"key {name} ({reference}) is not base64", hint="openssl rand -base64 32") from None
         if len(key) < MINIMUM_KEY_BYTES:
             raise ConfigError(
@@ -123,25 +124,21 @@ def ring_of(name: str, keys: Mapping[str, KeyRing]) -> KeyRing:
     return keys[name]
 
 
-def open_mode(reference: SecretRef) -> int | None:
-    """The mode of a key's file that others may read or write; None of any other, and of one that is not there.
+def _refuse_open_file(name: str, reference: SecretRef) -> None:
+    """Refuse a key's file that others may read or write; one that is not there is no matter of this.
 
     A key that every user of the machine may read is no secret of the hub; who may replace it decides every token. The
     group may read: that is how a cluster hands a secret to a process that is not root.
     """
     if reference.scheme != "file":
-        return None
+        return
     try:
         mode = Path(reference.target).stat().st_mode
     except OSError:
-        return None  # `resolve` says so
-    return stat.S_IMODE(mode) if mode & (stat.S_IRWXO | stat.S_IWGRP) else None
-
-
-def _refuse_open_file(name: str, reference: SecretRef) -> None:
-    if (mode := open_mode(reference)) is not None:
+        return  # `resolve` says so
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
         raise ConfigError(
-            f"key {name} ({reference}) lies in a file that others may read or write (mode {mode:o})",
+            f"key {name} ({reference}) lies in a file that others may read or write (mode {stat.S_IMODE(mode):o})",
             hint=f"chmod 600 {reference.target}; of a Kubernetes secret: defaultMode: 0440",
         )
 

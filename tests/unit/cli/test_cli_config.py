@@ -1,5 +1,6 @@
 """`config lint|show|schema` and what commands share: tables and the three forms of an answer."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -30,7 +31,8 @@ keys: {customer: "file:key"}
 def hub(tmp_path: Path) -> Path:
     """A configuration and its policy."""
     (tmp_path / "policy.yaml").write_text("policy: retail\nversion: 1\n")
-    (tmp_path / "key").touch(0o600)
+    (tmp_path / "key").write_text(base64.b64encode(bytes(range(32))).decode() + "\n")
+    (tmp_path / "key").chmod(0o600)
     path = tmp_path / "hub.yaml"
     path.write_text(HUB)
     return path
@@ -72,13 +74,27 @@ def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub
     assert "as central does" in elsewhere.stderr
 
 
-def test_lint_refuses_a_key_s_file_that_everybody_may_read_as_a_run_does(hub):
-    """By its line, and without a look into the file; elsewhere there is none to look at."""
-    (hub.parent / "key").chmod(0o644)
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        (None, 0o644, "lies in a file that others may read or write (mode 644): chmod 600"),
+        ("no base64\n", 0o600, "is not base64: openssl rand -base64 32"),
+        ("\n", 0o600, "the file is empty: write the secret into it"),
+        ("c2hvcnQ=\n", 0o600, "has 5 bytes; 32 is the least: openssl rand -base64 32"),
+        ("é\n", 0o600, "is not base64: openssl rand -base64 32"),
+        (b"\xff\xfe", 0o600, "the file is not text: write the secret into it"),
+    ],
+)
+def test_lint_refuses_a_key_s_file_that_a_run_refuses(hub, text, mode, told):
+    """By its line, and without a word of the file; elsewhere there is none to look at."""
+    if text is not None:
+        (hub.parent / "key").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (hub.parent / "key").chmod(mode)
     result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
     assert result.exit_code == 78
-    told = f"{hub}:8: keys.customer: others may read or write {hub.parent / 'key'} (mode 644): chmod 600"
+    assert f"{hub}:8: keys.customer: " in result.stderr
     assert told in result.stderr
+    assert "c2hvcnQ" not in result.stderr
     assert CliRunner().invoke(main, ["config", "lint", "--elsewhere", "--config", str(hub)]).exit_code == 0
 
 
