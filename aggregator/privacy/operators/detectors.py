@@ -2,7 +2,7 @@
 
 Invariant: linear in the text in time and memory (a text is first cut at single signs, then judged piece by piece),
 spans do not overlap and come in order. Rather too much than too little: seven digits in a row of groups count as a
-phone number.
+phone number, but not the time of a log line (RFC 3339, or ISO 8601 to the minute), which has a time of day in it.
 """
 
 import ipaddress
@@ -29,6 +29,11 @@ _WORD = re.compile(r"[0-9A-Za-z]+")
 _NO_WORD = bytes(code for code in range(256) if not (code < 128 and chr(code).isalnum()))  # noqa: PLR2004 - ASCII
 _IBAN_START = re.compile(r"[A-Za-z]{2}[0-9]{2}")
 _DIGITS = re.compile(r"\d+")
+_TIME = re.compile(
+    r"(?<![\w+(])(?<!\d\W)(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]"
+    r"(?::[0-5][0-9](?:[.,][0-9]{1,9})?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?(?![\w:])"
+)
 # What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
 _LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
 _MARKS_BETWEEN_GROUPS = frozenset("-._|,\t\n\v\f\r\x85\u2028\u2029\u00ad\u00b7\u200b\u2060\u2212\ufeff")
@@ -40,6 +45,11 @@ _CARD_DIGITS = range(12, 20)
 _IBAN_SIGNS = range(15, 35)
 _HIGHEST_OCTET = 255
 _LEAST_COLONS, _V6_SIGNS = 2, 45
+
+
+def blank(found: re.Match[str]) -> str:
+    """As long, so that places and shares stay true, and no part of any number."""
+    return "~" * len(found.group())
 
 
 def emails(text: str) -> Iterator[Span]:
@@ -179,6 +189,7 @@ def _parts_groups(sign: str) -> bool:
 def phones(text: str) -> Iterator[Span]:
     """A row of groups with seven digits or more; a single group longer than any phone number is something else."""
     start = end = groups = digits = 0
+    text = _TIME.sub(blank, text)
     for group in _DIGITS.finditer(text):
         if groups and not _parts_phone_groups(text[end : min(group.start(), end + _LONGEST_PHONE_GAP + 1)]):
             if _is_phone(groups, digits):

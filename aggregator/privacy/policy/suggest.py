@@ -185,17 +185,12 @@ def _look(seen: _Seen, value: str | int) -> None:
     if uuids:
         seen.uuids += 1
         seen.whole_uuids += sum(end - start for start, end in uuids) >= _MOST * signs
-    text = _DATE.sub(_blank, _UUID.sub(_blank, text))
+    text = _DATE.sub(detectors.blank, _UUID.sub(detectors.blank, text))
     for name, detect in _DETECTORS.items():
         spans = list(detect(text))
         if spans:
             seen.found[name] += 1
             seen.whole[name] += sum(end - start for start, end in spans) >= _MOST * signs
-
-
-def _blank(found: re.Match[str]) -> str:
-    """As long, so that shares stay true, and no part of any number."""
-    return "~" * len(found.group())
 
 
 def _suggestion(path: str, seen: _Seen, key: str) -> Suggestion | None:
