@@ -16,7 +16,7 @@ from aggregator.privacy.value_reader import read_value, text_of
 from aggregator.schema.avro import parse
 from aggregator.schema.plain_json import GONE, NEW, leaves
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import split
+from aggregator.schema.wire import MAGIC, split
 
 KEPT = "(kept)"
 _UNREADABLE = "(cannot be decoded)"
@@ -47,22 +47,25 @@ def previewed(
     Raises:
         RetryError: a registry does not answer.
     """
-    keys, values, headers = map(list, zip(*records, strict=True)) if records else ([], [], [])
-    stripped = strip.strip(Batch(keys, values, headers))
+    keys, values, columns = map(list, zip(*records, strict=True)) if records else ([], [], [])
+    stripped = strip.strip(Batch(keys, values, columns))
     lines = []
     for index, record in enumerate(records):
         after = _after(stripped, index, central, form)
-        body = None if record[1] is None else _decoded(record[1], edge, form)
+        body, key = None if record[1] is None else _decoded(record[1], edge, form), _key(record[0], edge)
         if hide:
+            rejected = index in stripped.rejected
             declared = _declared(record[1], edge) | _names(
-                None if index in stripped.rejected else _body(stripped, index, central, form)
+                None if rejected else _body(stripped, index, central, form)
             )
-            hidden = (record[0], record[1], _unnamed(record[2], stripped.headers[index]))
-            shown = _hidden(_leaves(hidden, _renamed(body, declared)), after, readable=body != _UNREADABLE)
+            key_names = _declared(record[0], edge) | _names(None if rejected else _key(stripped.keys[index], central))
+            headers = _unnamed(record[2], stripped.headers[index])
+            hidden = _leaves(_renamed(key, key_names), _renamed(body, declared), headers)
+            shown = _hidden(hidden, after, readable=body != _UNREADABLE)
             size = len(record[1] or b"") if form is ValueFormat.BYTES else None
             lines.append([_sized(one, size) for one in shown])
         else:
-            lines.append(list(_beside(_leaves(record, body), after)))
+            lines.append(list(_beside(_leaves(key, body, record[2]), after)))
     return lines
 
 
@@ -118,18 +121,21 @@ def _after(stripped: Stripped, index: int, central: Registry, form: ValueFormat)
         return {"rejected": str(rejection.reason)}
     if index in stripped.suppressed:
         return {"suppressed": True}
-    return _parts((stripped.keys[index], stripped.values[index], stripped.headers[index]), central, form)
+    key, body = _key(stripped.keys[index], central), _body(stripped, index, central, form)
+    return _leaves(key, body, stripped.headers[index])
 
 
-def _parts(record: Record, registry: Registry, form: ValueFormat) -> dict[str, Any]:
-    value = record[1]
-    return _leaves(record, None if value is None else _decoded(value, registry, form))
-
-
-def _leaves(record: Record, body: Any) -> dict[str, Any]:
-    key, _, headers = record
+def _leaves(key: Any, body: Any, headers: Headers | None) -> dict[str, Any]:
     found = {f"headers.{name}": None if text is None else text_of(text) for name, text in headers or ()}
-    return {"key": None if key is None else text_of(key), **found, **dict(leaves(body, "value"))}
+    return {**dict(leaves(key, "key")), **found, **dict(leaves(body, "value"))}
+
+
+def _key(key: bytes | None, registry: Registry) -> Any:
+    """What is in a key: in wire format by its schema, as long as it has one, and otherwise text."""
+    if key is None:
+        return None
+    read = _decoded(key, registry, ValueFormat.AVRO) if key.startswith(MAGIC) else _UNREADABLE
+    return text_of(key) if read == _UNREADABLE else read
 
 
 def _decoded(value: bytes, registry: Registry, form: ValueFormat) -> Any:

@@ -154,3 +154,26 @@ def test_a_type_without_a_namespace_stays_itself():
     derived = json.loads(texts[-1])
     assert fastavro.parse_schema(derived)
     assert derived["fields"][2]["type"]["fields"][0]["type"] == "hub.T"
+
+
+def _key_lines(*, hide):
+    schema = {"type": "record", "name": "K", "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": "int"}]}
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    key = frame(edge.register("orders-key", json.dumps(schema)), long_bytes(4) + b"jane" + long_bytes(7))
+    policy = "policy: p\nversion: 1\ntopics: {orders: {key: {pseudonymize: {key: customer, domain: d}}}}\n"
+    (lines,) = previewed([(key, None, None)], topic(policy, edge, central), edge, central, ValueFormat.AVRO, hide=hide)
+    return {line.path: (line.before, line.after) for line in lines}
+
+
+def test_a_key_in_wire_format_is_shown_by_its_schema():
+    """Field beside field, as a value is; hidden, its names stay and its values go."""
+    shown = _key_lines(hide=False)
+    assert {path: before for path, (before, _) in shown.items() if path.startswith("key")} == {
+        "key.id": '"jane"',
+        "key.n": "7",
+    }
+    assert "v1_" in shown["key.id"][1]
+    hidden = _key_lines(hide=True)
+    assert hidden.keys() == shown.keys()
+    assert hidden["key.id"] == ("text of 4", shown["key.id"][1])
+    assert "jane" not in str(hidden)
