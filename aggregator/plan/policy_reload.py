@@ -5,12 +5,12 @@ version that runs; what would be held by the new policies, and is not by those o
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 from aggregator.config.match import rule_for
-from aggregator.config.model import HubConfig
+from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import DeadLetterError
 from aggregator.plan.actions import REFUSED
 from aggregator.plan.run_plan import HubPlan, hub_plan
@@ -31,6 +31,16 @@ def changed(old: Policies, new: Policies) -> list[Path]:
     return sorted(path for path in new if path not in old or _name(old[path]) != _name(new[path]))
 
 
+def concerned(config: HubConfig, files: Collection[Path]) -> dict[str, ClusterConfig]:
+    """Edges of which a topic can be under one of these policies; the others need not be asked."""
+    rules = [rule for rule in config.topics if rule.policy in files]
+    return {
+        edge: cluster
+        for edge, cluster in config.edges.items()
+        if any(rule.edges is None or edge in rule.edges for rule in rules)
+    }
+
+
 def _name(policy: Policy) -> tuple[str, int, str]:
     return policy.policy, policy.version, policy.hash
 
@@ -49,8 +59,13 @@ def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, 
         Unreachable: central, or a registry, does not answer.
         ConfigError: a policy contradicts itself for a topic.
     """
+    config = config.model_copy(update={"edges": concerned(config, changed(old, new))})
     before, after = (hub_plan(config, policies, now_ms=now_ms, today=today) for policies in (old, new))
-    silent = [f"{edge} does not answer, so nobody knows its topics: {why}" for edge, why in after.unreachable.items()]
+    silent = [
+        f"edge {edge} does not answer, so nobody knows its topics: {why}; send SIGHUP again when it does, or start the"
+        " hub anew, which takes the files as they are"
+        for edge, why in after.unreachable.items()
+    ]
     if silent:
         return silent
     held = [line for line in _held(after) if line not in set(_held(before))]

@@ -83,6 +83,19 @@ def test_what_would_be_held_is_not_taken_whatever_it_says(trial, caplog):
     assert taking.version == 1
 
 
+@pytest.mark.parametrize(("edges", "is_taken"), [(["eu"], True), (["eu", "us"], False)])
+def test_only_an_edge_that_a_changed_policy_is_about_has_to_answer(trial, caplog, edges, is_taken):
+    """One that no rule with the policy speaks of may be down; of another one nobody knows what it would open."""
+    trial.produce("eu", 5)
+    trial.drain_here()
+    trial.settings["edges"]["us"]["bootstrap_servers"] = "127.0.0.1:1"
+    trial.settings["topics"][0]["edges"] = edges
+    trial.write()
+    taking = Taking(trial)
+    assert taking.after(STRICTER) is is_taken
+    assert ("send SIGHUP again when it does" in caplog.text) is not is_taken
+
+
 def test_a_hub_that_runs_goes_by_other_policies(trial):
     """By SIGHUP, without a restart: what was read before keeps its form, what comes after has the new one."""
     policy = trial.folder / "policy.yaml"
