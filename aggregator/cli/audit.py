@@ -17,6 +17,7 @@ import click
 from aggregator.cli.terminal.arguments import LENGTH, Moment
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
+from aggregator.counted import counted
 from aggregator.errors import in_one_line
 from aggregator.moments import iso
 
@@ -186,7 +187,8 @@ def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
         yield f"{finding.kind}: {flow.source} {_where(finding)}"
     for restate in flow.restates:
         ranges = ", ".join(f"{start}-{end - 1}" for _, (start, end) in restate.segments[:_RANGES_SHOWN])
-        yield f"restated: {flow.source}: {ranges} by backfill {restate.backfill}, {restate.removed} rows taken out"
+        rows = counted(restate.removed, "row")
+        yield f"restated: {flow.source}: {ranges} by backfill {restate.backfill}, {rows} taken out"
     if flow.trouble:
         yield f"not asked: {flow.source}: {in_one_line(flow.trouble)}"
     for omission in flow.omissions:
@@ -197,7 +199,7 @@ def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
 def _omitted(about: str, omission: "Omission") -> str:
     """`NOT COMPARED: eu/orders/0 in the lake: offsets 12-14 (3 records): why`."""
     place = "" if omission.place == "flow" else f" {_at(omission.place)}"
-    count = "" if omission.records is None else f" ({omission.records} {_records(omission.records)})"
+    count = "" if omission.records is None else f" ({counted(omission.records, 'record')})"
     where = f": offsets {_shown(omission.offsets)}{count}" if omission.offsets else count
     return f"NOT COMPARED: {about}{place}{where}: {in_one_line(omission.reason)}"
 
@@ -221,6 +223,8 @@ def _final(flows: Iterable["FlowAudit"]) -> Iterator[str]:
 
 def _row(flow: "FlowAudit") -> tuple[object, ...]:
     sums = flow.sums
+    if flow.says_nothing:
+        return (str(flow.source), *[None] * 9, flow.verdict)
     hashes = {sums.hashes["edge"], sums.hashes["central"]}
     same = f"{sums.hashes['edge']:032x}"[:_HASH_SHOWN] if len(hashes) == 1 else "differs"
     return (
@@ -240,7 +244,7 @@ def _row(flow: "FlowAudit") -> tuple[object, ...]:
 
 def _where(finding: "Finding") -> str:
     """`at central, incarnation 0: offsets 12-14, 20 (4 records); note`."""
-    records = f" ({finding.records} records)"
+    records = f" ({counted(finding.records, 'record')})"
     offsets = f": offsets {_shown(finding.offsets)}{records}" if finding.offsets else ""
     note = f"; {finding.note}" if finding.note else ""
     return f"{_at(finding.place)}, incarnation {finding.incarnation}{offsets}{note}"
@@ -248,10 +252,6 @@ def _where(finding: "Finding") -> str:
 
 def _at(place: str) -> str:
     return "in the lake" if place == "lake" else f"at {'the ' * (place == 'edge')}{place}"
-
-
-def _records(count: int) -> str:
-    return "record" if count == 1 else "records"
 
 
 def _shown(offsets: Sequence["OffsetRange"]) -> str:

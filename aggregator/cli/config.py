@@ -13,6 +13,7 @@ import click
 from aggregator.cli.terminal.output import config_option, emit, say
 from aggregator.config.load import load_config, placed_faults
 from aggregator.config.show import json_schema, shown
+from aggregator.counted import counted
 from aggregator.errors import ConfigError
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.cross_check import read_policies
@@ -52,7 +53,7 @@ def lint(config: Path, *, elsewhere: bool) -> None:
         errors.append(error)
     if found := [error for error in errors if error is not None]:
         raise ConfigError([line for error in found for line in error.lines], hint=found[0].hint)
-    say(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
+    say(f"{config}: no faults ({counted(len(loaded.edges), 'edge')}, {counted(len(loaded.topics), 'topic rule')})")
 
 
 def linted(config: Path) -> "tuple[HubConfig, Mapping[Path, Policy]]":

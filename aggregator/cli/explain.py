@@ -51,7 +51,8 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
 
 def _text(topic: str, found: list["Explanation"]) -> Iterator[str]:
     for one in found:
-        yield f"{one.edge}/{topic}: {'replicated' if one.replicated else 'not replicated'}: {one.why}"
+        verdict = "replicated" if one.replicated else "would be replicated" if one.rule else "not replicated"
+        yield f"{one.edge}/{topic}: {verdict}: {one.why}"
         named = {"rule": one.rule, "central": one.central, "lake": one.lake, "policy": one.policy, "key": one.key}
         yield from (f"  {name:8} {text}" for name, text in named.items() if text)
         if one.policy:

@@ -33,6 +33,7 @@ from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.value_types import HubName
+from aggregator.counted import counted
 from aggregator.errors import ConfigError, Failed
 from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.probes.listener import Address, Obstacle
@@ -127,7 +128,7 @@ def init(
     for cluster in clusters.values():
         _require_plain(cluster)
     topic_names(clusters[CENTRAL])
-    progress(f"asking {len(edges)} edges for their topics …")
+    progress(f"asking {counted(len(edges), 'edge')} for topics …")
     found = survey(
         {name: Source(clusters[name], open_registry(one.reference, one.client)) for name, one in registries.items()}
     )
@@ -246,7 +247,8 @@ def _tell(draft: Draft, output: Path, policy: Path) -> None:
     counts = Counter(topic.form or "no records" for topic in draft.topics)
     forms = ", ".join(f"{count} {one.spoken if isinstance(one, ValueFormat) else one}" for one, count in counts.items())
     tagged = {leaf.path for topic in draft.topics for leaf in topic.leaves or () if leaf.tags}
-    say(f"{output}: {len(draft.edges)} edges, {len(draft.topics)} topics{f' ({forms})' if forms else ''}")
+    found = f"{counted(len(draft.edges), 'edge')}, {counted(len(draft.topics), 'topic')}"
+    say(f"{output}: {found}{f' ({forms})' if forms else ''}")
     say(f"{policy}: {len(tagged)} tagged fields; nothing passes yet")
     for topic in draft.topics:
         if topic.note:

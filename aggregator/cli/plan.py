@@ -26,6 +26,7 @@ from aggregator.cli.terminal.output import (
     progress,
     table,
 )
+from aggregator.counted import counted
 from aggregator.errors import ExitCode, Failed, in_one_line
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) ->
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("without a terminal to ask on, say --yes")
     if not yes:
-        click.confirm(f"change settings of {len(wanted)} topics at central?", abort=True, err=True)
+        click.confirm(f"change settings of {counted(len(wanted), 'topic')} at central?", abort=True, err=True)
     refused = change_settings(hub.central, wanted)
     left = {one[:2] for one in refused}
     for name, given in wanted.items():
@@ -196,10 +197,10 @@ def _made(found: "HubPlan") -> Iterator[str]:
         ]
         yield from table(("cluster", "topic", "action", "partitions", "settings"), made)
     if len(topics) < len(found.topics):
-        yield f"{len(found.topics) - len(topics):,} topics stay as they are"
+        yield f"unchanged: {counted(len(found.topics) - len(topics), 'topic')}"
     for name in sorted({name for one in found.topics for name in one.left_out}):
         count = sum(name in one.left_out for one in found.topics)
-        yield f"left out of {count} topics: {name}, which central does not know and does not need"
+        yield f"left out of {counted(count, 'topic')}: {name}, which central does not know and does not need"
     if found.schemas:
         yield ""
         rows = [(one.subject, one.writer, one.edge, one.action, in_one_line(one.detail)) for one in found.schemas]

@@ -28,7 +28,7 @@ from aggregator.cli.terminal.missing_rights import require_own
 from aggregator.cli.terminal.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
-from aggregator.errors import AnotherHub, ExitCode
+from aggregator.errors import AnotherHub, ExitCode, in_one_line
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
 
@@ -357,8 +357,8 @@ def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterato
         yield f"not decided: {flow}: open transactions at its edge kept {offsets:,} offsets from every reader"
     for sentence in report.foreign_clusters:
         yield f"held: {sentence}"
-    for edge in report.silent:
-        yield f"edge {edge} never answered; its flows go on where they were when it does"
+    for edge, why in report.silent.items():
+        yield f"edge {edge} was not read: {in_one_line(why) or 'no answer yet'}; its flows go on where they were"
 
 
 def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":

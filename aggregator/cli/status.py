@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
     from aggregator.observe.hub_status import FlowStatus, HubStatus
     from aggregator.observe.monitor import Monitor
-    from aggregator.observe.selection import Selection
 
 _WAIT_S = 5.0
 
@@ -63,6 +62,7 @@ def status(
 
     A problem is an edge that is not UP, a flow or a table that stands still, or another cluster behind a name.
     """
+    from aggregator.lake.sources import lake_sources
     from aggregator.observe.selection import Selection
 
     hub = load_config(config, os.environ)
@@ -70,16 +70,16 @@ def status(
         raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     if timeout is not None and not exit_when_healthy:
         raise click.UsageError("--timeout needs --exit-when-healthy")
-    show = partial(_show, Selection(edge, topic, problems), output, partitions)
+    selection, feeds = Selection(edge, topic, problems), partial(lake_sources, hub)
+
+    def show(seen: "HubStatus") -> None:
+        chosen = selection.of(seen, feeds)
+        emit(chosen.plain(), output, lambda: _text(chosen, partitions=partitions, problems=problems))
+
     if watch or exit_when_healthy:
         _watch(hub, show, output, until_healthy=exit_when_healthy, give_up=timeout)
     else:
         _look(hub, show)
-
-
-def _show(selection: "Selection", output: str, partitions: bool, seen: "HubStatus") -> None:
-    chosen = selection.of(seen)
-    emit(chosen.plain(), output, lambda: _text(chosen, partitions=partitions, problems=selection.problems))
 
 
 def _look(hub: HubConfig, show: "Callable[[HubStatus], None]") -> None:
@@ -125,8 +125,9 @@ def _watch(
         while True:
             left_s = until_s - time.monotonic()
             if left_s <= 0:
+                patience = ago(round(give_up.total_seconds() * 1000)) if give_up else ""
                 raise HoldError(
-                    f"the hub was not healthy within {give_up}", hint="aggregator status --problems shows what is not"
+                    f"the hub was not healthy within {patience}", hint="aggregator status --problems shows what is not"
                 )
             taken = monitor.after(number, min(_WAIT_S, left_s))
             if taken is None:

@@ -5,6 +5,7 @@ Invariant: pure. What a cluster does not tell is no finding.
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from aggregator.counted import counted
 from aggregator.doctor.finding import CENTRAL, Finding, failed, listed, ok, warning
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.probes.cluster_view import ClusterView, TopicView
@@ -196,7 +197,9 @@ def own_topics(topics: Mapping[str, TopicView], specs: Iterable[TopicSpec], serv
             then = f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {spec.name}"
             yield failed(CENTRAL, "topics", what, f"{then} --add-config {given}")
     if well:
-        yield ok(CENTRAL, "topics", f"{seen} topics of the hub's own are there, as they must be" if seen else _NONE_YET)
+        yield ok(
+            CENTRAL, "topics", f"{counted(seen, 'topic')} of the hub's own, as they must be" if seen else _NONE_YET
+        )
 
 
 def _too_few(topic: str, seen: TopicView, needs: int, servers: str) -> tuple[str, str]:

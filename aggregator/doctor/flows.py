@@ -10,6 +10,7 @@ from typing import NamedTuple
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
+from aggregator.counted import counted
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
@@ -56,7 +57,7 @@ def topics(edge: str, config: HubConfig, shown: EdgeShown, denied: Mapping[str, 
         )
         yield warning(edge, "topics", what, "correct `match`, create the topic, or give the hub Describe on it")
     if not idle and not unanswered:
-        yield ok(edge, "topics", f"{len(seen)} topics to be replicated: {listed(seen)}")
+        yield ok(edge, "topics", f"{counted(len(seen), 'topic')} to be replicated: {listed(seen)}")
 
 
 def sizes(

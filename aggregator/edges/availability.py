@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple, Self
 
+from aggregator.counted import counted
 from aggregator.edges.movement import NOTHING_WAITS, Movement
 
 
@@ -97,7 +98,7 @@ def judge(seen: Observation, patience: Patience) -> Finding:
     if seen.paused:
         return Finding(State.PAUSED, seen.paused)
     if seen.gaps:
-        return Finding(State.LOSING_DATA, f"{_flows(seen.gaps)} wanted offsets that the edge no longer has")
+        return Finding(State.LOSING_DATA, f"{counted(seen.gaps, 'flow')} wanted offsets that the edge no longer has")
     return _explained(_doom(seen) or _contact(seen, patience) or _progress(seen), seen.limited)
 
 
@@ -113,7 +114,8 @@ def _doom(seen: Observation) -> Finding | None:
     when = f"in {_seconds(seen.left_s)}" if seen.left_s > 0 else "at any moment"
     return Finding(
         State.LOSING_DATA,
-        f"the edge deletes unread records of {_flows(seen.doomed)}, the first {when}, sooner than they are read",
+        f"the edge deletes unread records of {counted(seen.doomed, 'flow')}, the first {when}, sooner than"
+        " they are read",
     )
 
 
@@ -142,10 +144,11 @@ def _progress(seen: Observation) -> Finding:
     if moved.stuck:
         return Finding(
             State.STALLED,
-            f"{_flows(moved.stuck)} wait and have not moved for {_seconds(moved.waited_s)}{_because(seen.trouble)}",
+            f"records of {counted(moved.stuck, 'flow')} wait and have not moved for"
+            f" {_seconds(moved.waited_s)}{_because(seen.trouble)}",
         )
     if moved.behind:
-        waits = f"{moved.lag_records:,} records wait, the oldest for {_seconds(moved.waited_s)} at least"
+        waits = f"{counted(moved.lag_records, 'record')} waiting, the oldest for {_seconds(moved.waited_s)} at least"
         if moved.gained_per_s > 0:
             left = _seconds(moved.lag_records / moved.gained_per_s)
             return Finding(State.LAGGING, f"{waits}; catching up, about {left} to go")
@@ -205,10 +208,6 @@ def _recovering(reason: str) -> str:
 
 def _age(seconds: float | None) -> float:
     return float("inf") if seconds is None else seconds
-
-
-def _flows(count: int) -> str:
-    return "1 flow" if count == 1 else f"{count} flows"
 
 
 def _because(trouble: str) -> str:

@@ -4,11 +4,12 @@ Invariant: pure. What is left out is left out of lists; sums of an edge stay tho
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from aggregator.config.patterns import full_matches
+from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import State
 from aggregator.observe.hub_status import FlowStatus, HubStatus, known
 
@@ -26,13 +27,21 @@ class Selection(NamedTuple):
     topic: str | None = None
     problems: bool = False
 
-    def of(self, seen: HubStatus) -> HubStatus:
-        """What is selected of a status. Tables belong to no edge and no topic of one: a problem of theirs stays."""
+    def of(self, seen: HubStatus, feeds: Callable[[Iterable[EdgePartition]], Collection[str]]) -> HubStatus:
+        """What is selected of a status.
+
+        Args:
+            seen: The whole.
+            feeds: Names of the tables that flows feed.
+        """
         topics = {one.topic for one in seen.flows} | {one.source.topic for one in seen.gaps}
         topics |= {_place(flow)[1] for flow in seen.refused}
         chosen = self._topics(sorted(topics))
         clusters = [one for one in seen.clusters if self._is_of(one.name) and (one.why or not self.problems)]
-        tables = [one for one in seen.lake if one.stands] if self.problems else seen.lake
+        tables = [one for one in seen.lake if self._needs(bool(one.stands))]
+        if self.edge or self.topic is not None:
+            fed = feeds([one.source for one in seen.flows if self._takes(one.edge, one.topic, chosen)])
+            tables = [one for one in tables if one.table in fed]
         return replace(
             seen,
             edges=tuple(one for one in seen.edges if self._is_of(one.edge) and self._needs(one.state != State.UP)),

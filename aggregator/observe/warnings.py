@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 
+from aggregator.counted import counted
 from aggregator.edges.availability import State
 from aggregator.errors import in_one_line
 from aggregator.observe.edge_logs import EdgeLogs
@@ -68,7 +69,7 @@ def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
         damaged: How many, by topic.
     """
     return {
-        f"damaged {topic} {len(str(count))}": f"{topic}: {count} records are none of ours and are passed over:"
+        f"damaged {topic} {len(str(count))}": f"{topic}: {counted(count, 'record')} passed over, none of ours:"
         " who else may write this topic? nothing but the hub should"
         for topic, count in damaged.items()
     }

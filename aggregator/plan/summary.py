@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from aggregator.counted import counted
 from aggregator.plan.actions import CREATE, DEAD, REFUSED, REGISTER, UNKNOWN, WIDEN_TABLE, WIDEN_TOPIC
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ class Summary:
         parts = [
             _told("to add: ", self.add),
             _told("to change: ", self.change),
-            f"{_counted(self.settings, 'setting')} for --apply" if self.settings else "",
-            f"{self.waiting_records:,} records wait, at most" if self.waiting_records else "",
+            f"{counted(self.settings, 'setting')} for --apply" if self.settings else "",
+            f"{counted(self.waiting_records, 'record')} waiting, at most" if self.waiting_records else "",
             f"{self.held:,} would stand still" if self.held else "",
-            f"{_counted(self.dead, 'topic')} of nothing but dead letters" if self.dead else "",
+            f"{counted(self.dead, 'topic')} of nothing but dead letters" if self.dead else "",
         ]
         unknown = f"; more is unknown: {', '.join(self.unknown)}" if self.unknown else ""
         told = "; ".join(part for part in parts if part)
@@ -92,9 +93,5 @@ def _count(actions: Iterable[str], action: str) -> int:
 
 
 def _told(head: str, counts: dict[str, int]) -> str:
-    said = ", ".join(_counted(count, kind) for kind, count in counts.items() if count)
+    said = ", ".join(counted(count, kind) for kind, count in counts.items() if count)
     return f"{head}{said}" if said else ""
-
-
-def _counted(count: int, kind: str) -> str:
-    return f"{count:,} {kind}" if count == 1 else f"{count:,} {kind}s"

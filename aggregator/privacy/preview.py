@@ -55,9 +55,7 @@ def previewed(
         body, key = None if record[1] is None else _decoded(record[1], edge, form), _key(record[0], edge)
         if hide:
             rejected = index in stripped.rejected
-            declared = _declared(record[1], edge) | _names(
-                None if rejected else _body(stripped, index, central, form)
-            )
+            declared = _declared(record[1], edge) | _names(None if rejected else _body(stripped, index, central, form))
             key_names = _declared(record[0], edge) | _names(None if rejected else _key(stripped.keys[index], central))
             headers = _unnamed(record[2], stripped.headers[index])
             hidden = _leaves(_renamed(key, key_names), _renamed(body, declared), headers)

@@ -53,7 +53,7 @@ class Report:
     Attributes:
         holds: Flows that stood still at the end.
         undrained: Flows whose edge stayed silent during `--drain`.
-        silent: Edges that never answered, with the reason.
+        silent: Why edges never told their topics, by edge.
         undecided: Offsets of flows that open transactions kept from every reader when `--drain` began.
         invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
         foreign_clusters: Why edges are not read whose names lead to another cluster than before.
@@ -61,7 +61,7 @@ class Report:
 
     holds: tuple[Hold, ...] = ()
     undrained: tuple[EdgePartition, ...] = ()
-    silent: tuple[str, ...] = ()
+    silent: Mapping[str, str] = field(default_factory=dict)
     undecided: Mapping[EdgePartition, int] = field(default_factory=dict)
     invisible: tuple[Partition, ...] = ()
     foreign_clusters: tuple[str, ...] = ()
@@ -183,7 +183,8 @@ class Driver:
         open_at_edges = self._undecided() if self._drain else {}
         foreign_clusters = tuple(watch.answer.foreign for watch in self._watches if watch.answer.foreign)
         invisible = tuple(sorted(result.undecided))
-        return Report(result.holds, undrained, tuple(self._unseen()), open_at_edges, invisible, foreign_clusters)
+        silent = {watch.edge: watch.answer.trouble for watch in self._untold()}
+        return Report(result.holds, undrained, silent, open_at_edges, invisible, foreign_clusters)
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Leave the check values of new keys at central, before the first record, when nobody else writes any more."""
@@ -195,7 +196,7 @@ class Driver:
 
     def _epochs(self, runner: EpochRunner, renewal: LeaseRenewal) -> EpochResult:
         began = time.monotonic()
-        while self._unseen() and time.monotonic() - began < _FIRST_LOOK_S and not self._stop.is_set():
+        while self._untold() and time.monotonic() - began < _FIRST_LOOK_S and not self._stop.is_set():
             time.sleep(_TICK_S)
         self._warming.wait(self._stop)
 
@@ -233,7 +234,7 @@ class Driver:
 
     def _waiting(self) -> list[str]:
         shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
-        return [*self._unseen(), *(str(hold.source) for hold in unanswered(shown))]
+        return [*(watch.edge for watch in self._untold()), *(str(hold.source) for hold in unanswered(shown))]
 
     def _undecided(self) -> dict[EdgePartition, int]:
         return {
@@ -244,8 +245,9 @@ class Driver:
             if offsets
         }
 
-    def _unseen(self) -> list[str]:
-        return [watch.edge for watch in self._watches if watch.topics is None and not watch.answer.foreign]
+    def _untold(self) -> list[EdgeWatch]:
+        """Edges whose topics are not known."""
+        return [watch for watch in self._watches if watch.topics is None and not watch.answer.foreign]
 
 
 def _newest(runner: EpochRunner, before: int) -> int:

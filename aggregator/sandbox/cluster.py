@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aggregator.config.model import ClusterConfig
+from aggregator.counted import counted
 from aggregator.errors import Failed
 from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.broker import START_PATIENCE_S, STOP_PATIENCE_S, Broker
@@ -191,7 +192,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 topic, partition = lagging[0]
                 raise Failed(
-                    f"{len(lagging)} partitions of {self.name} are not in sync after {patience_s:.0f} s, "
+                    f"{counted(len(lagging), 'partition')} of {self.name} not in sync after {patience_s:.0f} s, "
                     f"{topic}-{partition} among them",
                     hint=f"read the ends of the logs in {self.folder}",
                 )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from aggregator.config.load import load_config
 from aggregator.config.model import EdgeConfig, HubConfig
+from aggregator.counted import counted
 from aggregator.sandbox import bookings, flights
 from aggregator.sandbox.jars import Say, silent
 from aggregator.sandbox.readback import count_lake, count_topic
@@ -81,7 +82,7 @@ def give_tour(config_path: Path, *, records: int, run: Callable[[Path], None], s
         AggregatorError: whatever went wrong on the way.
     """
     config = load_config(config_path, {})
-    say(f"producing {records:,} flights and bookings into {len(config.edges)} edges …")
+    say(f"producing {records:,} flights and bookings into {counted(len(config.edges), 'edge')} …")
     produced = feed(config, records)
     say("running the hub until it is drained …")
     run(config_path)

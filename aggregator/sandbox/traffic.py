@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import fastavro
 
 from aggregator.config.model import ClusterConfig
+from aggregator.counted import counted
 from aggregator.errors import Failed
 from aggregator.kafka.client.clients import plain_producer
 from aggregator.kafka.cluster.topic_spec import TopicSpec
@@ -194,7 +195,7 @@ def _send(cluster: ClusterConfig, records: Iterable[Record]) -> None:
     left = producer.flush(_FLUSH_S)
     if left or refused:
         raise Failed(
-            f"{left + len(refused)} records were not taken by {cluster.bootstrap_servers}"
+            f"{counted(left + len(refused), 'record')} not taken by {cluster.bootstrap_servers}"
             + (f": {refused[0]}" if refused else ""),
             hint="read the end of the broker's log; aggregator sandbox status says where it runs",
         )

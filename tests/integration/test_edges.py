@@ -152,7 +152,9 @@ def test_forged_records_in_the_hubs_own_topics_end_nothing(epochs, caplog):
     assert seen.damaged[names.requests] == 2
     wait_for(lambda: hub.monitor.latest().number > before + 3, timeout=10, what="further snapshots")
     wait_for(
-        lambda: f"{names.telemetry}: {len(FORGED)} records are none of ours" in caplog.text, timeout=15, what="a word"
+        lambda: f"{names.telemetry}: {len(FORGED)} records passed over, none of ours" in caplog.text,
+        timeout=15,
+        what="a word",
     )
     assert set(hub.states().values()) == {"UP"}
     told = {one["name"]: one for one in trial.status()["threads"]}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import rendered, table
+from aggregator.counted import counted
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ def plan_lines(made: "Plan") -> Iterator[str]:
     for key in made.gone:
         yield f"gone: dead letter {key}: no edge has its record any more, or it belongs to a former life of its topic"
     if made.writes:
-        total, size = sum(one.records for one in made.partitions), sum(one.bytes for one in made.partitions)
+        records = counted(sum(one.records for one in made.partitions), "record")
+        size = counted(sum(one.bytes for one in made.partitions), "byte")
         targets = ", ".join(sorted({one.central for one in made.writes}))
-        yield f"backfill {made.id}: about {total:,} records, {size:,} bytes, {made.seconds:,.0f} s, into {targets}"
+        yield f"backfill {made.id}: about {records}, {size}, {made.seconds:,.0f} s, into {targets}"
     else:
         yield "nothing to write"
 

@@ -19,6 +19,7 @@ from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample
 from aggregator.cli.terminal.output import config_option, emit, is_given, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.secrets import KeyRing
+from aggregator.counted import counted
 from aggregator.machine_clock import utc_today
 from aggregator.privacy import operators
 from aggregator.privacy.factory import topic_strip
@@ -138,4 +139,4 @@ def _text(records: list[list[Line]]) -> list[str]:
     lines = []
     for number, record in enumerate(records, 1):
         lines += [f"record {number}", *table(Line._fields, record), ""]
-    return [*lines, f"{len(records)} records"]
+    return [*lines, counted(len(records), "record")]

@@ -12,6 +12,7 @@ import click
 from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample, required
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
+from aggregator.counted import counted
 from aggregator.errors import DeadLetterError
 from aggregator.privacy.policy.suggest import (
     HEADERS,
@@ -160,7 +161,7 @@ def _text(raw: bytes | None) -> str | None:
 
 def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
     rows = [(one.place, one.path or ".", one.values, one.tag, evidence(one)) for one in found]
-    read = f"{answer['records']:,} records of {answer['topic']} ({answer['format']})"
+    read = f"{counted(answer['records'], 'record')} of {answer['topic']} ({answer['format']})"
     return [
         f"{read}, {answer['unreadable']:,} of them unreadable",
         "",

@@ -15,6 +15,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
+from aggregator.counted import counted
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers import leaders
@@ -95,7 +96,8 @@ def _listed(
                     refused[at] = f"offsets of partition {at[1]} cannot be listed: {error}"
                 else:
                     raise Unreachable(
-                        f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} cannot be listed: {error}",
+                        f"offsets of {counted(len(asked), 'partition')} at {cluster.bootstrap_servers} cannot be"
+                        f" listed: {error}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
         if again:

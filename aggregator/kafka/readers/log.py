@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
+from aggregator.counted import counted
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers import ends
@@ -155,8 +156,8 @@ def _read(cluster: ClusterConfig, ranges: dict[Partition, OffsetRange], deadline
                 first = min(left)
                 why = trouble.get(first, "no answer")
                 raise Unreachable(
-                    f"{len(left)} partitions at {cluster.bootstrap_servers} could not be read to their end in time, "
-                    f"{first[0]}-{first[1]} first: {why}",
+                    f"{counted(len(left), 'partition')} at {cluster.bootstrap_servers} could not be read"
+                    f" to the end in time, {first[0]}-{first[1]} first: {why}",
                     hint="check the broker's health and start again",
                 )
             for message in poll_batch(reader, 10_000, 0.02):

@@ -41,7 +41,7 @@ def hub(tmp_path: Path) -> Path:
 def test_lint_is_quiet_about_a_good_file(hub):
     """No fault: one line on stdout, exit 0."""
     result = CliRunner().invoke(config, ["lint", "--config", str(hub)])
-    assert (result.exit_code, result.stdout) == (0, f"{hub}: no faults (1 edges, 1 topic rules)\n")
+    assert (result.exit_code, result.stdout) == (0, f"{hub}: no faults (1 edge, 1 topic rule)\n")
 
 
 def test_lint_tells_every_fault_and_ends_with_78(hub):

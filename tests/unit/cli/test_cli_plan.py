@@ -69,7 +69,8 @@ def test_a_topic_is_explained_even_while_its_edge_is_away(aggregator, hub):
     (whole,) = explained(aggregator, hub, "pay")["eu"]["fields"]
     assert (whole["path"], whole["type"], whole["operator"]) == (".", "text", "redact")
     text = aggregator("explain", "orders", "--config", hub, "--edge", "eu").stdout
-    assert "eu/orders: not replicated" in text
+    assert "eu/orders: would be replicated: the rule is the first" in text
+    assert "eu/none: not replicated" in aggregator("explain", "none", "--config", hub, "--edge", "eu").stdout
     assert "us/" not in text
 
 

@@ -21,6 +21,11 @@ from aggregator.threads import Condition, ThreadStatus
 from tests.unit.observe.hubs import edge, flow, snapshot
 
 
+def feeds(flows):
+    """Each topic a table of its name."""
+    return {one.topic for one in flows}
+
+
 def shown(**parts) -> str:
     """The text of an imagined hub."""
     return "\n".join(_text(replace(snapshot(flows=[flow(partition=0)]).status, **parts)))
@@ -97,7 +102,7 @@ def many():
 
 def test_a_topic_has_one_line_and_says_which_partition_stands_still():
     """603 flows are 201 lines, and one of them says where and why; a line for each partition on demand."""
-    seen = Selection("eu").of(many())
+    seen = Selection("eu").of(many(), feeds)
     topics = rows(_text(seen))
     assert len(topics) == 201
     assert sum("expired" in line for line in topics) == 1
@@ -132,7 +137,7 @@ def test_problems_are_all_that_is_not_well():
     stands = TableStatus("orders", problem="the store refuses")
     same, other = Identity("eu", "a", "a"), Identity("us", "b", "a", "another cluster")
     seen = replace(many(), lake=(TableStatus("visits"), stands), clusters=(same, other))
-    found = Selection(problems=True).of(seen)
+    found = Selection(problems=True).of(seen, feeds)
     assert [one.edge for one in found.edges] == ["us"]
     assert found.flows == (HELD,)
     assert (found.lake, found.clusters, found.refused) == ((stands,), (other,), seen.refused)
@@ -140,20 +145,26 @@ def test_problems_are_all_that_is_not_well():
 
 def test_no_problem_is_said_in_words():
     """And not by two tables without a line."""
-    well = Selection(problems=True).of(snapshot(edges=[edge()], flows=[flow()]).status)
+    well = Selection(problems=True).of(snapshot(edges=[edge()], flows=[flow()]).status, feeds)
     assert "no problem: edges are UP, and no flow and no table stands still" in [*_text(well, problems=True)]
-    assert "no problem" not in "\n".join(_text(Selection(problems=True).of(many()), problems=True))
+    assert "no problem" not in "\n".join(_text(Selection(problems=True).of(many(), feeds), problems=True))
 
 
 def test_a_part_of_a_status_is_what_was_asked_for():
     """By edge, and by a pattern on the whole name of a topic; the JSON is narrowed as the text is."""
-    found = Selection("us", "t00.").of(many())
+    found = Selection("us", "t00.").of(many(), feeds)
     assert {one.edge for one in found.edges} == {"us"}
     assert {one.topic for one in found.flows} == {f"t00{number}" for number in range(10)}
     assert list(found.refused) == ["us/t000/7"]
     assert len(found.plain()["flows"]) == 30
-    assert list(Selection("us", "a/b").of(many()).refused) == ["us/a/b/1"]
-    assert Selection("us", "t").of(many()).flows == ()
+    assert list(Selection("us", "a/b").of(many(), feeds).refused) == ["us/a/b/1"]
+    assert Selection("us", "t").of(many(), feeds).flows == ()
+    stands = tuple(TableStatus(name, problem="the store refuses") for name in ("orders", "t001", "t002"))
+    for chosen, tables in (
+        (Selection("eu", "t001"), ["t001"]),
+        (Selection("eu", "t.*", problems=True), ["t001", "t002"]),
+    ):
+        assert [one.table for one in chosen.of(replace(many(), lake=stands), feeds).lake] == tables
 
 
 @pytest.mark.parametrize(

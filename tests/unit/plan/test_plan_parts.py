@@ -68,7 +68,7 @@ def test_the_first_line_counts_each_thing_once():
         "to add: 3 topics, 1 schema",
         "to change: 1 topic, 1 table",
         "1 setting for --apply",
-        "30 records wait, at most",
+        "30 records waiting, at most",
         "3 would stand still",
         "1 topic of nothing but dead letters",
     ]
