@@ -157,7 +157,7 @@ class _Group(NamedTuple):
     @property
     def kind(self) -> str:
         """In words."""
-        values = "Avro" if self.has_table else "JSON, text and bytes, which no table can hold"
+        values = "Avro" if self.has_table else "JSON, text or bytes: no table can hold them"
         return f"compacted; {values}" if self.compacted else values
 
 

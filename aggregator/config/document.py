@@ -4,6 +4,8 @@ Invariant: scalars stay the text that was written (the model decides what they m
 and no fault quotes a value. Refuses duplicate keys, merge keys, custom tags, several documents and runaway aliases.
 """
 
+import difflib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,3 +126,9 @@ class _Reader:
 
     def fault(self, node: Node, place: Place, message: str) -> None:
         self.document.faults.append(Fault(place, message, node.start_mark.line + 1))
+
+
+def unknown(name: str, known: Collection[str]) -> str:
+    """What is said of a key that nobody knows at its place: the one that was meant, or all that are known there."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return "is not known; " + (f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}")

@@ -4,7 +4,6 @@ Invariant: every fault of the file is told at once, each as `file:line: place: w
 value. Paths in the result are absolute, so that a worker with another working directory reads the same files.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from aggregator.config.checks import Parts, cross_faults
-from aggregator.config.document import Document, Fault, Place, read_document, show_place
+from aggregator.config.document import Document, Fault, Place, read_document, show_place, unknown
 from aggregator.config.features import Judge
 from aggregator.config.interpolation import interpolate
 from aggregator.config.librdkafka import ROLES
@@ -187,9 +186,7 @@ def _unknown(place: Place) -> str:
             "is for `client:`, `schemas_client:`, `lake.storage` and `catalog.options`: it stands beside the setting "
             "that it is about"
         )
-    known = list(_section(place[:-1]).model_fields)
-    close = difflib.get_close_matches(str(place[-1]), known, n=1)
-    return "is not known; " + (f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}")
+    return unknown(str(place[-1]), _section(place[:-1]).model_fields)
 
 
 def _section(place: Place) -> type[BaseModel]:

@@ -53,7 +53,7 @@ class Warming:
         try:
             self._spark.range(0, self._slots, 1, self._slots).mapInArrow(_loaded, "id long").collect()
         except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does
-            log.info("workers start cold (%s)", type(error).__name__)
+            log.debug("workers start cold (%s)", type(error).__name__)
 
 
 def load() -> None:

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from aggregator.config.document import Document, Fault, Place, read_document, show_place
+from aggregator.config.document import Document, Fault, Place, read_document, show_place, unknown
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import ConfigError
@@ -36,6 +36,7 @@ from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import whole_refusal
 
 KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
+_KEY_OF_A_TOPIC = 3  # `topics`, its pattern, the key
 
 _OfTag = Annotated[Rule, AfterValidator(writable.of_tag)]
 T = TypeVar("T")
@@ -323,7 +324,15 @@ def _faults(error: ValidationError, document: Document) -> Iterator[Fault]:
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         place = _written(item["loc"], document)
         message = item["msg"].removeprefix("Value error, ")
-        yield Fault(place, "is no key that a policy has here" if item["type"] == "extra_forbidden" else message)
+        yield Fault(place, _unknown(place) if item["type"] == "extra_forbidden" else message)
+
+
+def _unknown(place: Place) -> str:
+    if len(place) == 1:
+        return unknown(str(place[0]), Policy.model_fields)
+    if place[0] == "topics" and len(place) == _KEY_OF_A_TOPIC:
+        return unknown(str(place[-1]), TopicPolicy.model_fields)
+    return "is no key that a policy has here"
 
 
 def _written(place: tuple[int | str, ...], document: Document) -> Place:

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import time
 from datetime import date
 from pathlib import Path
@@ -123,6 +124,23 @@ topics:
     lines = {int(line.removeprefix(f"{path}:").partition(":")[0]) for line in message.splitlines() if "yaml:" in line}
     assert lines == {1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18, 19}
     assert "sesame" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("policy: p\nversion: 1\ntopic: {}\n", ":3: topic: is not known; did you mean `topics`?"),
+        (
+            "policy: p\nversion: 1\ntopics:\n  a: {feilds: {}}\n",
+            ":4: topics.a.feilds: is not known; did you mean `fields`?",
+        ),
+        ("policy: p\nversion: 1\nqqqq: 1\n", ":3: qqqq: is not known; known here: policy, version"),
+    ],
+)
+def test_a_mistyped_key_is_told_with_the_one_that_was_meant(text, told):
+    """As in hub.yaml."""
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        parse_policy(text)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "x", "policy: [", "policy: p\npolicy: q\nversion: 1", "a: !!python/none x"])
