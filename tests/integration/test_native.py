@@ -51,6 +51,7 @@ def topic(central):
     """A topic of three partitions."""
     name, admin = f"native-{uuid.uuid4().hex[:8]}", AdminClient({"bootstrap.servers": central})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+    wait_for(lambda: name in admin.list_topics(timeout=10).topics, timeout=10, what="the topic")
     yield name
     admin.delete_topics([name])[name].result(30)
 
