@@ -53,6 +53,11 @@ COMMANDS = {
         "Why a topic is (not) replicated, where it goes, what is stripped.",
         ("aggregator explain orders",),
     ),
+    "peek": Lazy(
+        "aggregator.cli.peek:peek",
+        "Show a record as it lies at an edge or at central, and what the strip makes of it.",
+        ("aggregator peek eu/orders --after", "aggregator peek central/eu.orders/0/1234 --show-values"),
+    ),
     "report": Lazy("aggregator.cli.report:report", "What was found in every field, and what became of it."),
     "status": Lazy(
         "aggregator.cli.status:status",

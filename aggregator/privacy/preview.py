@@ -8,13 +8,15 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
 from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.privacy.sniff import json_of, schema_of
 from aggregator.privacy.strip import Batch, Strip, Stripped
 from aggregator.privacy.value_reader import read_value, text_of
 from aggregator.schema.avro import parse
-from aggregator.schema.plain_json import GONE, NEW, leaves
+from aggregator.schema.plain_json import GONE, NEW, decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import MAGIC, split
 
@@ -67,6 +69,39 @@ def previewed(
     return lines
 
 
+def looked_at(record: Record, registry: Registry, *, hide: bool) -> list[tuple[str, str]]:
+    """What is in a record as it lies in its topic: each leaf as JSON, or its type and length.
+
+    Args:
+        record: Key, value and headers.
+        registry: Knows the schemas that it names.
+        hide: Types and lengths instead of values, but of the hub's own headers, and no names that only the data has.
+
+    Raises:
+        RetryError: the registry does not answer.
+    """
+    key, value, headers = record
+    body, names = _sniffed(value, headers or (), registry)
+    held = _key(key, registry)
+    if hide:
+        body, held = _renamed(body, names), _renamed(held, _declared(key, registry))
+    shown = _leaves(held, body, headers)
+    own = {f"headers.{name}" for name in OWN_HEADERS}
+    return [(path, kind_of(leaf) if hide and path not in own else _json(leaf)) for path, leaf in shown.items()]
+
+
+def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple[Any, set[str]]:
+    """A value as its bytes say it is to be read, and the names of its schema."""
+    if value is None:
+        return None, set()
+    if (named := schema_of(value, headers, registry)) is not None:
+        try:
+            return decoded(*named), _schema_names(named[0])
+        except (ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError):
+            return _UNREADABLE, set()
+    return (text_of(value) if json_of(value) is None else json.loads(value)), set()
+
+
 def _sized(line: Line, size: int | None) -> Line:
     """Of bytes their own number, and not that of the signs in which a terminal would show them."""
     is_whole = size is not None and line.path == "value" and line.before.startswith("text of ")
@@ -81,10 +116,13 @@ def _body(stripped: Stripped, index: int, central: Registry, form: ValueFormat) 
 def _declared(value: bytes | None, registry: Registry) -> set[str]:
     """Names of a writer's schema."""
     try:
-        schema = parse(registry.schema(split(value or b"")[0]))
+        return _schema_names(registry.schema(split(value or b"")[0]))
     except DeadLetterError:
         return set()
-    return {field.name for node in schema.nodes for field in node.fields}
+
+
+def _schema_names(text: str) -> set[str]:
+    return {field.name for node in parse(text).nodes for field in node.fields}
 
 
 def _names(body: Any) -> set[str]:

@@ -9,7 +9,9 @@ import os
 import secrets
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -93,23 +95,44 @@ def preview(
     else:
         sample, policy = edge_sample(hub, edge, topic, count), policy or policy_of(hub, edge, topic)
     assert policy is not None
-    loaded, central, day = load_policy(policy), MemoryRegistry(), today.date() if today else utc_today()
+    hide = hide_before or not (show_values or sys.stdout.isatty())
+    sample = replace(sample, records=sample.records[:count])
+    day = today.date() if today else utc_today()
+    records = stripped(sample, load_policy(policy), hub.keys if hub else {}, day, edge=edge, hide=hide)
+    answer = [[line._asdict() for line in record] for record in records]
+    emit(answer, output, lambda: _text(records))
+
+
+def stripped(
+    sample: Sample, policy: Policy, keys: Mapping[str, KeyRing], today: date, *, edge: str | None, hide: bool
+) -> list[list[Line]]:
+    """Records before and after, through the strip of a run that registers nothing.
+
+    Args:
+        sample: The records.
+        policy: Of their topic.
+        keys: Key rings by name; where one is missing, one is made for this call.
+        today: Decides which `keep` has expired.
+        edge: Where they come from.
+        hide: Types and lengths instead of the values before.
+
+    Raises:
+        RetryError: a registry does not answer.
+    """
+    central = MemoryRegistry()
     strip = topic_strip(
-        policy=loaded,
-        edge_topic=topic,
-        central_topic=topic,
+        policy=policy,
+        edge_topic=sample.topic,
+        central_topic=sample.topic,
         edge_registry=sample.registry,
         central_registry=central,
-        keys=_thrown(loaded) | (dict(hub.keys) if hub else {}),
-        today=lambda: day,
+        keys=_thrown(policy) | dict(keys),
+        today=lambda: today,
         now_s=time.monotonic,
         edge=edge,
     )
-    form = loaded.view(topic).value_format
-    hide = hide_before or not (show_values or sys.stdout.isatty())
-    records = previewed(sample.records[:count], strip, sample.registry, central, form, hide=hide)
-    answer = [[line._asdict() for line in record] for record in records]
-    emit(answer, output, lambda: _text(records))
+    form = policy.view(sample.topic).value_format
+    return previewed(sample.records, strip, sample.registry, central, form, hide=hide)
 
 
 def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> Sample:

@@ -127,7 +127,7 @@ def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> Sample:
     cluster = config.edges.get(edge)
     if cluster is None:
         raise click.UsageError(f"no edge is called {edge}; there are {', '.join(sorted(config.edges))}")
-    return Sample(topic, edge_registry(cluster, edge), tuple(newest(cluster, topic, count)))
+    return Sample(topic, edge_registry(cluster, edge), tuple(one.record for one in newest(cluster, topic, count)))
 
 
 def edge_registry(cluster: EdgeConfig, edge: str) -> Registry:

@@ -1,4 +1,4 @@
-"""A sample: the newest committed records of a topic, for a person who asks what is in it.
+"""A sample: the newest committed records of a topic, or those at an offset, for a person who asks what is in it.
 
 Invariant: bounded in records and in time; reads read_committed and without a group, as everywhere. There may be fewer
 records than asked for, because markers and aborted records take offsets too.
@@ -7,6 +7,7 @@ records than asked for, because markers and aborted records take offsets too.
 import time
 from collections.abc import Mapping
 from itertools import chain, islice
+from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
@@ -24,33 +25,66 @@ _PATIENCE_S = 15.0
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
 
-def newest(cluster: ClusterConfig, topic: str, count: int) -> list[Record]:
-    """The last records of every partition, `count` in all at most, as (key, value, headers).
+class Sampled(NamedTuple):
+    """A record where it lies: its partition, its offset, its timestamp in ms, and its key, value and headers."""
+
+    partition: int
+    offset: int
+    stamp_ms: int
+    record: Record
+
+
+def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | None = None) -> list[Sampled]:
+    """The last records of every partition, or of one, `count` in all at most.
 
     Raises:
-        Failed: the cluster has no such topic.
+        Failed: the cluster has no such topic or partition.
         Unreachable: the cluster does not answer within the patience.
     """
-    partitions = [(topic, partition) for partition in range(partition_count(cluster, topic))]
-    if not partitions:
-        raise Failed(
-            f"{cluster.bootstrap_servers} has no topic {topic}", hint="look at the name, and at the principal's rights"
-        )
-    newest = {
+    ranges = {
         at: OffsetRange(max(log.start, log.end - count), log.end)
-        for at, log in ends.readable_ranges(cluster, partitions).items()
+        for at, log in _logs(cluster, topic, partition).items()
         if len(log)
     }
-    read = _read(cluster, newest, time.monotonic() + _PATIENCE_S) if newest else {}
+    read = _read(cluster, ranges, count) if ranges else {}
     # One of each partition in turn, the newest first, so that no partition hides the others.
     turns = (records[::-1] for records in read.values())
     return list(islice(chain.from_iterable(_in_turn(list(turns))), count))
 
 
-def _read(
-    cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange], deadline: float
-) -> dict[Partition, list[Record]]:
-    found: dict[Partition, list[Record]] = {at: [] for at in ranges}
+def beginning(cluster: ClusterConfig, topic: str, partition: int, offset: int, count: int) -> list[Sampled]:
+    """The first records at or behind an offset, `count` at most.
+
+    Raises:
+        Failed: the cluster has no such topic or partition, or the partition no such offset.
+        Unreachable: the cluster does not answer within the patience.
+    """
+    (log,) = _logs(cluster, topic, partition).values()
+    if not log.start <= offset < log.end:
+        there = f"offsets {log.start} to {log.end - 1}" if len(log) else "no record"
+        raise Failed(
+            f"{topic}/{partition} has no offset {offset}, but {there}", hint="leave the offset out: the newest"
+        )
+    (found,) = _read(cluster, {(topic, partition): OffsetRange(offset, log.end)}, count).values()
+    return found[:count]
+
+
+def _logs(cluster: ClusterConfig, topic: str, partition: int | None) -> dict[Partition, OffsetRange]:
+    partitions = partition_count(cluster, topic)
+    if not partitions:
+        raise Failed(
+            f"{cluster.bootstrap_servers} has no topic {topic}", hint="look at the name, and at the principal's rights"
+        )
+    if partition is not None and partition >= partitions:
+        raise Failed(f"{topic} has no partition {partition}", hint=f"it has {partitions}, from 0")
+    asked = range(partitions) if partition is None else [partition]
+    return ends.readable_ranges(cluster, [(topic, one) for one in asked])
+
+
+def _read(cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange], most: int) -> dict[Partition, list[Sampled]]:
+    """Up to the end of each range, or as soon as there are so many records of it."""
+    deadline = time.monotonic() + _PATIENCE_S
+    found: dict[Partition, list[Sampled]] = {at: [] for at in ranges}
     left = set(ranges)
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
@@ -62,7 +96,7 @@ def _read(
             for chunk in polled.chunks:
                 found[chunk.topic, chunk.partition] += _records(chunk)
             reached = {(chunk.topic, chunk.partition): chunk.offsets[-1] + 1 for chunk in polled.chunks} | polled.ends
-            left -= {at for at, offset in reached.items() if offset >= ranges[at].end}
+            left -= {at for at, offset in reached.items() if offset >= ranges[at].end or len(found[at]) >= most}
             if polled.faults:
                 raise Unreachable(f"{cluster.bootstrap_servers}: {polled.faults[0].detail}", hint="check its rights")
     finally:
@@ -70,10 +104,11 @@ def _read(
     return found
 
 
-def _records(chunk: Chunk) -> list[Record]:
-    return list(zip(chunk.keys, chunk.values, chunk.headers, strict=True))
+def _records(chunk: Chunk) -> list[Sampled]:
+    records = zip(chunk.keys, chunk.values, chunk.headers, strict=True)
+    return [Sampled(chunk.partition, *at) for at in zip(chunk.offsets, chunk.timestamps_ms, records, strict=True)]
 
 
-def _in_turn(queues: list[list[Record]]) -> list[list[Record]]:
+def _in_turn(queues: list[list[Sampled]]) -> list[list[Sampled]]:
     longest = max(map(len, queues), default=0)
     return [[queue[place] for queue in queues if place < len(queue)] for place in range(longest)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.preview import previewed
+from aggregator.privacy.preview import looked_at, previewed
 from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.unit.privacy.exposure import topic
@@ -177,3 +177,32 @@ def test_a_key_in_wire_format_is_shown_by_its_schema():
     assert hidden.keys() == shown.keys()
     assert hidden["key.id"] == ("text of 4", shown["key.id"][1])
     assert "jane" not in str(hidden)
+
+
+def test_a_record_is_shown_as_it_lies_and_hidden_by_default():
+    """Types and lengths, names of the schema, and what the hub itself wrote; nothing else of it."""
+    registry = MemoryRegistry()
+    schema = {"type": "record", "name": "R", "fields": [{"name": "m", "type": {"type": "map", "values": "string"}}]}
+    framed = frame(
+        registry.register("t-value", json.dumps(schema)),
+        long_bytes(1) + long_bytes(4) + b"jane" + long_bytes(3) + b"doe\0",
+    )
+    headers = [("hub.origin", b"eu/t/0/7/0"), ("who", b"jane")]
+    hidden = dict(looked_at((b"jane", framed, headers), registry, hide=True))
+    assert hidden == {
+        "key": "text of 4",
+        "headers.hub.origin": '"eu/t/0/7/0"',
+        "headers.who": "text of 4",
+        "value.m.{key} 1": "text of 3",
+    }
+    shown = dict(looked_at((b"jane", framed, headers), registry, hide=False))
+    assert (shown["key"], shown["value.m.jane"]) == ('"jane"', '"doe"')
+    for value, leaf in (
+        (b'{"jane": 1}', "value.{key} 1"),
+        (b"jane doe", "value"),
+        (b"\xff\0", "value"),
+        (None, "value"),
+    ):
+        hidden = dict(looked_at((None, value, None), registry, hide=True))
+        assert leaf in hidden
+        assert "jane" not in str(hidden)
