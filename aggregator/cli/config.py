@@ -4,7 +4,7 @@ Invariant: nothing here connects to a cluster or a registry's address, reads a s
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,19 +40,12 @@ def lint(config: Path, *, elsewhere: bool) -> None:
     client is made once, without a connection. Operators that do not take the type of the field that they name are
     told where an edge's registry is a folder; `policy explain` does it for any schema.
     """
-    from aggregator.config.lint import missing_files, one_cluster_twice
     from aggregator.plan.void_rules import void_rules
 
-    loaded, today = _possible(config), utc_today()
-    missing = () if elsewhere else missing_files(loaded)
-    errors = [placed_faults(config, [*one_cluster_twice(loaded), *missing])]
-    try:
-        void = list(void_rules(loaded, read_policies(loaded, today), today))
-        errors.append(ConfigError(void, hint=_ANOTHER) if void else None)
-    except ConfigError as error:
-        errors.append(error)
-    if found := [error for error in errors if error is not None]:
-        raise ConfigError([line for error in found for line in error.lines], hint=found[0].hint)
+    loaded, policies, errors = _looked_through(config, elsewhere=elsewhere)
+    if policies and (void := list(void_rules(loaded, policies, utc_today()))):
+        errors.append(ConfigError(void, hint=_ANOTHER))
+    _refuse(errors)
     say(f"{config}: no faults ({counted(len(loaded.edges), 'edge')}, {counted(len(loaded.topics), 'topic rule')})")
 
 
@@ -62,20 +55,34 @@ def linted(config: Path) -> "tuple[HubConfig, Mapping[Path, Policy]]":
     Raises:
         ConfigError: every fault, with file and line.
     """
-    loaded = _possible(config)
-    return loaded, read_policies(loaded, utc_today())
+    loaded, policies, errors = _looked_through(config, elsewhere=False)
+    _refuse(errors)
+    return loaded, policies
 
 
-def _possible(config: Path) -> "HubConfig":
-    """A configuration that the client library can do.
+def _looked_through(config: Path, *, elsewhere: bool) -> "tuple[HubConfig, Mapping[Path, Policy], list[ConfigError]]":
+    """A configuration that the client library can do, its policies, and what a start would stumble over.
 
     Raises:
-        ConfigError: every fault, with file and line.
+        ConfigError: nothing can be made of the file; every fault, with its line.
     """
+    from aggregator.config.lint import missing_files, one_cluster_twice
     from aggregator.kafka.client.capabilities import unsupported
     from aggregator.kafka.client.trial_clients import unmakeable
 
-    return load_config(config, os.environ, unsupported, unmakeable)
+    loaded = load_config(config, os.environ, unsupported, unmakeable)
+    missing = () if elsewhere else missing_files(loaded)
+    faults = placed_faults(config, [*one_cluster_twice(loaded), *missing])
+    errors = [faults] if faults else []
+    try:
+        return loaded, read_policies(loaded, utc_today()), errors
+    except ConfigError as error:
+        return loaded, {}, [*errors, error]
+
+
+def _refuse(errors: Sequence[ConfigError]) -> None:
+    if errors:
+        raise ConfigError([line for error in errors for line in error.lines], hint=errors[0].hint)
 
 
 @config.command(epilog="\b\nExample:\n  aggregator config show -o json | jq .edges")

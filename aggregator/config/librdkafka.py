@@ -20,7 +20,7 @@ _BY_SUBJECT: Mapping[str, str] = {
 }
 # What only one kind of client obeys.
 _BY_ROLE: Mapping[str, str] = {
-    "consumer": "client.rack fetch.error.backoff.ms fetch.max.bytes fetch.min.bytes check.crcs",
+    "consumer": "client.rack fetch.error.backoff.ms fetch.max.bytes fetch.min.bytes fetch.wait.max.ms check.crcs",
     "producer": "compression.codec compression.type compression.level queue.buffering.backpressure.threshold",
     "admin": "",
 }
@@ -87,7 +87,7 @@ _BY_REASON: Mapping[str, str] = {
     "debug": "it writes payloads into logs",
     "allow.auto.create.topics": "the hub creates topics itself, with their settings",
     "topic.blacklist": "`topics` says what is read",
-    "message.max.bytes fetch.message.max.bytes max.partition.fetch.bytes fetch.queue.backoff.ms fetch.wait.max.ms"
+    "message.max.bytes fetch.message.max.bytes max.partition.fetch.bytes fetch.queue.backoff.ms"
     " queued.min.messages queued.max.messages.kbytes queue.buffering.max.messages queue.buffering.max.kbytes"
     " queue.buffering.max.ms linger.ms batch.num.messages batch.size": _SIZES,
     "statistics.interval.ms topic.metadata.propagation.max.ms enabled_events log.queue internal.termination.signal"

@@ -58,6 +58,7 @@ def kind_of(result: Result) -> str:
         ("compression_cpu_ratio", "compression"),
         ("limit_bytes_per_s", "rate-limit"),
         ("far_ms", "wan"),
+        ("idle", "idle"),
     ):
         if key in result:
             return kind
@@ -312,6 +313,18 @@ def wan(result: Result) -> str:
     return "\n\n".join((_measured(asked, result), table(head, rows), said))
 
 
+def idle(result: Result) -> str:
+    """What a silent edge costs, and what a longer wait costs a backlog."""
+    asked = f"python -m tests.bench.idle --seconds {result['seconds']:g} --backlog {result['backlog']} -o json"
+    rows = [
+        (partitions, wait_ms, f"{found['bytes_per_s'] / 1e3:.1f}", f"{found['records_per_s']:,}")
+        for partitions, by_wait in result["idle"].items()
+        for wait_ms, found in by_wait.items()
+    ]
+    head = ("partitions of the edge", "`fetch.wait.max.ms`", "kB/s, both ways, while silent", "records/s of a backlog")
+    return "\n\n".join((_measured(asked, result), table(head, rows)))
+
+
 KINDS: Mapping[str, Callable[[Result], str]] = {
     "contest": contest,
     "latency": latency,
@@ -324,6 +337,7 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "compression": compression,
     "rate-limit": rate_limit,
     "wan": wan,
+    "idle": idle,
 }
 # Kinds of blocks that are made of another kind's result.
 _MADE_OF = {"headline": "contest"}

@@ -70,9 +70,9 @@ def measure(trial: Trial, lines, far: tuple[str, ...], seconds: float) -> dict[s
         ways.start()
         wait_for(lambda: ways.taken_ms, timeout=120, what="the first record")
         time.sleep(_SETTLE_S)
-        before, seen = {name: _bytes(lines, name) for name in ("eu", "us")}, len(ways.taken_ms)
+        before, seen = {name: bytes_of(lines, name) for name in ("eu", "us")}, len(ways.taken_ms)
         time.sleep(seconds)
-        moved, taken = {name: _bytes(lines, name) - before[name] for name in before}, ways.taken_ms[seen:]
+        moved, taken = {name: bytes_of(lines, name) - before[name] for name in before}, ways.taken_ms[seen:]
         assert hub.poll() is None, hub.log.read_text()[-3000:]
         ways.stop()
     settle(admin.delete_topics([topic]))
@@ -86,7 +86,8 @@ def measure(trial: Trial, lines, far: tuple[str, ...], seconds: float) -> dict[s
     }
 
 
-def _bytes(lines, name: str) -> int:
+def bytes_of(lines, name: str) -> int:
+    """What a line carried, both ways."""
     return sum(lines.proxies[name].seen[way] for way in ("up", "down"))
 
 

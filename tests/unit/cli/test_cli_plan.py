@@ -12,8 +12,8 @@ HUB = """\
 hub: demo
 central: {bootstrap_servers: "127.0.0.1:1"}
 edges:
-  eu: {bootstrap_servers: "127.0.0.1:1", schemas: "directory:schemas"}
-  us: {bootstrap_servers: "127.0.0.1:1", schemas: "directory:nowhere"}
+  eu: {bootstrap_servers: "127.0.0.1:2", schemas: "directory:schemas"}
+  us: {bootstrap_servers: "127.0.0.1:3", schemas: "directory:nowhere"}
 schemas: "directory:central"
 topics:
   - {match: other, policy: p.yaml}
@@ -130,6 +130,15 @@ def test_without_central_there_is_nothing_to_say(aggregator, hub, command):
     result = aggregator(command, "--config", hub)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no broker answers at 127.0.0.1:1" in result.stderr
+
+
+def test_a_plan_refuses_every_fault_of_the_configuration_at_once(aggregator, hub):
+    """As `config lint` does, and before anybody is asked."""
+    hub.write_text(f"{HUB}keys: {{a: file:a.key, b: file:b.key}}\n")
+    result = aggregator("plan", "--config", hub)
+    assert result.exit_code == 78
+    for key in "ab":
+        assert f"keys.{key}: there is no file" in result.stderr
 
 
 def test_the_schema_of_the_report_needs_no_hub(aggregator):
