@@ -16,7 +16,7 @@ each, of one origin. So it may delete what is not its own; the other way round, 
 Memory holds the keys of replaced rows and the origins of tombstones.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 KEY_COLUMNS = (*ORIGIN_COLUMNS, "_key", "_deleted", "_central_offset")
 _FLOW, _ORIGIN = ["_edge", "_topic", "_partition"], list(ORIGIN_COLUMNS)
 _KEY = [*_FLOW, "_key"]
+_NAMES = ["_edge", "_topic", "_key"]
 _AT = [*_KEY, "_deleted", "doubted", "older"]
 _ALONE = pl.col("_key").n_unique().over(_ORIGIN) == 1
 _SAME = pl.col("_key").eq_missing(pl.col("image"))
@@ -127,20 +128,23 @@ class KeyImages:
             left: Which of them stay.
             came: The same of the new rows.
         """
-        old, new = (_frame(some).with_columns(alone=_ALONE) for some in ([had], came))
-        staying = old.filter(pl.Series(left))
+        names, (old, new) = _counted([_frame([had]), _frame(came)])
         # A former restate may have made several tombstones of one, under keys of which one is right: what comes for it
         # shows nothing of them.
-        twin = (pl.col("_key").n_unique().over([*_ORIGIN, "_central_offset"]) > 1).alias("twin")
-        pairs = old.with_columns(twin).join(new.select(*_ORIGIN, came_alone="alone", image="_key"), on=_ORIGIN)
+        twin = pl.col("_key").n_unique().over([*_ORIGIN, "_central_offset"]) > 1
+        old = old.select(*_ORIGIN, "_key", twin=twin, alone=_ALONE)
+        staying = old.filter(pl.Series(left))
+        # Each once: of an origin that a table has n times under keys that came n times there would be n * n pairs.
+        old, new = old.unique(), new.select(*_ORIGIN, "_key", alone=_ALONE).unique()
+        pairs = old.join(new.select(*_ORIGIN, came_alone="alone", image="_key"), on=_ORIGIN)
         fresh = pairs.join(old.select(*_ORIGIN, image="_key"), on=[*_ORIGIN, "image"], how="anti")
-        fresh = fresh.filter(pl.col("image").is_not_null()).select(*_FLOW, "came_alone", _key="image")
+        fresh = fresh.filter(pl.col("image").is_not_null()).select(*_FLOW, "came_alone", _key="image").unique()
         told = ~pl.col("twin") | _SAME.any().over([*_ORIGIN, "_key"])
         pairs = pairs.filter(pl.col("_key").is_not_null()).with_columns(told=told)
         pairs = pl.concat([pairs.filter("told"), pairs.filter(~pl.col("told")).join(new, on=_KEY, how="anti")])
         images = _agreed(pairs.filter("told"), old, new)
         others = pairs.group_by([*_ORIGIN, "_key", "told"]).agg(_SAME.any().alias("same")).filter(~pl.col("same"))
-        unknown = pl.concat([staying.join(others, on=_FLOW, how="semi"), pairs.select(old.columns)])
+        unknown = pl.concat([one.select(_KEY) for one in (staying.join(others, on=_FLOW, how="semi"), pairs)])
         lost = unknown.join(images, on=_KEY, how="anti").filter(pl.col("_key").is_not_null())
         known = images.filter(~_SAME).with_columns(lost=False)
         rows = pl.concat([known, _lost(lost)])
@@ -150,7 +154,8 @@ class KeyImages:
         # A tombstone has rows under keys that no other record had, at that time.
         versions = rows.select(_KEY).unique().join(pairs.filter("alone"), on=_KEY, how="anti").sort(_KEY)
         new_keys = new_keys.join(rows, on=_KEY, how="anti").sort(_KEY)
-        return cls(pl.concat(both).sort(*_AT, "image"), former, new_keys, versions)
+        images = pl.concat(both).sort(*_AT, "image")
+        return cls(*(_named(one, names) for one in (images, former, new_keys, versions)))
 
     def __bool__(self) -> bool:
         """Whether any key changes."""
@@ -282,8 +287,8 @@ def _agreed(pairs: pl.DataFrame, old: pl.DataFrame, new: pl.DataFrame) -> pl.Dat
     one that nobody had before, itself, or none.
     """
     records = pl.struct(_ORIGIN).n_unique().alias("records")
-    whole = pairs.unique().group_by(_KEY).agg(records)
-    each = pairs.unique().group_by([*_KEY, "image"]).agg(records)
+    whole = pairs.group_by(_KEY).agg(records)
+    each = pairs.group_by([*_KEY, "image"]).agg(records)
     fits = each.join(whole, on=[*_KEY, "records"]).drop("records")
     for name, of in (("before", old), ("shown", new.filter("alone"))):
         keys = of.select(*_FLOW, image="_key").unique().with_columns(pl.lit(value=True).alias(name))
@@ -295,12 +300,28 @@ def _agreed(pairs: pl.DataFrame, old: pl.DataFrame, new: pl.DataFrame) -> pl.Dat
 
 
 def _lost(keys: pl.DataFrame) -> pl.DataFrame:
-    return keys.select(*_KEY, image=pl.lit(None, pl.Binary), lost=True).unique()
+    return keys.select(*_KEY, image=pl.lit(None, pl.UInt32), lost=True).unique()
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
     """With the number of each origin, in the order of positions."""
     return rows.with_columns(number=pl.col("_incarnation").cast(pl.Int64) * INCARNATION + pl.col("_offset"))
+
+
+def _counted(frames: Sequence[pl.DataFrame]) -> tuple[Mapping[str, pl.Series], list[pl.DataFrame]]:
+    """Names and keys as their numbers in a sorted list of each: in pairs a key would be copied again and again."""
+    names = {one: pl.concat([frame[one] for frame in frames]).drop_nulls().unique().sort() for one in _NAMES}
+    for one, values in names.items():
+        known = values.to_frame().with_row_index("number")
+        joined = [frame.join(known, on=one, how="left", maintain_order="left") for frame in frames]
+        frames = [frame.with_columns(pl.col("number").alias(one)).drop("number") for frame in joined]
+    return names, list(frames)
+
+
+def _named(frame: pl.DataFrame, names: Mapping[str, pl.Series]) -> pl.DataFrame:
+    """With names and keys in the place of their numbers."""
+    of = {**names, "image": names["_key"]}
+    return frame.with_columns(of[one].gather(frame[one]).alias(one) for one in frame.columns if one in of)
 
 
 def _frame(tables: Iterable[pa.Table]) -> pl.DataFrame:

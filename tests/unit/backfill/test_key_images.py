@@ -4,8 +4,10 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from aggregator.backfill import key_images as module_of_keys
 from aggregator.backfill import replacement as module
 from aggregator.backfill.key_images import KEY_COLUMNS, KeyImages, repeated
 from aggregator.backfill.replacement import Everything
@@ -466,6 +468,26 @@ def test_keys_of_more_than_two_gib_are_no_trouble_to_a_restate():
     assert len(found.rows) == 15 * 150
     assert not len(repeated([found.tombstones])[0].rows)
     assert max(keys.nbytes for _, keys in found.pieces()) < 20_000_000
+
+
+def test_a_pair_of_an_old_and_a_new_key_is_small_and_there_once(monkeypatch):
+    """Keys are long, their versions many, and somebody doubled the rows: a pair of keys is a pair of numbers."""
+    agreed, seen = module_of_keys._agreed, []
+
+    def watched(pairs, *more):
+        seen.append(pairs)
+        return agreed(pairs, *more)
+
+    monkeypatch.setattr(module_of_keys, "_agreed", watched)
+    versions, copies = range(16), 20
+    had, came = (
+        keyed(*drawn(*((at, name + b"%02d" % one * 5_000, GONE) for at in range(3) for one in versions)))
+        for name in (b"old", b"new")
+    )
+    had, came = pa.concat_tables([had.select(KEY_COLUMNS)] * copies), came.select(KEY_COLUMNS)
+    assert KeyImages.of(had, np.zeros(len(had), np.bool_), [came] * copies)
+    assert len(seen[0]) == 3 * len(versions) ** 2
+    assert seen[0].estimated_size() <= 100 * len(seen[0])
 
 
 @FORMATS
