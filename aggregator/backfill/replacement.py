@@ -26,6 +26,7 @@ from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
+from aggregator.lake.live_rows import live_rows
 from aggregator.lake.orphans import Lease, discard
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.storage_errors import storage_errors
@@ -160,7 +161,7 @@ class Replacement:
         for one in live:
             if one.path not in self._origins:
                 with storage_errors(self._folder, hint=_VACUUMED):
-                    rows = self._folder.rows(one.path, list(ORIGIN_COLUMNS))
+                    rows = live_rows(self._folder, one, ORIGIN_COLUMNS)
                 self._origins[one.path] = self._affected.origins(rows)
         return [one for one in live if self._origins[one.path]]
 
@@ -254,8 +255,8 @@ class Replacement:
         paths = rest.replaced.keys() - frozenset[str]().union(*(one.paths for one in self._kept))
         if paths:
             with self._stage(handle) as stage:
-                for path in sorted(paths):
-                    for rows in self._staying.of_file(path, rest):
+                for file in (one for one in handle.live() if one.path in paths):
+                    for rows in self._staying.of_file(file, rest):
                         _add(stage, rows, handle.schema())
                 self._kept.append(_Kept(rest, frozenset(paths), stage.close()))
         return [file for one in self._kept for file in one.files]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyImages, Seen, Tombstones, repeated
 from aggregator.lake.folder import Folder, without_views
+from aggregator.lake.live_rows import live_rows, with_division
 from aggregator.lake.tables.port import LiveFile
 
 _BATCH_ROWS = 16_384
@@ -94,14 +95,14 @@ class StayingRows:
             self._shown, self._seen, self._known = (shown, left), {}, None
         if not shown:
             return Rest(left, shown, replaced, 0)
-        for path in (file.path for file in live if file.path not in self._seen):
-            self._seen[path] = shown.seen(*self._rows(path, left))
+        for file in (one for one in live if one.path not in self._seen):
+            self._seen[file.path] = shown.seen(*self._rows(file, left))
         images = shown.beside(self._seen[file.path] for file in live)
         if self._known != images:
             self._known, self._found = images, {}
-        for path in (file.path for file in live if file.path not in self._found):
-            found = images.rekeyed(self._rows(path, left)[1])
-            self._found[path] = _Found(found.changed, found.lost, found.tombstones)
+        for file in (one for one in live if one.path not in self._found):
+            found = images.rekeyed(self._rows(file, left)[1])
+            self._found[file.path] = _Found(found.changed, found.lost, found.tombstones)
         found_of = {file.path: self._found[file.path] for file in live}
         again = repeated([one.tombstones for one in found_of.values()])
         for (path, one), doubles in zip(found_of.items(), again, strict=True):
@@ -110,16 +111,16 @@ class StayingRows:
         lost = sum(one.lost for one in found_of.values()) - sum(doubles.lost for doubles in again)
         return Rest(left, images, replaced, lost)
 
-    def of_file(self, path: str, rest: Rest) -> Iterator[pa.Table]:
+    def of_file(self, file: LiveFile, rest: Rest) -> Iterator[pa.Table]:
         """Those of one file that is written anew, with their keys of now.
 
         Raises:
             OSError: it cannot be read.
         """
         start = 0
-        for rows in batches(self._folder, path):
+        for rows in (with_division(some, file) for some in batches(self._folder, file.path)):
             for ours in self._followed(rows.filter(pa.array(self._stays(rows, rest.left))), rest.images):
-                again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[path])
+                again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[file.path])
                 start += ours.num_rows
                 yield ours.filter(pa.array(~again))
 
@@ -150,13 +151,13 @@ class StayingRows:
         """Origins and keys of the affected rows."""
         for one in hits:
             if one.path not in self._keys:
-                rows = self._folder.rows(one.path, list(KEY_COLUMNS))
+                rows = live_rows(self._folder, one, KEY_COLUMNS)
                 self._keys[one.path] = rows.filter(pa.array(self._affected.marks(rows))).select(KEY_COLUMNS).cast(KEYED)
         return pa.concat_tables([KEYED.empty_table(), *(self._keys[one.path] for one in hits)])
 
-    def _rows(self, path: str, left: Origins) -> tuple[pa.Table, pa.Table]:
+    def _rows(self, file: LiveFile, left: Origins) -> tuple[pa.Table, pa.Table]:
         """Origins and keys of a file's rows, and of those that stay."""
-        rows = self._folder.rows(path, list(KEY_COLUMNS))
+        rows = live_rows(self._folder, file, KEY_COLUMNS)
         return rows, rows.filter(pa.array(self._stays(rows, left)))
 
     def _stays(self, rows: pa.Table, left: Origins) -> Marks:

@@ -18,7 +18,8 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.columns import conformed, merged
 from aggregator.lake.files import Stage, StagedFile
-from aggregator.lake.folder import Folder
+from aggregator.lake.folder import Folder, without_views
+from aggregator.lake.live_rows import live_rows, with_division
 from aggregator.lake.orphans import Lease
 from aggregator.lake.report import CycleReport
 from aggregator.lake.storage_errors import storage_errors
@@ -150,10 +151,10 @@ def latest_rows(folder: Folder, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
     Raises:
         OSError: a file cannot be read.
     """
-    paths = [file.path for file in live]
+    files = list(live)
     latest: pl.DataFrame | None = None
-    for number, path in enumerate(paths):
-        columns = pl.from_arrow(folder.rows(path, [*_KEY, *_ORDER, "_deleted"]))
+    for number, file in enumerate(files):
+        columns = pl.from_arrow(live_rows(folder, file, [*_KEY, *_ORDER, "_deleted"]))
         assert isinstance(columns, pl.DataFrame)
         rows = columns.with_row_index("row").with_columns(pl.lit(number, pl.UInt32).alias("file"))
         rows = rows.filter(pl.col("_key").is_not_null() & pl.col("_offset").is_not_null())
@@ -163,16 +164,17 @@ def latest_rows(folder: Folder, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
         return
     kept = latest.filter(~pl.col("_deleted")).sort("file", "row")
     for (number,), rows in kept.group_by(["file"], maintain_order=True):
-        yield from _picked(folder, paths[int(str(number))], rows["row"])
+        yield from _picked(folder, files[int(str(number))], rows["row"])
 
 
-def _picked(folder: Folder, path: str, rows: pl.Series) -> Iterator[pa.Table]:
+def _picked(folder: Folder, live: LiveFile, rows: pl.Series) -> Iterator[pa.Table]:
     """Rows of one file by their ascending numbers."""
-    with folder.parquet(path) as file:
+    with folder.parquet(live.path) as file:
         start = 0
         for group in range(file.num_row_groups):
             end = start + file.metadata.row_group(group).num_rows
             wanted = rows.filter((rows >= start) & (rows < end)).cast(pl.Int64) - start
             if len(wanted):
-                yield file.read_row_group(group).take(wanted.to_arrow())
+                read = without_views(file.read_row_group(group))
+                yield with_division(read.take(wanted.to_arrow()), live)
             start = end

@@ -8,11 +8,13 @@ applied and refused is known again by it.
 
 import json
 import math
+import string
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -42,6 +44,9 @@ _ATTEMPT = "hub.attempt"  # in a commit's information
 # Statistics of every column, not of the first 32: the hub writes them, and counts by them.
 _PROPERTIES: dict[str, str | None] = {"delta.dataSkippingNumIndexedCols": "-1"}
 _EXPIRY = "delta.setTransactionRetentionDuration"
+# Of a path in the log: what delta-rs 1.6 leaves as it is, and what else it is known to encode.
+_PLAIN = "/=()',;!~@&$:+"
+_KNOWN = frozenset(string.ascii_letters + string.digits + "-._ %" + _PLAIN)
 _LOOK_BACK = 10  # versions in which a restored one is looked for; the hub looks every cycle
 
 
@@ -193,7 +198,7 @@ class DeltaHandle:
         names = self.divided_by()
         return [
             LiveFile(
-                one["path"],
+                unquote(one["path"]),
                 one["size_bytes"],
                 one["num_records"] or 0,
                 tuple((name, text(one[f"partition.{name}"])) for name in names),
@@ -203,7 +208,7 @@ class DeltaHandle:
 
     def files(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
-        return [str(path) for path in self._adds().column("path").to_pylist()]
+        return [unquote(path) for path in self._adds().column("path").to_pylist()]
 
     def named(self) -> set[str]:
         """Paths of every file that the log names, added or removed; checkpoints may have replaced its older part."""
@@ -212,7 +217,7 @@ class DeltaHandle:
         with delta_errors(self.folder):
             commits = [log.read(file.name) for file in log.entries() if file.name.endswith(".json")]
         for action in (json.loads(line) for commit in commits for line in commit.splitlines()):
-            names |= {action[kind]["path"] for kind in ("add", "remove") if kind in action}
+            names |= {unquote(action[kind]["path"]) for kind in ("add", "remove") if kind in action}
         return names
 
     def rows(self) -> int:
@@ -267,6 +272,8 @@ class DeltaHandle:
         check_growth(self.owner, self.positions(positions), positions)
         files = check_files(self.owner, self.divided_by(), files)
         self._check_staged(files)
+        replaced = list(replaced)
+        self._check_removable(replaced)
         now_ms, news = int(time.time() * 1000), bool(positions)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, dict(file.partition), now_ms, news, file.stats) for file in files
@@ -326,6 +333,22 @@ class DeltaHandle:
                 " the next cycle stages them again",
             )
 
+    def _check_removable(self, replaced: Sequence[LiveFile]) -> None:
+        """delta-rs removes a file by the path as it writes it itself; under another one both would be in the table.
+
+        Raises:
+            HoldError: another tool wrote a path in another way.
+        """
+        said = {unquote(path): path for path in self._adds().column("path").to_pylist()} if replaced else {}
+        odd = [one.path for one in replaced if said.get(one.path) != _said(one.path)]
+        if odd:
+            raise HoldError(
+                f"table {self.folder}: another tool wrote {len(odd)} of its files under paths that delta-rs"
+                " cannot remove",
+                hint="let that tool rewrite them without special characters in their paths, or drop the table: the hub"
+                " builds it from central",
+            )
+
     def _took_effect(self, attempt: str) -> bool:
         """Whether the next version is this attempt's: a store may apply a commit and refuse it all the same."""
         with delta_errors(self.folder):
@@ -346,6 +369,12 @@ class DeltaHandle:
 
     def _conflict(self) -> CommitConflict:
         return CommitConflict(f"table {self.table.table_uri}: another writer committed after version {self.version}")
+
+
+def _said(path: str) -> str | None:
+    """A path as delta-rs writes it into the log; None where that is not known."""
+    known = all(one in _KNOWN or (not one.isascii() and one.isprintable()) for one in path)
+    return quote(path, safe=_PLAIN) if known else None
 
 
 def _narrow(kind: pa.DataType) -> pa.DataType:

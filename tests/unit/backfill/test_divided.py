@@ -3,12 +3,16 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from aggregator.backfill.restate import decoding
+from aggregator.errors import HoldError
 from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS
+from aggregator.lake.current_state import CurrentState
 from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
@@ -42,3 +46,50 @@ def test_a_table_that_is_divided_by_day_is_restated(kind, tmp_path):
     days = [(at, f"2026-01-0{at + 1}") for at in range(3)]
     assert read(tables, "_offset, cast(_timestamp at time zone 'UTC' as date)::varchar") == days
     assert read(tables, "id") == [(2,), (1000,), (1001,)]
+
+
+CITIES = ["Rom", "New York", "Köln", "100%", "a/b:c", None]
+
+
+def cities(rows: pa.Table) -> pa.Table:
+    """With a city: one for each two records."""
+    return rows.append_column("city", pa.array([CITIES[at // 2] for at in rows["_offset"].to_pylist()], pa.string()))
+
+
+def whole(folder, columns: list[str]) -> list[dict]:
+    """A Delta table as delta-rs reads it."""
+    return DeltaTable(str(folder)).to_pyarrow_table(columns=columns).sort_by("_offset").to_pylist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("division", ["city", "_edge"])
+def test_rows_deleted_by_delta_rs_are_gone_from_everywhere_and_the_others_whole(tmp_path, division):
+    """It leaves what a table is divided by out of its files, and encodes their paths: both stand in the log alone."""
+    tables, some = DeltaTables("hub", Folder(str(tmp_path)), {NAME: (division,)}), range(2 * len(CITIES))
+    commit(tables, staged(tables, FIRST, 0, 1, cities(origins(*some))))
+    DeltaTable(str(tmp_path / NAME)).delete("_offset % 2 = 1")
+    state = CurrentState(tables, tables.folder, NAME)
+    state.refresh([FIRST])
+    current = whole(tmp_path / state.table, ["_offset", "_edge", "city"])
+    assert current == [{"_offset": at, "_edge": "eu", "city": CITIES[at // 2]} for at in (6, 8, 10)]
+    assert Restate(tables, 0, 5, [0, 2]).run().rows == 3
+    rows = whole(tmp_path / NAME, ["_offset", "_edge", "city", "id"])
+    assert [(row["_offset"], row["id"]) for row in rows] == [(0, 1000), (2, 1002), (6, 6), (8, 8), (10, 10)]
+    assert [row["city"] for row in rows[2:]] == CITIES[3:]
+    assert {row["_edge"] for row in rows} == {"eu"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["city=Köln", "city=a%3Ab", "city=a[b]", "city=a%2Ab"])
+def test_a_file_that_delta_rs_cannot_remove_by_its_path_is_not_replaced(tmp_path, path):
+    """Another tool wrote the path in another way: old and new rows would both be in the table."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    commit(tables, staged(tables, FIRST, 0, 1, origins(0, 1)))
+    (name,) = tables.open(NAME).files()
+    (tmp_path / NAME / unquote(path)).mkdir()
+    (tmp_path / NAME / name).rename(tmp_path / NAME / unquote(path) / name)
+    (log,) = (one for one in (tmp_path / NAME / "_delta_log").glob("*.json") if name in one.read_text())
+    log.write_text(log.read_text().replace(name, f"{path}/{name}"))
+    with pytest.raises(HoldError, match="paths that delta-rs cannot remove"):
+        Restate(tables, 0, 2, [0, 1]).run()
+    assert tables.open(NAME).rows() == 2

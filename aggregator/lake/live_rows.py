@@ -1,0 +1,39 @@
+"""Rows of a table's live files, whoever wrote them.
+
+Invariant: pure but for reading; a column that the table is divided by has the value that the table's metadata says.
+Other tools that delete rows from a Delta table leave such columns out of the files that they write anew.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.folder import Folder, without_views
+from aggregator.lake.tables.port import LiveFile
+
+
+def live_rows(folder: Folder, file: LiveFile, columns: Sequence[str]) -> pa.Table:
+    """Some of a file's columns.
+
+    Args:
+        folder: The table's.
+        file: One of its version.
+        columns: Which, of those that every table has.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with folder.parquet(file.path) as source:
+        names = [one for one in columns if one in source.schema_arrow.names]
+        rows = without_views(source.read(columns=names))
+    return with_division(rows, file).select(columns)
+
+
+def with_division(rows: pa.Table, file: LiveFile) -> pa.Table:
+    """Rows of a file with the columns that only the table's metadata has; those of records as text."""
+    for name, value in file.partition:
+        if name not in rows.column_names:
+            kind = FIXED_COLUMNS.field(name).type if name in FIXED_COLUMNS.names else pa.string()
+            rows = rows.append_column(name, pa.array([value], pa.string()).cast(kind).take(pa.array([0] * len(rows))))
+    return rows
