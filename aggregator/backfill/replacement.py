@@ -26,10 +26,10 @@ from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.live_rows import live_rows
 from aggregator.lake.orphans import Lease, discard
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.live_rows import live_rows
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 _VACUUMED = "was the table vacuumed meanwhile, or is the disk full? then resume"

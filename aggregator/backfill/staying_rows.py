@@ -13,7 +13,7 @@ import pyarrow as pa
 from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyImages, Seen, Tombstones, repeated
 from aggregator.lake.folder import Folder, without_views
-from aggregator.lake.live_rows import live_rows, with_division
+from aggregator.lake.tables.live_rows import live_rows, with_division
 from aggregator.lake.tables.port import LiveFile
 
 _BATCH_ROWS = 16_384

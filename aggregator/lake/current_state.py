@@ -19,10 +19,10 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.lake.columns import conformed, merged
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, without_views
-from aggregator.lake.live_rows import live_rows, with_division
 from aggregator.lake.orphans import Lease
 from aggregator.lake.report import CycleReport
 from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.live_rows import live_rows, with_division
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 SUFFIX = "__current"
