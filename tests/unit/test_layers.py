@@ -229,6 +229,25 @@ def test_the_table_has_every_room_once_and_each_imports_from_above():
     assert below == set()
 
 
+def places(row: str) -> Iterator[Path]:
+    """The modules that a row of a table names: a bare name is in the folder of the path before it."""
+    folder = ROOT / "aggregator"
+    for name in re.findall(r"`([\w/]+\.py)`", row):
+        if "/" in name:
+            folder = (ROOT if name.startswith("tests/") else ROOT / "aggregator") / Path(name).parent
+        yield folder / Path(name).name
+
+
+@pytest.mark.parametrize("head", ["| what changes |", "| rule |"])
+def test_a_row_of_a_table_names_modules_that_are_there(head):
+    """Whoever reads a bare name behind a path looks in the same folder."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = text[text.index(head) :].partition("\n\n")[0].splitlines()[2:]
+    found = [path for row in rows for cell in row.split(" | ") for path in places(cell)]
+    assert len(found) > len(rows)
+    assert [str(path) for path in found if not path.exists()] == []
+
+
 @pytest.mark.slow
 def test_a_foreign_package_stays_in_its_room():
     """Only the room of Kafka speaks to librdkafka (the registry client apart), only the lake to Delta, and so on."""
