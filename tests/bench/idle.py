@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.wan import bytes_of, placed
+from tests.bench.wan import bytes_of
 from tests.chaos.lines import lined
 from tests.trial import Trial, wait_for
 
@@ -57,7 +57,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, lined(Path(folder) / "clusters") as (sandbox, lines):
         for partitions in PARTITIONS:
             for wait_ms in WAITS_MS:
-                trial = placed(sandbox, lines, Path(folder) / f"{partitions}-{wait_ms}")
+                (home := Path(folder) / f"{partitions}-{wait_ms}").mkdir()
+                trial = Trial(sandbox, home)
+                lines.lead(trial, "eu")
+                del trial.settings["edges"]["us"], trial.settings["lake"], trial.settings["topics"][0]["lake"]
                 trial.settings["edges"]["eu"]["consumer"] = {"fetch.wait.max.ms": wait_ms}
                 trial.write()
                 figures = measure(trial, lines, partitions, options.seconds, options.backlog)
