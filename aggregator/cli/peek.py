@@ -13,6 +13,7 @@ import click
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import OWN_HEADERS
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def _registry(hub: HubConfig, at: Place) -> "Registry":
 def _as_they_lie(hub: HubConfig, at: Place, found: "list[Sampled]", show_values: bool) -> list[_Shown]:
     from aggregator.privacy.preview import looked_at
 
-    registry = _registry(hub, at)
-    return [_Shown(one, [*looked_at(one.record, registry, hide=not show_values)]) for one in found]
+    registry, own = _registry(hub, at), OWN_HEADERS if at.cluster == CENTRAL else ()
+    return [_Shown(one, [*looked_at(one.record, registry, hide=not show_values, own=own)]) for one in found]
 
 
 def _stripped(hub: HubConfig, at: Place, found: "list[Sampled]", show_values: bool) -> list[_Shown]:

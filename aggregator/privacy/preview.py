@@ -5,14 +5,17 @@ what was before on both sides: a value that is kept is told as kept, and a name 
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
+from aggregator.privacy.guard import Malformed
+from aggregator.privacy.json.text import measured
 from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.sniff import json_of, schema_of
+from aggregator.privacy.sniff import json_of, named_by_themselves, schema_of
 from aggregator.privacy.strip import Batch, Strip, Stripped
 from aggregator.privacy.value_reader import read_value, text_of
 from aggregator.schema.avro import parse
@@ -22,6 +25,19 @@ from aggregator.schema.wire import MAGIC, split
 
 KEPT = "(kept)"
 _UNREADABLE = "(cannot be decoded)"
+_NO_SUCH_VALUE = (
+    DeadLetterError,
+    Malformed,
+    ValueError,
+    IndexError,
+    EOFError,
+    KeyError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+)
+_UNNAMED = "{key}"
+_STEPS = re.compile(r"[.\[\]]+")
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
 
@@ -51,31 +67,40 @@ def previewed(
     """
     keys, values, columns = map(list, zip(*records, strict=True)) if records else ([], [], [])
     stripped = strip.strip(Batch(keys, values, columns))
+    met = {step for row in strip.report() for step in _STEPS.split(row.path)}
     lines = []
     for index, record in enumerate(records):
-        after = _after(stripped, index, central, form)
-        body, key = None if record[1] is None else _decoded(record[1], edge, form), _key(record[0], edge)
+        named_key, named = _named(record, edge, values=form.has_schema)
+        body, key = None if named is None else _decoded(named, edge, form), _key(named_key, edge)
+        left_key, left = _key(stripped.keys[index], central), _body(stripped, index, central, form)
         if hide:
-            rejected = index in stripped.rejected
-            declared = _declared(record[1], edge) | _names(None if rejected else _body(stripped, index, central, form))
-            key_names = _declared(record[0], edge) | _names(None if rejected else _key(stripped.keys[index], central))
+            declared = _declared(named, edge) | met | (_names(left) - _names(body))
+            key_names = _declared(named_key, edge) | (_names(left_key) - _names(key))
             headers = _unnamed(record[2], stripped.headers[index])
             hidden = _leaves(_renamed(key, key_names), _renamed(body, declared), headers)
-            shown = _hidden(hidden, after, readable=body != _UNREADABLE)
+            after = _after(stripped, index, _renamed(left_key, key_names), _renamed(left, declared))
+            is_same = record[0] is not None and record[0] == stripped.keys[index]
+            unread = {"value"} if body == _UNREADABLE else set()
+            if named_key and named_key.startswith(MAGIC) and _framed(named_key, edge) == _UNREADABLE:
+                unread.add("key")
+            shown = _hidden(hidden, after, unread, kept={"key"} if is_same else set())
             size = len(record[1] or b"") if form is ValueFormat.BYTES else None
             lines.append([_sized(one, size) for one in shown])
         else:
-            lines.append(list(_beside(_leaves(key, body, record[2]), after)))
+            lines.append(list(_beside(_leaves(key, body, record[2]), _after(stripped, index, left_key, left))))
     return lines
 
 
-def looked_at(record: Record, registry: Registry, *, hide: bool) -> list[tuple[str, str]]:
+def looked_at(
+    record: Record, registry: Registry, *, hide: bool, own: Collection[str] = OWN_HEADERS
+) -> list[tuple[str, str]]:
     """What is in a record as it lies in its topic: each leaf as JSON, or its type and length.
 
     Args:
         record: Key, value and headers.
         registry: Knows the schemas that it names.
         hide: Types and lengths instead of values, but of the hub's own headers, and no names that only the data has.
+        own: Names of the hub's own headers; at an edge anybody may have written them.
 
     Raises:
         RetryError: the registry does not answer.
@@ -85,9 +110,10 @@ def looked_at(record: Record, registry: Registry, *, hide: bool) -> list[tuple[s
     held = _key(key, registry)
     if hide:
         body, held = _renamed(body, names), _renamed(held, _declared(key, registry))
+        headers = _unnamed(headers, [(name, None) for name in own])
     shown = _leaves(held, body, headers)
-    own = {f"headers.{name}" for name in OWN_HEADERS}
-    return [(path, kind_of(leaf) if hide and path not in own else _json(leaf)) for path, leaf in shown.items()]
+    told = {f"headers.{name}" for name in own}
+    return [(path, kind_of(leaf) if hide and path not in told else _json(leaf)) for path, leaf in shown.items()]
 
 
 def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple[Any, set[str]]:
@@ -97,7 +123,7 @@ def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple
     if (named := schema_of(value, headers, registry)) is not None:
         try:
             return decoded(*named), _schema_names(named[0])
-        except (ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError):
+        except _NO_SUCH_VALUE:
             return _UNREADABLE, set()
     return (text_of(value) if json_of(value) is None else json.loads(value)), set()
 
@@ -111,6 +137,13 @@ def _sized(line: Line, size: int | None) -> Line:
 def _body(stripped: Stripped, index: int, central: Registry, form: ValueFormat) -> Any:
     value = stripped.values[index]
     return None if value is None else _decoded(value, central, form)
+
+
+def _named(record: Record, registry: Registry, *, values: bool) -> tuple[bytes | None, bytes | None]:
+    """Key and value as the strip reads them, naming their schemas by themselves."""
+    key, value, headers = record
+    batch = named_by_themselves(Batch([key], [value], [headers]), registry, keys=True, values=values)
+    return batch.keys[0], batch.values[0]
 
 
 def _declared(value: bytes | None, registry: Registry) -> set[str]:
@@ -141,23 +174,23 @@ def _renamed(body: Any, declared: set[str]) -> Any:
     made: dict[str, Any] = {}
     for name, item in body.items():
         number = len(made) + 1
-        made[name if name in declared else f"{{key}} {number}"] = _renamed(item, declared)
+        made[name if name in declared else f"{_UNNAMED} {number}"] = _renamed(item, declared)
     return made
 
 
 def _unnamed(headers: Headers | None, left: Headers) -> Headers:
     """Headers without the names that did not pass: they are data too."""
     passed = {name for name, _ in left}
-    return [(name if name in passed else f"{{key}} {at}", value) for at, (name, value) in enumerate(headers or (), 1)]
+    numbered = enumerate(headers or (), 1)
+    return [(name if name in passed else f"{_UNNAMED} {at}", value) for at, (name, value) in numbered]
 
 
-def _after(stripped: Stripped, index: int, central: Registry, form: ValueFormat) -> dict[str, Any]:
+def _after(stripped: Stripped, index: int, key: Any, body: Any) -> dict[str, Any]:
     rejection = stripped.rejected.get(index)
     if rejection is not None:
         return {"rejected": str(rejection.reason)}
     if index in stripped.suppressed:
         return {"suppressed": True}
-    key, body = _key(stripped.keys[index], central), _body(stripped, index, central, form)
     return _leaves(key, body, stripped.headers[index])
 
 
@@ -170,14 +203,20 @@ def _key(key: bytes | None, registry: Registry) -> Any:
     """What is in a key: in wire format by its schema, as long as it has one, and otherwise text."""
     if key is None:
         return None
-    read = _decoded(key, registry, ValueFormat.AVRO) if key.startswith(MAGIC) else _UNREADABLE
+    read = _framed(key, registry) if key.startswith(MAGIC) else _UNREADABLE
     return text_of(key) if read == _UNREADABLE else read
+
+
+def _framed(key: bytes, registry: Registry) -> Any:
+    return _decoded(key, registry, ValueFormat.AVRO)
 
 
 def _decoded(value: bytes, registry: Registry, form: ValueFormat) -> Any:
     try:
+        if form is ValueFormat.JSON:
+            measured(value.decode())
         return read_value(value, form, registry)
-    except (DeadLetterError, ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError):
+    except _NO_SUCH_VALUE:
         return _UNREADABLE
 
 
@@ -185,16 +224,23 @@ def _beside(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Line]:
     yield from _lines(before, after, _json, lambda _path, new: _json(new))
 
 
-def _hidden(before: dict[str, Any], after: dict[str, Any], *, readable: bool) -> Iterator[Line]:
+def _hidden(
+    before: dict[str, Any], after: dict[str, Any], unread: Collection[str], kept: Collection[str]
+) -> Iterator[Line]:
+    """`unread` and `kept` are of `key` and `value`: what only the strip can read, and what it left as it was."""
     whole = {_json(value) for value in before.values() if value is not None}
 
     def shown(path: str, new: Any) -> str:
-        """Under a name that became another, what is kept is any value from before; of bytes that only the strip can
-        read, which passes over what it drops, any may be.
+        """Where a name was data, what is kept is any value from before; of bytes that only the strip can read, which
+        passes over what it drops, any may be.
         """
-        if not readable and path not in before:
+        part = _STEPS.split(path, maxsplit=1)[0]
+        if part in kept:
+            return KEPT
+        if part in unread:
             return kind_of(new)
-        is_kept = before[path] == new and new is not None if path in before else _json(new) in whole
+        is_sure = path in before and _UNNAMED not in path
+        is_kept = before[path] == new and new is not None if is_sure else _json(new) in whole
         return KEPT if is_kept else _json(new)
 
     yield from _lines(before, after, kind_of, shown)

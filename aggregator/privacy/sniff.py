@@ -101,13 +101,21 @@ def schema_of(value: bytes, headers: Headers, registry: Registry) -> tuple[str, 
     Raises:
         RetryError: the registry does not answer.
     """
-    batch = Batch([None], [value], [headers])
-    if registry.framing is Framing.GLUE:
-        batch, _ = unframed(batch, registry, keys=False, values=True)
-    elif not ID_HEADERS.isdisjoint(name for name, _ in headers):
-        batch = unified(batch, registry, keys=False)
+    batch = named_by_themselves(Batch([None], [value], [headers]), registry, keys=False, values=True)
     try:
         schema_id, body = split(batch.values[0] or b"")
         return registry.schema(schema_id), body
     except (UnknownSchema, DeadLetterError):  # files of some kinds begin like a frame
         return None
+
+
+def named_by_themselves(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> Batch:
+    """One record whose key and value name their schemas by themselves, as the strip would find them.
+
+    Raises:
+        RetryError: the registry does not answer.
+    """
+    if registry.framing is Framing.GLUE:
+        return unframed(batch, registry, keys=keys, values=values)[0]
+    named = {name for name, _ in batch.headers[0] or ()}
+    return batch if ID_HEADERS.isdisjoint(named) else unified(batch, registry, keys=keys, values=values)

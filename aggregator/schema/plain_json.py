@@ -63,8 +63,15 @@ def fits_default(schema: Schema, number: int, value: Any) -> bool:
 
 
 def decoded(text: str, body: bytes) -> Any:
-    """A body as plain JSON values: logical values and everything else that JSON lacks as text."""
-    schema = fastavro.parse_schema(json.loads(text))
+    """A body as plain JSON values: logical values and everything else that JSON lacks as text.
+
+    Raises:
+        ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError: it is no such body.
+    """
+    try:
+        schema = fastavro.parse_schema(json.loads(text))
+    except fastavro.schema.SchemaParseException:
+        raise ValueError("fastavro reads no such schema") from None
     found = fastavro.schemaless_reader(io.BytesIO(body), schema, None)
     return json.loads(json.dumps(found, default=_shown))
 

@@ -11,7 +11,7 @@ from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.preview import looked_at, previewed
 from aggregator.privacy.strip import Batch
-from aggregator.schema.wire import frame
+from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame
 from tests.unit.privacy.exposure import topic
 from tests.unit.privacy.kernel.drawing import MemoryRegistry, long_bytes
 from tests.unit.privacy.operators.single import one, rule
@@ -143,6 +143,71 @@ def test_hiding_hides_what_is_kept_of_a_record_that_reads_badly():
     assert ("value.kept", "(new)", "text of 4") in lines()
 
 
+TEXT = b"\x08jane"
+KEY = {"type": "record", "name": "K", "fields": [{"name": "id", "type": "string"}, {"name": "day", "type": "int"}]}
+DAY = {**KEY, "fields": [KEY["fields"][0], {"name": "day", "type": {"type": "int", "logicalType": "date"}}]}
+BEYOND_DATES = b"\xfe\xff\xff\xff\x0f"
+
+
+@pytest.mark.parametrize(
+    ("schema", "policy", "key", "value", "headers"),
+    [
+        ("string", "{key: keep}", TEXT, None, [(KEY_ID_HEADER, frame(2, b""))]),
+        (KEY, "{key: keep}", TEXT + b"\0", None, [(KEY_ID_HEADER, frame(2, b""))]),
+        (KEY, "{key: keep, format: bytes}", frame(2, TEXT + b"\0"), None, []),
+        (KEY, "{key: keep, format: string}", frame(2, TEXT + b"\0"), None, []),
+        (DAY, "{key: keep}", frame(2, TEXT + BEYOND_DATES), None, []),
+        ({"type": "map", "values": "int"}, "{key: keep}", frame(2, b"\2" + TEXT + b"\0\0"), None, []),
+        ("string", "{default: keep}", None, TEXT, [(VALUE_ID_HEADER, frame(2, b""))]),
+        (KEY, "{default: keep}", None, TEXT + b"\0", [(VALUE_ID_HEADER, frame(2, b""))]),
+        ({"type": "map", "values": "int"}, "{default: keep}", None, frame(2, b"\2" + TEXT + b"\0\0"), []),
+    ],
+)
+def test_hiding_hides_what_is_kept_however_its_schema_is_named(schema, policy, key, value, headers):
+    """By a header, by the first bytes, or by bytes that the policy takes for no schema's; names of a map as well."""
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    edge.register("orders-value", '"long"')  # so that ids differ on both sides
+    edge.register("orders-value", json.dumps(schema))
+    strip = topic(f"policy: p\nversion: 1\ntopics: {{orders: {policy}}}\n", edge, central)
+    (lines,) = previewed([(key, value, headers)], strip, edge, central, ValueFormat.AVRO, hide=True)
+    assert "rejected" not in {line.path for line in lines}
+    assert "jane" not in str(lines)
+
+
+def test_hiding_hides_names_that_a_wildcard_keeps():
+    """A name that a pattern lets through is data; one that the policy spells is not."""
+    policy = 'policy: p\nversion: 1\ntopics: {orders: {value_format: json, fields: {a: keep, "m.**": keep}}}\n'
+    records = [(None, b'{"a": 1, "m": {"zoe": "zed", "jane": "doe", "ann": null}}', None)]
+    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), ValueFormat.JSON, hide=True)
+    assert not any(name in str(lines) for name in ("zoe", "zed", "jane", "doe", "ann"))
+    assert ("value.a", "number", "(kept)") in lines
+
+
+def test_what_is_too_deep_or_has_a_refused_schema_is_shown_as_unreadable():
+    """Nobody learns from a refusal what stands in a schema, and no depth ends the command."""
+    policy = "policy: p\nversion: 1\ntopics: {orders: {value_format: json, fields: {a: keep}}}\n"
+    deep = b"[" * 900 + b'"jane"' + b"]" * 900
+    (lines,) = previewed(
+        [(None, deep, None)], topic(policy), MemoryRegistry(), MemoryRegistry(), ValueFormat.JSON, hide=True
+    )
+    assert ("rejected", "(new)", '"too_deep"') in lines
+    registry = MemoryRegistry()
+    for schema in (
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "default": "jane"}]},
+        {"type": "enum", "name": "E", "symbols": ["jane", "jane"]},
+        {"type": "record", "name": "jane-doe", "fields": []},
+    ):
+        framed = frame(registry.register("t-value", json.dumps(schema)), b"\0")
+        assert dict(looked_at((framed, framed, None), registry, hide=True))["value"].startswith("text of ")
+
+
+def test_a_header_at_an_edge_is_data_whatever_its_name():
+    """Anybody may have written it, also under a name of the hub's own."""
+    headers = [("hub.origin", b"jane"), ("jane", b"x")]
+    hidden = looked_at((None, None, headers), MemoryRegistry(), hide=True, own=())
+    assert "jane" not in str(hidden)
+
+
 def test_a_type_without_a_namespace_stays_itself():
     """Named from within a namespace it would be another type of that name, or none."""
     bare = {"type": "record", "name": "T", "fields": [{"name": "bare", "type": "int"}]}
@@ -192,7 +257,7 @@ def test_a_record_is_shown_as_it_lies_and_hidden_by_default():
     assert hidden == {
         "key": "text of 4",
         "headers.hub.origin": '"eu/t/0/7/0"',
-        "headers.who": "text of 4",
+        "headers.{key} 2": "text of 4",
         "value.m.{key} 1": "text of 3",
     }
     shown = dict(looked_at((b"jane", framed, headers), registry, hide=False))
