@@ -1,7 +1,7 @@
 """`geo`: a coordinate with fewer decimals, or `lat,lon` as a geohash.
 
-Invariant: a number keeps its type; a text that is no `lat,lon` within the globe is redacted. A single number cannot
-become a geohash and is not taken.
+Invariant: a number keeps its type; a number beyond all degrees, and a text that is no `lat,lon` within the globe, is
+redacted, because rounding would leave most of it. A single number cannot become a geohash and is not taken.
 """
 
 from typing import Annotated, Literal, Self
@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 from aggregator.privacy.operators import number
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass, clear_if
 from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.operators.redact import Redact, constant
 from aggregator.privacy.operators.text import over
-from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.plan.leaf import Leaf, Value
 from aggregator.schema.avro import Kind
 
 _ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz"
@@ -57,8 +58,20 @@ def result(rule: Geo, leaf: Leaf) -> Leaf | None:
 def build(rule: Geo, leaf: Leaf, *_: object) -> Operator:
     """Everything, made coarser."""
     if leaf.kind is not Kind.STRING:
-        return number.rounding(leaf, rule.decimals or 0)
+        return _degrees(leaf, rule.decimals or 0)
     return over(lambda value: _coarse(rule, value))
+
+
+def _degrees(leaf: Leaf, decimals: int) -> Operator:
+    """Numbers on the globe with so many decimals; any other is redacted."""
+    redacted = constant(Redact(), leaf)
+
+    def coarse(value: Value) -> Value:
+        exact = number.exact(leaf, value)
+        inside = exact is not None and abs(exact) <= _HIGHEST_LONGITUDE
+        return number.rounded(leaf, value, decimals) if inside else redacted
+
+    return lambda values: [coarse(value) for value in values]
 
 
 def _coarse(rule: Geo, value: str) -> str | None:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from aggregator.privacy import operators
 from aggregator.privacy.operators.geo import geohash
-from tests.unit.privacy.operators.single import DOUBLE, one, rule
+from tests.unit.privacy.operators.single import DECIMAL, DOUBLE, one, rule
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,14 @@ def test_numbers():
     """One coordinate keeps its decimals and its type; it cannot become a hash."""
     assert one(rule("geo", decimals=2), struct.pack("<d", 13.40512), DOUBLE) == struct.pack("<d", 13.41)
     assert operators.result(rule("geo", geohash=5), DOUBLE) is None
+
+
+def test_a_number_beyond_the_globe_is_redacted():
+    """It is no coordinate but perhaps somebody's number, of which rounding would leave all that matters."""
+    for number in (4915112345678.0, -180.5, float("inf"), float("nan")):
+        assert one(rule("geo", decimals=1), struct.pack("<d", number), DOUBLE) == bytes(8)
+    assert one(rule("geo", decimals=1), (18001).to_bytes(3, "big"), DECIMAL) == b"\0"
+    assert one(rule("geo", decimals=1), (18000).to_bytes(3, "big"), DECIMAL) == (18000).to_bytes(2, "big")
 
 
 @pytest.mark.parametrize("parameters", [{}, {"decimals": 1, "geohash": 5}, {"decimals": -1}, {"geohash": 0}])
