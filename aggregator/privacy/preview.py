@@ -74,15 +74,17 @@ def previewed(
         body, key = None if named is None else _decoded(named, edge, form), _key(named_key, edge)
         left_key, left = _key(stripped.keys[index], central), _body(stripped, index, central, form)
         if hide:
-            declared = _declared(named, edge) | met | (_names(left) - _names(body))
-            key_names = _declared(named_key, edge) | (_names(left_key) - _names(key))
+            unread = {"value"} if body == _UNREADABLE else set()
+            if named_key and named_key.startswith(MAGIC) and _framed(named_key, edge) == _UNREADABLE:
+                unread.add("key")
+            # A name that the strip has made; where it alone can read what was before, nobody knows which these are.
+            made = set() if "value" in unread else _names(left) - _names(body)
+            key_made = set() if "key" in unread else _names(left_key) - _names(key)
+            declared, key_names = _declared(named, edge) | met | made, _declared(named_key, edge) | key_made
             headers = _unnamed(record[2], stripped.headers[index])
             hidden = _leaves(_renamed(key, key_names), _renamed(body, declared), headers)
             after = _after(stripped, index, _renamed(left_key, key_names), _renamed(left, declared))
             is_same = record[0] is not None and record[0] == stripped.keys[index]
-            unread = {"value"} if body == _UNREADABLE else set()
-            if named_key and named_key.startswith(MAGIC) and _framed(named_key, edge) == _UNREADABLE:
-                unread.add("key")
             shown = _hidden(hidden, after, unread, kept={"key"} if is_same else set())
             size = len(record[1] or b"") if form is ValueFormat.BYTES else None
             lines.append([_sized(one, size) for one in shown])

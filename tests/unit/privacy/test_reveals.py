@@ -141,6 +141,11 @@ def test_hiding_hides_what_is_kept_of_a_record_that_reads_badly():
     lines, _ = _central({"type": "record", "name": "R", "fields": fields}, body, "{fields: {kept: keep}}")
     assert "jane" not in str(lines())
     assert ("value.kept", "(new)", "text of 4") in lines()
+    fields[1]["type"] = {"type": "map", "values": "int"}
+    body = long_bytes(1) + b"\xff\2" + TEXT + b"\0\0"
+    lines, _ = _central({"type": "record", "name": "R", "fields": fields}, body, '{fields: {"kept.**": keep}}')
+    assert "jane" not in str(lines())
+    assert ("value.kept.{key} 1", "(new)", "number") in lines()
 
 
 TEXT = b"\x08jane"
