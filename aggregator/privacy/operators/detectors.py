@@ -31,13 +31,15 @@ _IBAN_START = re.compile(r"[A-Za-z]{2}[0-9]{2}")
 _DIGITS = re.compile(r"\d+")
 _TIME = re.compile(
     r"(?<![\w+(])(?<!\d\W)(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    # Behind a comma no more digits than a time has by custom: a phone number may be the next column.
     r"[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]"
-    r"(?::[0-5][0-9](?:[.,][0-9]{1,9})?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?(?![\w:])"
+    r"(?::[0-5][0-9](?:\.[0-9]{1,9}|,[0-9]{1,6})?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?(?![\w:])"
 )
 # What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
 _LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
-_MARKS_BETWEEN_GROUPS = frozenset("-._|,\t\n\v\f\r\x85\u2028\u2029\u00ad\u00b7\u200b\u2060\u2212\ufeff")
+_MARKS_BETWEEN_GROUPS = frozenset("-._|,\t\n\v\f\r\x85\u2028\u2029\u00b7\u2022\u2027\u2212\u2219\u30fb")
 _MARKS_BETWEEN_PHONE_GROUPS = _MARKS_BETWEEN_GROUPS | frozenset("()/")
+_SPACE_OF_FORMS = "+"  # alone; beside a space it begins the next number
 _LONGEST_PHONE_GAP = 3  # `+49 (0) 30`
 _LONGEST_GAP = 2  # `4111, 1111`, or a line's end of two signs
 _PHONE_DIGITS = range(7, 16)
@@ -178,12 +180,15 @@ def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable
 
 def _is_gap(text: str, start: int, end: int) -> bool:
     """Whether groups on both sides may be of one number."""
-    return 0 < end - start <= _LONGEST_GAP and all(map(_parts_groups, text[start:end]))
+    gap = text[start : min(end, start + _LONGEST_GAP + 1)]
+    return gap == _SPACE_OF_FORMS or (0 < len(gap) <= _LONGEST_GAP and all(map(_parts_groups, gap)))
 
 
 def _parts_groups(sign: str) -> bool:
-    """Whether a sign stands between groups of one number: spaces, dashes, line ends, and what forms and logs use."""
-    return sign in _MARKS_BETWEEN_GROUPS or unicodedata.category(sign) in ("Zs", "Pd")
+    """Whether a sign stands between groups of one number: spaces, dashes, line ends, what forms and logs use, and what
+    nobody sees.
+    """
+    return sign in _MARKS_BETWEEN_GROUPS or unicodedata.category(sign) in ("Zs", "Pd", "Cf")
 
 
 def phones(text: str) -> Iterator[Span]:
@@ -202,8 +207,9 @@ def phones(text: str) -> Iterator[Span]:
 
 
 def _parts_phone_groups(gap: str) -> bool:
-    return len(gap) <= _LONGEST_PHONE_GAP and all(
-        sign in _MARKS_BETWEEN_PHONE_GROUPS or _parts_groups(sign) for sign in gap
+    return gap == _SPACE_OF_FORMS or (
+        len(gap) <= _LONGEST_PHONE_GAP
+        and all(sign in _MARKS_BETWEEN_PHONE_GROUPS or _parts_groups(sign) for sign in gap)
     )
 
 

@@ -1,7 +1,8 @@
 """`scrub_text`: what the detectors find in free text becomes its name in brackets.
 
 Invariant: detectors work one after the other in a fixed order, the most specific first, so that a card number is not
-told as a phone number. What no detector finds stays: names, for example. Scrubbed text is still personal data.
+told as a phone number; each looks at the text as it is written, and then without its escapes. What no detector finds
+stays: names, for example. Scrubbed text is still personal data.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, Field
 from aggregator.privacy.operators import detectors
 from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass
 from aggregator.privacy.operators.detectors import Span
+from aggregator.privacy.operators.escapes import Undone
 from aggregator.privacy.operators.parameters import Justified, each_once
 from aggregator.privacy.operators.text import each, word_type
 
@@ -38,7 +40,12 @@ def scrubbed(rule: ScrubText, text: str) -> str:
     """A text without what was found in it."""
     for name, detect in _DETECTORS.items():
         if name in rule.detectors:
-            text = _without(text, detect(text), f"[{name.upper()}]")
+            mark = f"[{name.upper()}]"
+            text = _without(text, detect(text), mark)
+            undone = Undone(text)
+            if undone.text is not text:
+                spans = detect(undone.text)
+                text = _without(text, (undone.written(*span) for span in spans), mark)
     return text
 
 

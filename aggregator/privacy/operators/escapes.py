@@ -1,0 +1,69 @@
+"""Free text as a reader sees it: percent signs, entities and escapes of JSON undone, wide signs narrow.
+
+Invariant: what is found in the text that was undone has a place in the text as it was written; a find that begins or
+ends within an escape takes all of it. Refuses nothing.
+"""
+
+import html
+import io
+import re
+from array import array
+from bisect import bisect_right
+from urllib.parse import unquote
+
+_ESCAPES = re.compile(
+    r"(?:%(?:25)*+[0-9A-Fa-f]{2})++|(?:\\u[0-9A-Fa-f]{4})++"
+    r"|&(?:amp;)*+(?:nbsp|[a-z]{2,4}sp|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
+)
+_ENCODED_PERCENT = re.compile(r"%(?:25)++(?=[0-9A-Fa-f]{2})")
+_CODE = re.compile(r"\\u([0-9A-Fa-f]{4})")
+# Full-width forms stand 0xfee0 above ASCII.
+_WIDE = {narrow + 0xFEE0: narrow for narrow in range(0x21, 0x7F)}
+_WIDE_SIGN = re.compile("[\uff01-\uff5e]")
+
+
+class Undone:
+    """A text without its escapes, and the places of its signs in the text as it was.
+
+    Attributes:
+        text: Without escapes; the same text where there was none.
+    """
+
+    def __init__(self, text: str) -> None:
+        # Of each escape: where what it stands for begins and ends, and where it was written.
+        self._starts, self._ends = array("q"), array("q")
+        self._from, self._to = array("q"), array("q")
+        out, at = io.StringIO(), 0
+        for escape in _ESCAPES.finditer(text) if any(sign in text for sign in "%\\&") else ():
+            out.write(text[at : escape.start()])
+            self._starts.append(out.tell())
+            out.write(_meant(escape.group()))
+            self._ends.append(out.tell())
+            self._from.append(escape.start())
+            at = escape.end()
+            self._to.append(at)
+        if at:
+            out.write(text[at:])
+            text = out.getvalue()
+        self.text = text.translate(_WIDE) if _WIDE_SIGN.search(text) else text
+
+    def written(self, start: int, end: int) -> tuple[int, int]:
+        """Where a span was written."""
+        return self._place(start, self._from), self._place(end - 1, self._to, last=1)
+
+    def _place(self, at: int, edge: "array[int]", last: int = 0) -> int:
+        index = bisect_right(self._starts, at) - 1
+        if index < 0:
+            return at + last
+        return edge[index] if at < self._ends[index] else at + last - self._ends[index] + self._to[index]
+
+
+def _meant(escape: str) -> str:
+    """What it stands for; half of a pair, which is no text, as the sign for what cannot be read."""
+    match escape[0]:
+        case "%":
+            return unquote(_ENCODED_PERCENT.sub("%", escape))
+        case "\\":
+            signs = _CODE.sub(lambda one: chr(int(one[1], 16)), escape)
+            return signs.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return html.unescape(escape.replace("amp;", ""))
