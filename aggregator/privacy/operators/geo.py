@@ -24,7 +24,9 @@ _DECIMALS, _GEOHASH = 2, 6
 
 
 class Geo(Justified):
-    """A coordinate keeps so many `decimals`; a text `lat,lon` does, or becomes a geohash of that length."""
+    """A coordinate keeps so many `decimals`; a text `lat,lon` does, or becomes a geohash of that length. What is
+    no coordinate is redacted.
+    """
 
     operator: Literal["geo"] = "geo"
     decimals: Annotated[int, Field(ge=0, le=6)] | None = None

@@ -30,7 +30,9 @@ _DETECTORS: dict[str, Callable[[str], Iterable[Span]]] = {
 
 
 class ScrubText(Justified):
-    """What the detectors find in a text becomes its name in brackets; what they do not find stays."""
+    """What the detectors find in a text becomes its name in brackets; what they do not find stays. Escapes of URLs,
+    HTML and JSON hide nothing. The time of a log line (`2026-11-25 10:00:01`) is no phone number; a date alone is one.
+    """
 
     operator: Literal["scrub_text"] = "scrub_text"
     detectors: Annotated[tuple[Detector, ...], Field(min_length=1), AfterValidator(each_once)] = ALL_DETECTORS
