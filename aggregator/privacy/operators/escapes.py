@@ -5,17 +5,18 @@ ends within an escape takes all of it. Refuses nothing.
 """
 
 import html
-import io
 import re
 from array import array
 from bisect import bisect_right
 from urllib.parse import unquote
 
+# Some at a time, for each is an object while it is read; signs of one to four bytes are not parted.
 _ESCAPES = re.compile(
-    r"(?:%(?:25)*+[0-9A-Fa-f]{2})++|(?:\\u[0-9A-Fa-f]{4})++"
+    r"(?:%(?:25)*+[0-9A-Fa-f]{2}){1,12}+|(?:\\u[0-9A-Fa-f]{4}){1,12}+"
     r"|&(?:amp;)*+(?:nbsp|[a-z]{2,4}sp|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 )
 _ENCODED_PERCENT = re.compile(r"%(?:25)++(?=[0-9A-Fa-f]{2})")
+_PIECES = 256
 _CODE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 # Full-width forms stand 0xfee0 above ASCII.
 _WIDE = {narrow + 0xFEE0: narrow for narrow in range(0x21, 0x7F)}
@@ -26,26 +27,32 @@ class Undone:
     """A text without its escapes, and the places of its signs in the text as it was.
 
     Attributes:
-        text: Without escapes; the same text where there was none.
+        text: Without escapes.
+        is_other: There were some.
     """
 
     def __init__(self, text: str) -> None:
         # Of each escape: where what it stands for begins and ends, and where it was written.
-        self._starts, self._ends = array("q"), array("q")
-        self._from, self._to = array("q"), array("q")
-        out, at = io.StringIO(), 0
+        self._starts, self._ends = array("i"), array("i")
+        self._from, self._to = array("i"), array("i")
+        chunks: list[str] = []
+        pieces: list[str] = []
+        at = length = 0
         for escape in _ESCAPES.finditer(text) if any(sign in text for sign in "%\\&") else ():
-            out.write(text[at : escape.start()])
-            self._starts.append(out.tell())
-            out.write(_meant(escape.group()))
-            self._ends.append(out.tell())
-            self._from.append(escape.start())
+            plain, meant = text[at : escape.start()], _meant(escape.group())
             at = escape.end()
+            pieces += (plain, meant)
+            length += len(plain) + len(meant)
+            self._starts.append(length - len(meant))
+            self._ends.append(length)
+            self._from.append(escape.start())
             self._to.append(at)
-        if at:
-            out.write(text[at:])
-            text = out.getvalue()
-        self.text = text.translate(_WIDE) if _WIDE_SIGN.search(text) else text
+            if len(pieces) > _PIECES:
+                chunks.append("".join(pieces))
+                pieces.clear()
+        undone = "".join([*chunks, *pieces, text[at:]]) if at else text
+        self.text = undone.translate(_WIDE) if _WIDE_SIGN.search(undone) else undone
+        self.is_other = self.text != text
 
     def written(self, start: int, end: int) -> tuple[int, int]:
         """Where a span was written."""

@@ -40,14 +40,16 @@ class ScrubText(Justified):
 
 def scrubbed(rule: ScrubText, text: str) -> str:
     """A text without what was found in it."""
+    undone = Undone(text)
     for name, detect in _DETECTORS.items():
         if name in rule.detectors:
-            mark = f"[{name.upper()}]"
+            before, mark = text, f"[{name.upper()}]"
             text = _without(text, detect(text), mark)
-            undone = Undone(text)
-            if undone.text is not text:
-                spans = detect(undone.text)
-                text = _without(text, (undone.written(*span) for span in spans), mark)
+            if undone.is_other:
+                undone = undone if text == before else Undone(text)
+                before, found = text, detect(undone.text)
+                text = _without(text, (undone.written(*span) for span in found), mark)
+                undone = undone if text == before else Undone(text)
     return text
 
 

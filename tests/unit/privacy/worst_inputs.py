@@ -42,6 +42,8 @@ PATTERNS = {
     "quotes": '"@',
     "quoted": '"a"@b ',
     "escaped signs": "%40",
+    "escaped spaces": "1%20a",
+    "escapes of JSON": "\\u0031a",
     "encoded escapes": "%25",
     "entities": "&amp;",
     "brackets": "a@[",
