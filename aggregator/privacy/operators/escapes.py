@@ -10,9 +10,16 @@ from array import array
 from bisect import bisect_right
 from urllib.parse import unquote
 
-# Some at a time, for each is an object while it is read; signs of one to four bytes are not parted.
+_PERCENT, _HEX = "%(?:25)*+", "[0-9A-Fa-f]"
+_NEXT = f"{_PERCENT}[89ABab]{_HEX}"
+_OF_URLS = (
+    f"{_PERCENT}[CDcd]{_HEX}{_NEXT}|{_PERCENT}[Ee]{_HEX}(?:{_NEXT}){{2}}|{_PERCENT}[Ff][0-7](?:{_NEXT}){{3}}"
+    f"|{_PERCENT}{_HEX}{{2}}"
+)
+_OF_JSON = rf"\\u[Dd][89ABab]{_HEX}{{2}}\\u[Dd][C-Fc-f]{_HEX}{{2}}|\\u{_HEX}{{4}}"
+# Some signs at a time, for each is an object while it is read; none of several bytes is parted.
 _ESCAPES = re.compile(
-    r"(?:%(?:25)*+[0-9A-Fa-f]{2}){1,12}+|(?:\\u[0-9A-Fa-f]{4}){1,12}+"
+    rf"(?:{_OF_URLS}){{1,12}}+|(?:{_OF_JSON}){{1,12}}+"
     r"|&(?:amp;)*+(?:nbsp|[a-z]{2,4}sp|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 )
 _ENCODED_PERCENT = re.compile(r"%(?:25)++(?=[0-9A-Fa-f]{2})")
