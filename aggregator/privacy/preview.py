@@ -75,7 +75,7 @@ def previewed(
         left_key, left = _key(stripped.keys[index], central), _body(stripped, index, central, form)
         if hide:
             unread = {"value"} if body == _UNREADABLE else set()
-            if named_key and named_key.startswith(MAGIC) and _framed(named_key, edge) == _UNREADABLE:
+            if named_key and named_key.startswith(MAGIC) and key == text_of(named_key):
                 unread.add("key")
             # A name that the strip has made; where it alone can read what was before, nobody knows which these are.
             made = set() if "value" in unread else _names(left) - _names(body)
@@ -205,12 +205,8 @@ def _key(key: bytes | None, registry: Registry) -> Any:
     """What is in a key: in wire format by its schema, as long as it has one, and otherwise text."""
     if key is None:
         return None
-    read = _framed(key, registry) if key.startswith(MAGIC) else _UNREADABLE
+    read = _decoded(key, registry, ValueFormat.AVRO) if key.startswith(MAGIC) else _UNREADABLE
     return text_of(key) if read == _UNREADABLE else read
-
-
-def _framed(key: bytes, registry: Registry) -> Any:
-    return _decoded(key, registry, ValueFormat.AVRO)
 
 
 def _decoded(value: bytes, registry: Registry, form: ValueFormat) -> Any:

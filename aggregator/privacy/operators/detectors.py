@@ -166,7 +166,7 @@ def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable
         last = -1
         for index in range(place, len(starts)):
             begin = starts[index]
-            if index > place and not _is_gap(text, stops[index - 1], begin):
+            if index > place and not _is_gap(text, stops[index - 1], begin, _LONGEST_GAP, _MARKS_BETWEEN_GROUPS):
                 break
             length = ends[index + 1] - ends[place]
             if length >= lengths.stop:
@@ -178,17 +178,15 @@ def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable
         place = max(place, last) + 1
 
 
-def _is_gap(text: str, start: int, end: int) -> bool:
-    """Whether groups on both sides may be of one number."""
-    gap = text[start : min(end, start + _LONGEST_GAP + 1)]
-    return gap == _SPACE_OF_FORMS or (0 < len(gap) <= _LONGEST_GAP and all(map(_parts_groups, gap)))
-
-
-def _parts_groups(sign: str) -> bool:
-    """Whether a sign stands between groups of one number: spaces, dashes, line ends, what forms and logs use, and what
-    nobody sees.
+def _is_gap(text: str, start: int, end: int, longest: int, marks: frozenset[str]) -> bool:
+    """Whether groups on both sides may be of one number: between them stand spaces, dashes, some marks, or what nobody
+    sees.
     """
-    return sign in _MARKS_BETWEEN_GROUPS or unicodedata.category(sign) in ("Zs", "Pd", "Cf")
+    gap = text[start : min(end, start + longest + 1)]
+    is_short = 0 < len(gap) <= longest
+    return gap == _SPACE_OF_FORMS or (
+        is_short and all(sign in marks or unicodedata.category(sign) in ("Zs", "Pd", "Cf") for sign in gap)
+    )
 
 
 def phones(text: str) -> Iterator[Span]:
@@ -196,7 +194,7 @@ def phones(text: str) -> Iterator[Span]:
     start = end = groups = digits = 0
     text = _TIME.sub(blank, text)
     for group in _DIGITS.finditer(text):
-        if groups and not _parts_phone_groups(text[end : min(group.start(), end + _LONGEST_PHONE_GAP + 1)]):
+        if groups and not _is_gap(text, end, group.start(), _LONGEST_PHONE_GAP, _MARKS_BETWEEN_PHONE_GROUPS):
             if _is_phone(groups, digits):
                 yield _with_sign(text, start), end
             groups = digits = 0
@@ -204,13 +202,6 @@ def phones(text: str) -> Iterator[Span]:
         groups, digits, end = groups + 1, digits + group.end() - group.start(), group.end()
     if _is_phone(groups, digits):
         yield _with_sign(text, start), end
-
-
-def _parts_phone_groups(gap: str) -> bool:
-    return gap == _SPACE_OF_FORMS or (
-        len(gap) <= _LONGEST_PHONE_GAP
-        and all(sign in _MARKS_BETWEEN_PHONE_GROUPS or _parts_groups(sign) for sign in gap)
-    )
 
 
 def _is_phone(groups: int, digits: int) -> bool:

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field
 from aggregator.privacy.operators import detectors
 from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass
 from aggregator.privacy.operators.detectors import Span
-from aggregator.privacy.operators.escapes import Undone
 from aggregator.privacy.operators.parameters import Justified, each_once
 from aggregator.privacy.operators.text import each, word_type
+from aggregator.privacy.operators.unescaped import Unescaped
 
 Detector = Literal["email", "phone", "card", "iban", "ip", "jwt"]
 ALL_DETECTORS: tuple[Detector, ...] = ("card", "email", "iban", "ip", "jwt", "phone")
@@ -40,17 +40,21 @@ class ScrubText(Justified):
 
 def scrubbed(rule: ScrubText, text: str) -> str:
     """A text without what was found in it."""
-    undone = Undone(text)
+    plain = Unescaped(text)
     for name, detect in _DETECTORS.items():
         if name in rule.detectors:
-            before, mark = text, f"[{name.upper()}]"
-            text = _without(text, detect(text), mark)
-            if undone.is_other:
-                undone = undone if text == before else Undone(text)
-                before, found = text, detect(undone.text)
-                text = _without(text, (undone.written(*span) for span in found), mark)
-                undone = undone if text == before else Undone(text)
+            mark = f"[{name.upper()}]"
+            text, plain = _marked(text, plain, detect(text), mark)
+            if plain.is_other:
+                found = (plain.written(*span) for span in detect(plain.text))
+                text, plain = _marked(text, plain, found, mark)
     return text
+
+
+def _marked(text: str, plain: Unescaped, spans: Iterable[Span], mark: str) -> tuple[str, Unescaped]:
+    """A text without what was found, and the same without its escapes; where none were, marks bring none."""
+    left = _without(text, spans, mark)
+    return left, Unescaped(left) if plain.is_other and left != text else plain
 
 
 def _without(text: str, spans: Iterable[Span], mark: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.operators.escapes import Undone
+from aggregator.privacy.operators.unescaped import Unescaped
 
 TEXTS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="%&\\").filter(lambda c: not "\uff01" <= c <= "\uff5e")
@@ -30,13 +30,13 @@ def of_json(text: str) -> str:
 @given(text=TEXTS)
 def test_whatever_is_escaped_is_undone(escaped, text):
     """No sign of several bytes is parted, wherever it stands in a row of escapes."""
-    assert Undone(escaped(text)).text == text
+    assert Unescaped(escaped(text)).text == text
 
 
 @given(before=st.text("ab ", max_size=20), found=st.text("12é😀", min_size=1, max_size=20))
 def test_what_is_found_is_taken_where_it_was_written(before, found):
     """Whole escapes, and nothing of what stands around them."""
     written = before + of_url(found) + before
-    start, end = Undone(written).written(len(before), len(before) + len(found))
+    start, end = Unescaped(written).written(len(before), len(before) + len(found))
     assert written[:start] == before
     assert written[end:] == before

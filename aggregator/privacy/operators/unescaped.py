@@ -30,12 +30,12 @@ _WIDE = {narrow + 0xFEE0: narrow for narrow in range(0x21, 0x7F)}
 _WIDE_SIGN = re.compile("[\uff01-\uff5e]")
 
 
-class Undone:
+class Unescaped:
     """A text without its escapes, and the places of its signs in the text as it was.
 
     Attributes:
         text: Without escapes.
-        is_other: There were some.
+        is_other: There were some, or wide signs.
     """
 
     def __init__(self, text: str) -> None:
