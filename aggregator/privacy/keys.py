@@ -14,6 +14,8 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
+import numpy as np
+
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
@@ -31,7 +33,7 @@ from aggregator.privacy.programs import Program, Programs
 from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.privacy.tokens import Keyed
-from aggregator.schema.wire import MAGIC
+from aggregator.schema.wire import GLUE_MAGIC, MAGIC, is_glue_framed
 
 # Tokens of many keys at once; None where one of them has to be looked at alone.
 TokensOf = Callable[[BytesColumn], BytesColumn | None]
@@ -114,14 +116,17 @@ class Keys:
                 parts.append((members, _of_key(program.strip(batch, members), schema_id)))
             else:
                 parts.append(refused(members, Rejection(Reason.BAD_KEY, schema_id)))
-        rest = groups.unframed
-        if self._form == "avro":
-            parts.append(refused(rest, Rejection(Reason.BAD_KEY)))
+        whole, rest = keys.tolist(), groups.unframed
+        if self._form is None:
+            has_frame = np.fromiter((is_glue_framed(whole[place] or b"") for place in rest), bool, len(rest))
+            foreign, text = rest[has_frame], rest[~has_frame]
+        else:
+            foreign, text = rest, None
+        parts.append(refused(foreign, Rejection(Reason.BAD_KEY)))
         bad = sum(len(part.rejected) for _, part in parts)
         self._tally.met(self._decision, "avro", bad, bad)
-        if self._form is None:
-            whole = keys.tolist()
-            parts.append((rest, self._plain(BytesColumn.of([whole[place] for place in rest.tolist()]))))
+        if text is not None:
+            parts.append((text, self._plain(BytesColumn.of([whole[place] for place in text.tolist()]))))
         return joined(len(keys), parts)
 
     def _plain(self, cells: BytesColumn) -> Column:
@@ -170,8 +175,8 @@ def other_versions(scope: Scope, keys: Mapping[str, KeyRing]) -> Iterator[dict[s
 
 
 def _may_be_framed(keys: BytesColumn) -> bool:
-    """Whether a key may begin as wire format 0 does; a look at each costs more than one at all of them in a row."""
-    return bool((keys.firsts == MAGIC[0]).any())
+    """Whether a key may begin as a serialiser's frame; a look at each costs more than one at all of them in a row."""
+    return bool(np.isin(keys.firsts, (MAGIC[0], GLUE_MAGIC[0])).any())
 
 
 def _alike(keys: BytesColumn, column: Column, operator: str) -> Column:

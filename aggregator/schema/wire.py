@@ -75,6 +75,11 @@ class Framing(Enum):
     GLUE = "glue"
 
 
+def is_glue_framed(value: bytes) -> bool:
+    """Whether it begins as AWS Glue's serialiser frames a value; text begins with no such control character."""
+    return len(value) >= GLUE_BYTES and value[:1] == GLUE_MAGIC and value[1] in (_GLUE_PLAIN, _GLUE_ZLIB)
+
+
 def glue_split(value: bytes) -> tuple[UUID, bytes]:
     """Take a value apart that AWS Glue's serialiser framed: a three, the compression, the UUID of the schema's version.
 
@@ -85,7 +90,7 @@ def glue_split(value: bytes) -> tuple[UUID, bytes]:
         DeadLetterError: WRONG_MAGIC, it is no such frame; TOO_LARGE, it inflates to more than it may; UNDECODABLE, what
             is deflated is broken, or goes on behind its end.
     """
-    if len(value) < GLUE_BYTES or value[:1] != GLUE_MAGIC or value[1] not in (_GLUE_PLAIN, _GLUE_ZLIB):
+    if not is_glue_framed(value):
         raise DeadLetterError(
             Reason.WRONG_MAGIC,
             f"a value of {len(value)} bytes does not begin as AWS Glue's serialiser frames it",

@@ -94,6 +94,21 @@ def test_bytes_that_only_look_like_avro(both):
     assert _keys(both, _policy("keep", "avro"), looks, b"abc") == [Rejection(Reason.BAD_KEY, 77), BAD]
 
 
+@pytest.mark.parametrize("operator", ["keep", TOKEN])
+@pytest.mark.parametrize("beside", [[], [b"abc"], [None, frame(77, b"abc"), b"abc"]], ids=["alone", "text", "all"])
+def test_a_key_in_another_registry_s_frame_is_no_text(both, operator, beside):
+    """AWS Glue's at an edge of Confluent's: its schema may be tagged. Only a declared text is text."""
+    both.edge.register("orders-value", '"string"')
+    frames = [b"\3" + compression + b"a schema's GUID." + b"jane@example.com" for compression in (b"\0", b"\5")]
+    for content in frames:
+        found = _keys(both, _policy(operator), *beside, content)
+        assert found[-1] == BAD
+        assert [one for one in found if one == BAD] == [BAD], "what stands beside it is read as before"
+    near = [frames[0][:17], b"\3\1" + frames[0][2:], b"x" + frames[0]]
+    assert _keys(both, _policy("keep"), *near) == near
+    assert _keys(both, _policy("keep", "string"), *frames) == frames
+
+
 def test_nothing_left_of_an_avro_key_is_no_key(both):
     """A key that its tags drop as a whole becomes null, and no schema is registered for it."""
     key = both.value({"type": "string", "confluent:tags": ["PII"]}, "jane", "orders-key")
