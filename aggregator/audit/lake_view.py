@@ -23,7 +23,7 @@ from aggregator.lake.quality.held_ranges import HELD_DAYS, still_held
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import read
 from aggregator.lake.tables.formats import open_tables
-from aggregator.lake.tables.port import TableHandle, Tables
+from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import HEADER_BYTES
 from aggregator.state.names import HubNames
@@ -47,7 +47,7 @@ class LakeView:
     partitions: Sequence[CentralPartition]
     positions: dict[Partition, int] = field(default_factory=dict)
     problem: str = ""
-    files: dict[str, list[str]] = field(default_factory=dict)
+    files: dict[str, Sequence[LiveFile]] = field(default_factory=dict)
     committed: frozenset[CentralPartition] = frozenset()
     _handle: TableHandle | None = None
 
@@ -72,7 +72,7 @@ class LakeView:
         try:
             view._handle, apart = tables.open(table), tables.open(f"{table}{QUARANTINE}")
             view.files = {
-                name: [file.path for file in handle.live()]
+                name: handle.live()
                 for name, handle in ((table, view._handle), (f"{table}{QUARANTINE}", apart))
                 if handle is not None
             }

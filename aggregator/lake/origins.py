@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from aggregator.coordinates import EdgePartition
 from aggregator.lake.folder import Folder
 from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.live_rows import live_rows_where
+from aggregator.lake.tables.port import LiveFile
 
 Numbers = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
@@ -37,23 +38,22 @@ class RowOrigins(NamedTuple):
     deleted: Keys
 
 
-def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> Iterator[RowOrigins]:
+def row_origins(folder: Folder, files: Sequence[LiveFile], source: EdgePartition) -> Iterator[RowOrigins]:
     """The rows that came from one edge partition, file by file.
 
     Args:
         folder: The table's.
-        files: Its live files, relative to the folder.
+        files: Its live files.
         source: Which edge partition.
 
     Raises:
         TableUnavailable: a file cannot be read.
     """
-    edge, topic, partition = source
-    wanted = (pc.field("_edge") == edge) & (pc.field("_topic") == topic) & (pc.field("_partition") == partition)
+    wanted: dict[str, str | int] = {"_edge": source.edge, "_topic": source.topic, "_partition": source.partition}
     for file in files:
         hint = "was the table compacted and vacuumed meanwhile? run the audit again"
-        with storage_errors(f"{folder}/{file}", hint=hint, parquet=True):
-            rows = folder.rows(file, [*_ORIGIN, *_DELETED], wanted)
+        with storage_errors(f"{folder}/{file.path}", hint=hint, parquet=True):
+            rows = live_rows_where(folder, file, [*_ORIGIN, *_DELETED], wanted)
         deleted = np.where(rows["_deleted"].to_numpy(), pl.Series(rows["_key"]).hash().to_numpy() | np.uint64(1), 0)
         yield RowOrigins(
             rows["_incarnation"].cast(pa.int64()).to_numpy(), rows["_offset"].to_numpy(), deleted.astype(np.uint64)

@@ -4,9 +4,12 @@ Invariant: pure but for reading; a column that the table is divided by has the v
 Other tools that delete rows from a Delta table leave such columns out of the files that they write anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.folder import Folder, without_views
@@ -30,10 +33,34 @@ def live_rows(folder: Folder, file: LiveFile, columns: Sequence[str]) -> pa.Tabl
     return with_division(rows, file).select(columns)
 
 
+def live_rows_where(folder: Folder, file: LiveFile, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table:
+    """Some of a file's columns, of the rows in which others have given values.
+
+    Args:
+        folder: The table's.
+        file: One of its version.
+        columns: Which, of those that every table has.
+        equal: Value by column, some of `columns`.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with folder.parquet(file.path) as source:
+        held = source.schema_arrow.names
+    division = {name: value for name, value in file.partition if name not in held}
+    if any(division[name] != str(value) for name, value in equal.items() if name in division):
+        return FIXED_COLUMNS.empty_table().select(columns)
+    conditions = [pc.field(name) == value for name, value in equal.items() if name in held]
+    names = [one for one in columns if one in held]
+    return with_division(folder.rows(file.path, names, reduce(and_, conditions) if conditions else None), file).select(
+        columns
+    )
+
+
 def with_division(rows: pa.Table, file: LiveFile) -> pa.Table:
     """Rows of a file with the columns that only the table's metadata has; those of records as text."""
     for name, value in file.partition:
         if name not in rows.column_names:
             kind = FIXED_COLUMNS.field(name).type if name in FIXED_COLUMNS.names else pa.string()
-            rows = rows.append_column(name, pa.array([value], pa.string()).cast(kind).take(pa.array([0] * len(rows))))
+            rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()).cast(kind), len(rows)))
     return rows

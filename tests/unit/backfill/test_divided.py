@@ -5,19 +5,22 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from aggregator.backfill.restate import decoding
+from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
+from aggregator.lake.origins import row_origins
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
-from tests.unit.backfill.restates import Restate, origins
+from tests.unit.backfill.restates import FLOW, Restate, origins
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 
 
@@ -77,6 +80,24 @@ def test_rows_deleted_by_delta_rs_are_gone_from_everywhere_and_the_others_whole(
     assert [(row["_offset"], row["id"]) for row in rows] == [(0, 1000), (2, 1002), (6, 6), (8, 8), (10, 10)]
     assert [row["city"] for row in rows[2:]] == CITIES[3:]
     assert {row["_edge"] for row in rows} == {"eu"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("division", ["city", "_edge", "_topic", "_partition", "_incarnation", "_deleted"])
+def test_an_audit_counts_the_rows_that_delta_rs_left(tmp_path, division):
+    """Also where what tells their origin stands in the log alone."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)), {NAME: (division,)})
+    commit(tables, staged(tables, FIRST, 0, 1, cities(origins(*range(6)))))
+    DeltaTable(str(tmp_path / NAME)).delete("_offset % 2 = 1")
+    live = tables.open(NAME).live()
+
+    def found(source: EdgePartition) -> list[tuple[int, int, int]]:
+        parts = [np.stack(one, axis=1).tolist() for one in row_origins(tables.folder / NAME, live, source)]
+        return sorted(tuple(row) for rows in parts for row in rows)
+
+    assert found(FLOW) == [(0, 0, 0), (0, 2, 0), (0, 4, 0)]
+    for other in (FLOW._replace(edge="us"), FLOW._replace(topic="other"), FLOW._replace(partition=1)):
+        assert found(other) == []
 
 
 @pytest.mark.slow
