@@ -1,19 +1,27 @@
 """Answers of a cluster to administrative questions: waited for within a bound, and told by their codes.
 
 Invariant: no caller waits longer than for the question's time-out and five seconds. What a broker that was just stopped
-leaves unanswered is asked once more.
+leaves unanswered is asked once more. What waits for a controller is told of the next one.
 """
 
-from collections.abc import Callable
+import concurrent.futures
+import time
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
+from aggregator.kafka.client import clients
 
 TIMEOUT_S = 10.0
+# librdkafka asks once for a controller that it does not know, and again after `metadata.max.age.ms` only: a cluster
+# whose brokers just wake up names none for a moment.
+_CONTROLLER_S = 1.0
 _Subject = TypeVar("_Subject")
 
 
@@ -56,11 +64,27 @@ def succeeded(future: "Future[Any]") -> bool:
         return False
 
 
-def asked(ask: "Callable[[], dict[_Subject, Future[Any]]]") -> "dict[_Subject, Future[Any]]":
+def asked(
+    cluster: ClusterConfig, ask: "Callable[[AdminClient], dict[_Subject, Future[Any]]]"
+) -> "dict[_Subject, Future[Any]]":
     """Answers to a question that may be asked twice: it is, where the broker that had it is gone from the metadata.
 
     So it is with each broker of a cluster that is rolled; librdkafka lets go of it and of what it was asked.
+
+    Args:
+        cluster: Who is asked.
+        ask: Puts the question to its client, with a time-out of `TIMEOUT_S` seconds.
     """
-    futures = ask()
+    client = clients.admin(cluster)
+    futures = ask(client)
+    _wait(client, futures.values())
     gone = any(code(future) == KafkaError._DESTROY_BROKER for future in futures.values())  # noqa: SLF001 - public code
-    return ask() if gone else futures
+    return ask(client) if gone else futures
+
+
+def _wait(client: AdminClient, futures: "Collection[Future[Any]]") -> None:
+    """Until all are answered, or time is up; new metadata name the controller that librdkafka may wait for."""
+    end_s = time.monotonic() + TIMEOUT_S
+    while concurrent.futures.wait(futures, _CONTROLLER_S).not_done and time.monotonic() < end_s:
+        with suppress(KafkaException):
+            client.list_topics(timeout=_CONTROLLER_S)

@@ -14,7 +14,6 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka.client import clients
 from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, asked, code, result
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import inherited
@@ -41,7 +40,7 @@ def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
     """
     brokers = cluster_metadata(cluster, timeout_s=TIMEOUT_S).brokers
     resource = ConfigResource(ResourceType.BROKER, str(min(brokers, default=0)))
-    answers = asked(lambda: clients.admin(cluster).describe_configs([resource], request_timeout=TIMEOUT_S))
+    answers = asked(cluster, lambda client: client.describe_configs([resource], request_timeout=TIMEOUT_S))
     try:
         entries = _entries(answers[resource], "settings of a broker", cluster)
     except Unreachable:
@@ -138,7 +137,7 @@ def _altered(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) ->
     ]
     refused: dict[str, Refused] = {}
     if resources:
-        answers = asked(lambda: clients.admin(cluster).incremental_alter_configs(resources, request_timeout=TIMEOUT_S))
+        answers = asked(cluster, lambda client: client.incremental_alter_configs(resources, request_timeout=TIMEOUT_S))
         for resource, future in answers.items():
             try:
                 result(future, f"settings of {resource.name}", cluster)
@@ -158,7 +157,7 @@ def _asked_settings(cluster: ClusterConfig, names: Collection[str]) -> "dict[str
     deadline = time.monotonic() + _PROPAGATION_S
     while True:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        futures = asked(lambda: clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S))  # noqa: B023 - called here
+        futures = asked(cluster, lambda client: client.describe_configs(resources, request_timeout=TIMEOUT_S))  # noqa: B023 - called here
         if time.monotonic() > deadline or KafkaError.UNKNOWN_TOPIC_OR_PART not in map(code, futures.values()):
             break
         time.sleep(0.05)

@@ -17,7 +17,6 @@ from confluent_kafka.admin import (
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
-from aggregator.kafka.client import clients
 from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, asked, code, succeeded
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import TopicSpec
@@ -87,7 +86,7 @@ def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict
     if not names:
         return found, refused
     wanted = TopicCollection(list(names))
-    futures = asked(lambda: clients.admin(cluster).describe_topics(wanted, request_timeout=TIMEOUT_S))
+    futures = asked(cluster, lambda client: client.describe_topics(wanted, request_timeout=TIMEOUT_S))
     for name, future in futures.items():
         try:
             topic = future.result(TIMEOUT_S + 5)
@@ -152,7 +151,7 @@ def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_
             log.info("%s is made without %s, unknown to the cluster", spec.name, ", ".join(sorted(spec.dispensable)))
     if short:
         wider = [NewPartitions(s.name, s.partitions) for s in short]
-        widened = asked(lambda: clients.admin(cluster).create_partitions(wider, request_timeout=TIMEOUT_S))
+        widened = asked(cluster, lambda client: client.create_partitions(wider, request_timeout=TIMEOUT_S))
         _all_settled(widened, cluster, "widened", "Alter")
     return {spec.name: max(spec.partitions, have.get(spec.name, 0)) for spec in specs}
 
@@ -188,7 +187,8 @@ def _created(
     def ask(wanted: Collection[TopicSpec]) -> "dict[str, Future[Any]]":
         fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in wanted]
         return asked(
-            lambda: clients.admin(cluster).create_topics(fresh, request_timeout=TIMEOUT_S, validate_only=validate_only)
+            cluster,
+            lambda client: client.create_topics(fresh, request_timeout=TIMEOUT_S, validate_only=validate_only),
         )
 
     answers = ask(specs)
