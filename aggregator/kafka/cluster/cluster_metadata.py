@@ -11,6 +11,11 @@ from confluent_kafka import KafkaException
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
+from aggregator.kafka.client.listening import refusal
+
+# A broker that answers does so in this time. After it the addresses are tried: where nobody listens, no one is
+# waited for.
+_LISTENS_S, _CONNECTS_S = 2.0, 1.0
 
 
 class ClusterMetadata(NamedTuple):
@@ -31,16 +36,22 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
     """Ask once.
 
     Raises:
-        Unreachable: no broker answers within `timeout_s` seconds.
+        Unreachable: no broker answers within `timeout_s` seconds, or nobody listens at its addresses.
     """
+    refused = ""
     try:
-        metadata = clients.admin(cluster).list_topics(timeout=timeout_s)
+        try:
+            metadata = clients.admin(cluster).list_topics(timeout=min(timeout_s, _LISTENS_S))
+        except KafkaException:
+            if timeout_s <= _LISTENS_S or (refused := refusal(cluster.bootstrap_servers, patience_s=_CONNECTS_S)):
+                raise
+            metadata = clients.admin(cluster).list_topics(timeout=timeout_s - _LISTENS_S)
     except KafkaException as error:
         shut = clients.shut_out(cluster)
         clients.renew_admin(cluster)
         raise Unreachable(
             f"no broker {'lets the hub in' if shut else 'answers'} at {cluster.bootstrap_servers}: "
-            f"{shut or error.args[0].str()}",
+            f"{shut or refused or error.args[0].str()}",
             hint="check `client:` of this cluster: docs/connections.md"
             if shut
             else "check the address, the network and whether the broker runs",

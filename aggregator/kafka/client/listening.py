@@ -1,0 +1,43 @@
+"""Whether anybody listens where a cluster is said to be: librdkafka goes on asking, and does not tell.
+
+Invariant: bounded in time, nothing is sent, and a doubt is no refusal.
+"""
+
+import errno
+import os
+import socket
+from functools import partial
+
+from aggregator.threads import ask_aside
+
+
+def refusal(bootstrap_servers: str, *, patience_s: float) -> str:
+    """Why none of the addresses takes a connection now; empty where one does, or does not say.
+
+    Args:
+        bootstrap_servers: As librdkafka takes them.
+        patience_s: For each address, at most.
+    """
+    why = ""
+    for address in bootstrap_servers.split(","):
+        host, _, port = address.strip().rpartition(":")
+        attempt = ask_aside(partial(_attempt, host.strip("[]"), port, patience_s), "connection")
+        try:
+            why = attempt.result(patience_s)
+        except (OSError, ValueError):  # a time-out is one of the former
+            return ""
+        if not why:
+            return ""
+    return why
+
+
+def _attempt(host: str, port: str, patience_s: float) -> str:
+    try:
+        socket.create_connection((host, int(port)), timeout=patience_s).close()
+    except ConnectionRefusedError:
+        return os.strerror(errno.ECONNREFUSED)
+    except socket.gaierror as unknown:
+        if unknown.errno == socket.EAI_NONAME:
+            return f"the name {host} is unknown"
+        raise
+    return ""
