@@ -29,6 +29,7 @@ _TABLE: TypeAdapter[TableConfig] = TypeAdapter(TableConfig)
 # What the quality gate keeps beside a table.
 _BESIDE = ("__quality", "__quarantine")
 _CURRENT = "__current"
+_NONE = "without a registry, `directory:schemas` names a folder for them"
 T = TypeVar("T")
 
 
@@ -151,11 +152,11 @@ def _registries(parts: Parts) -> Iterator[Fault]:
     if not parts.drafts:
         return
     if not parts.schemas:
-        yield Fault(("schemas",), "is missing: topics need a registry for the schemas that central gets")
+        yield Fault(("schemas",), f"is missing: topics need one for the schemas that central gets; {_NONE}")
     read = [_listed(draft, "edges") for draft in parts.drafts.values()]
     for edge, has_registry in parts.edges.items():
         if not has_registry and any(edges is None or edge in edges for edges in read):
-            yield Fault(("edges", edge, "schemas"), "is missing: a rule under `topics` reads this edge")
+            yield Fault(("edges", edge, "schemas"), f"is missing: a rule under `topics` reads this edge; {_NONE}")
 
 
 def _rules(parts: Parts, folder: Path) -> Iterator[Fault]:
