@@ -213,13 +213,12 @@ def test_json_values_that_no_table_can_hold(trial):
     assert ("is not framed as Avro with a schema id" in told, ended) == (True, 4)
 
 
-def test_a_silent_edge_is_unknown_and_not_empty(trial, monkeypatch):
+def test_a_silent_edge_is_unknown_and_not_empty(trial):
     """Neither "no changes" nor a zero: what waits there, and what it would need, nobody can say."""
     quiet(trial)
     trial.produce("eu", 3)
     trial.produce("us", 3)
     ran(trial)
-    monkeypatch.setattr("aggregator.kafka.cluster.topics.topic_names.__kwdefaults__", {"timeout_s": 3.0})
     trial.settings["edges"]["us"]["bootstrap_servers"] = "127.0.0.1:1"
     trial.write()
     plan, code = planned(trial)

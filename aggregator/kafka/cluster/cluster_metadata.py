@@ -15,7 +15,7 @@ from aggregator.kafka.client.listening import refusal
 
 # A broker that answers does so in this time. After it the addresses are tried: where nobody listens, no one is
 # waited for.
-_LISTENS_S, _CONNECTS_S = 2.0, 1.0
+_LISTENS_S, _CONNECTS_S = 1.0, 1.0
 
 
 class ClusterMetadata(NamedTuple):

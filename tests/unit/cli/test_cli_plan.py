@@ -28,13 +28,6 @@ SCHEMA = {
 }
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """Nobody listens: a tenth of a second is enough to know it."""
-    monkeypatch.setattr("aggregator.kafka.cluster.topics.topic_names.__kwdefaults__", {"timeout_s": 0.1})
-    monkeypatch.setattr("aggregator.plan.explanation._TIMEOUT_S", 0.1)
-
-
 @pytest.fixture
 def hub(tmp_path):
     """A configuration whose clusters are not there."""
