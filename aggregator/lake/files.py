@@ -7,7 +7,6 @@ group and one piece. Statistics are written in Delta's form and hold nothing tha
 import contextlib
 import json
 import uuid
-from datetime import date, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,12 +18,11 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import PREFIX, SUFFIX, Lease, discard
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.partitioning import Part, divided, with_day
+from aggregator.lake.statistics import Path, statistics, with_nan
 
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them
 _OPEN_FILES = 32
-# Longer texts would make the table's log long; a reader prunes by prefixes at best.
-_STATISTICS_CHARACTERS = 32
 
 
 class StagedFile(NamedTuple):
@@ -52,6 +50,7 @@ class _Open(NamedTuple):
     sink: Any
     writer: pq.ParquetWriter
     footers: list[Any]
+    nan: set[Path]
 
 
 class Stage:
@@ -113,15 +112,17 @@ class Stage:
             self._lease.renew()
         rows, self._waiting = pa.concat_tables(self._waiting), []
         for part, part_rows in divided(rows, self._divided_by):
-            self._file(part, part_rows).write_table(part_rows, row_group_size=max(1, part_rows.num_rows))
+            file = self._file(part, part_rows)
+            file.nan.update(with_nan(part_rows))
+            file.writer.write_table(part_rows, row_group_size=max(1, part_rows.num_rows))
 
-    def _file(self, part: Part, rows: pa.Table) -> pq.ParquetWriter:
+    def _file(self, part: Part, rows: pa.Table) -> _Open:
         """The open file of a part, which `rows` begin; a full one is ended, and the oldest where too many are open."""
         found = self._open.get(part)
         if found is not None and found.sink.tell() > self._file_bytes:
             self._end_file(part)
         elif found is not None:
-            return found.writer
+            return found
         if len(self._open) >= _OPEN_FILES:
             self._end_file(next(iter(self._open)))
         name = f"{PREFIX}{uuid.uuid4().hex}{SUFFIX}"
@@ -135,8 +136,8 @@ class Stage:
             metadata_collector=footers,
             **COMPRESSION,
         )
-        self._open[part] = _Open(name, sink, writer, footers)
-        return writer
+        self._open[part] = _Open(name, sink, writer, footers, set())
+        return self._open[part]
 
     def close(self) -> tuple[StagedFile, ...]:
         """Finish the open files and return what was staged.
@@ -149,8 +150,8 @@ class Stage:
 
     def abandon(self) -> None:
         """Remove everything that was staged; what cannot be removed now is cleaned up by age later."""
-        for _, sink, writer, _ in self._open.values():
-            for end in (writer.close, sink.close):
+        for file in self._open.values():
+            for end in (file.writer.close, file.sink.close):
                 with contextlib.suppress(OSError):  # the disk is full, or gone
                     end()
         discard(self._folder, [*(one.name for one in self._open.values()), *(file.path for file in self._staged)])
@@ -162,62 +163,17 @@ class Stage:
             self._end_file(part)
 
     def _end_file(self, part: Part) -> None:
-        name, sink, writer, footers = self._open[part]
+        name, sink, writer, footers, nan = self._open[part]
         writer.close()
         size = sink.tell()
         sink.close()
         del self._open[part]
         self._folder.sync(name)
         schema = self._schema.serialize().to_pybytes()
-        self._staged.append(StagedFile(name, size, footers[0].num_rows, statistics(footers[0]), schema, part))
+        self._staged.append(StagedFile(name, size, footers[0].num_rows, statistics(footers[0], nan), schema, part))
 
 
 def out_of_range(file: StagedFile) -> int:
     """Its records with a number that their column cannot hold, by its statistics."""
     nulls = json.loads(file.stats).get("nullCount", {}).get(COLUMN)
     return 0 if nulls is None else file.rows - int(nulls)
-
-
-def statistics(footer: Any) -> str:
-    """Delta's per-file statistics (its protocol, "Per-file Statistics") from a Parquet footer, for the flat columns."""
-    lowest: dict[str, Any] = {}
-    highest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for index in range(footer.num_columns):
-        chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
-        name = chunks[0].path_in_schema if chunks else ""
-        found = [chunk.statistics for chunk in chunks]
-        if not name or "." in name or any(one is None or not one.has_null_count for one in found):
-            continue
-        nulls[name] = sum(one.null_count for one in found)
-        bounds = _bounds([one for one in found if one.has_min_max])
-        empty = [one.null_count == chunk.num_values for one, chunk in zip(found, chunks, strict=True)]
-        if bounds and all(one.has_min_max or nothing for one, nothing in zip(found, empty, strict=True)):
-            lowest[name], highest[name] = bounds
-    return json.dumps(
-        {"numRecords": footer.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}, allow_nan=False
-    )
-
-
-def _bounds(found: list[Any]) -> tuple[Any, Any] | None:
-    """Least and greatest value in JSON's form, or None where Delta has none or a value is too long."""
-    try:
-        values = [(one.min, one.max) for one in found]
-    except (OverflowError, ValueError):  # a date beyond Python's years
-        return None
-    if not values or any(_in_json(value) is None for pair in values for value in pair):
-        return None
-    return _in_json(min(low for low, _ in values)), _in_json(max(high for _, high in values))
-
-
-def _in_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        # Milliseconds are all that Delta keeps; a value with microseconds gets no bound rather than a wrong one.
-        zone = "Z" if value.tzinfo else ""
-        exact = value.microsecond % 1000 == 0
-        return f"{value.replace(tzinfo=None).isoformat(timespec='milliseconds')}{zone}" if exact else None
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, str):
-        return value if len(value) <= _STATISTICS_CHARACTERS else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -14,6 +14,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from tests.chaos.spark_sql import by_spark
+from tests.unit.lake.half_broken import half_broken
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, rows, staged
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -60,3 +61,18 @@ def test_spark_sql_reads_every_row(kind, tmp_path):
     assert compact(tables, tables.folder / NAME, NAME).before == 2
     assert by_spark(kind, tmp_path, query) == expected
     assert [row[0] for row in read(tables, "id")] == [0, 1, 2]
+
+
+def test_spark_sql_skips_files_by_every_bound(tmp_path):
+    """A file that cannot be read is not opened where a predicate of any type leaves it out."""
+    half_broken(tmp_path)
+    predicates = (
+        "text > '4'",
+        "real > 4",
+        "dec > 4",
+        "rec.a > 4",
+        "rec.b.c > 'v4'",
+        "at > timestamp '2026-01-04 00:00:00 UTC'",
+    )
+    counts = (f"(select count(*) from {{table:{NAME}}} where {one})" for one in predicates)
+    assert by_spark("delta", tmp_path, f"select {', '.join(counts)}") == [[1] * len(predicates)]
