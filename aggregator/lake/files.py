@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conformed, merged, never
-from aggregator.lake.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import PREFIX, SUFFIX, Lease, discard
 from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.parquet.encoding import COMPRESSION, dictionary_columns
+from aggregator.lake.parquet.statistics import Path, statistics, with_nan
 from aggregator.lake.partitioning import Part, divided, with_day
-from aggregator.lake.statistics import Path, statistics, with_nan
 
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.encoding import dictionary_columns
 from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
+from aggregator.lake.parquet.encoding import dictionary_columns
 
 
 def table(**columns: pa.Array) -> pa.Table:

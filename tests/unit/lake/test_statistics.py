@@ -13,7 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.lake.statistics import statistics, with_nan
+from aggregator.lake.parquet.statistics import statistics, with_nan
 from tests.unit.lake.half_broken import NESTED, NEW_YEAR, half_broken
 from tests.unit.lake.tabling import NAME
 

@@ -1,0 +1,1 @@
+"""What a Parquet file of the lake holds beside its rows: encodings, compression, statistics."""
