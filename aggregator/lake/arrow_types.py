@@ -120,10 +120,12 @@ _DAYS = Bounds(-719_162, 2_932_896)
 _DAY_MS = 86_400_000
 _MILLIS = Bounds(_DAYS.low * _DAY_MS, (_DAYS.high + 1) * _DAY_MS - 1)
 _MICROS = Bounds(_MILLIS.low * 1000, (_MILLIS.high + 1) * 1000 - 1)
+# Microseconds of the day: Delta has no time of day, and Spark reads no Iceberg table that has one.
+_TIME = (pa.time64("us"), pa.int64())
 _LOGICAL = {
     ("int", "date"): ((*_INT, pa.date32()), _DAYS),
-    ("int", "time-millis"): ((*_INT, pa.time32("ms"), pa.time64("us")), Bounds(0, _DAY_MS - 1)),
-    ("long", "time-micros"): ((pa.time64("us"),), Bounds(0, _DAY_MS * 1000 - 1)),
+    ("int", "time-millis"): ((*_INT, pa.time32("ms"), *_TIME), Bounds(0, _DAY_MS - 1)),
+    ("long", "time-micros"): (_TIME, Bounds(0, _DAY_MS * 1000 - 1)),
     ("long", "timestamp-millis"): ((pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")), _MILLIS),
     ("long", "timestamp-micros"): ((pa.timestamp("us", "UTC"),), _MICROS),
     ("long", "local-timestamp-millis"): ((pa.timestamp("ms"), pa.timestamp("us")), _MILLIS),

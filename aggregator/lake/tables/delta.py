@@ -119,7 +119,7 @@ class DeltaTables:
             raise unavailable(place, error) from None
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:
-        """The schema in Delta's types: a time of day becomes its microseconds, fixed bytes become bytes."""
+        """The schema in Delta's types: fixed bytes become bytes."""
         return pa.schema([pa.field(one.name, _narrow(one.type)) for one in schema])
 
     def promotes(self, narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG002 - the port's names
@@ -378,8 +378,6 @@ def _said(path: str) -> str | None:
 
 
 def _narrow(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_time(kind):
-        return pa.int64()
     if pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     if pa.types.is_struct(kind):

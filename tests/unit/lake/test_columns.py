@@ -25,7 +25,7 @@ def added(text: str) -> dict[str, pa.DataType]:
         ({"type": "long", "logicalType": "timestamp-millis"}, pa.timestamp("us", "UTC")),
         ({"type": "long", "logicalType": "timestamp-nanos"}, pa.int64()),
         ({"type": "long", "logicalType": "local-timestamp-micros"}, pa.timestamp("us")),
-        ({"type": "int", "logicalType": "time-millis"}, pa.time64("us")),
+        ({"type": "int", "logicalType": "time-millis"}, pa.int64()),
         ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}, pa.binary(12)),
         ({"type": "fixed", "name": "D", "size": 8, "logicalType": "decimal", "precision": 18}, pa.decimal128(18, 0)),
         ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}, pa.binary()),

@@ -183,7 +183,6 @@ def test_every_kind_of_column_comes_back_as_it_was_staged(tables):
         "t": pa.timestamp("us", "UTC"),
         "local": pa.timestamp("us"),
         "f": pa.float32(),
-        "clock": pa.time64("us"),
         "raw": pa.binary(12),
         "b": pa.bool_(),
     }
