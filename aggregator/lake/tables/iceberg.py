@@ -30,6 +30,7 @@ _CATALOG_FILE = "catalog.db"
 _PROPERTIES = {
     RETRIES: "0",  # pyiceberg would rebase in silence, and rows would be there twice
     "commit.manifest-merge.enabled": "true",  # else a manifest per commit stays for ever
+    "commit.manifest.target-size-bytes": str(1024 * 1024),  # a merge reads and writes a whole one, in Python
     "write.metadata.delete-after-commit.enabled": "true",  # of metadata that 100 later versions replaced
 }
 _PROMOTIONS = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}

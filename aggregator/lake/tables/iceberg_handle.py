@@ -7,8 +7,10 @@ mark. Refuses a table whose positions and snapshots were separated by hand: a ro
 without positions would get them twice.
 """
 
+import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +19,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
@@ -30,6 +33,9 @@ from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
 
 RETRIES = "commit.retry.num-retries"
+_STAY, _SNAPSHOTS = "history.expire.min-snapshots-to-keep", 100
+_AT_ONCE = 2  # each costs two copies of the metadata; a commit adds one
+_QUERIES_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -204,8 +210,13 @@ class IcebergHandle:
     def _changed(
         self, added: list[str], gone: set[str], properties: Mapping[str, str], summary: Mapping[str, str]
     ) -> Transaction:
-        transaction = self.table.transaction()
+        transaction, metadata = self.table.transaction(), self.table.metadata
         transaction.set_properties(dict(properties))
+        protected = {one.snapshot_id for one in metadata.refs.values()}
+        forgotten = surplus(metadata.snapshots, protected, metadata.properties, now_ms=int(time.time() * 1000))
+        if forgotten:
+            with ExpireSnapshots(transaction) as expiry:
+                expiry.by_ids(forgotten)
         if not gone:
             transaction.add_files(added, snapshot_properties=dict(summary), check_duplicate_files=False)
             return transaction
@@ -246,6 +257,35 @@ class IcebergHandle:
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.table.location()}/")
+
+
+def surplus(
+    snapshots: Sequence[Snapshot], protected: AbstractSet[int], properties: Mapping[str, str], *, now_ms: int
+) -> list[int]:
+    """Ids of snapshots that a commit forgets, a few at a time: it costs more with each that the metadata name.
+
+    Their manifests are left to the sweep. The last one before files were rewritten stays for an hour: queries that
+    began earlier read those files.
+
+    Args:
+        snapshots: Of the table.
+        protected: Those that a branch or a tag names.
+        properties: Of the table; `history.expire.min-snapshots-to-keep` says how many stay, 100 by default.
+        now_ms: Time, milliseconds since 1970.
+    """
+    stay = max(1, int(properties.get(_STAY, _SNAPSHOTS)))
+    old = sorted(snapshots, key=lambda one: one.sequence_number or 0)[:-stay]
+    rewritten_ms = {one.parent_snapshot_id: one.timestamp_ms for one in snapshots if not _appends(one)}
+    young_ms = now_ms - _QUERIES_MS
+    return [
+        one.snapshot_id
+        for one in old
+        if one.snapshot_id not in protected and rewritten_ms.get(one.snapshot_id, young_ms) <= young_ms
+    ][:_AT_ONCE]
+
+
+def _appends(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.APPEND
 
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:

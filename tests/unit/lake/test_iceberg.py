@@ -9,12 +9,14 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException, ServiceUnavailableError
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from aggregator.config.model import CatalogConfig
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.commit import Commit
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.iceberg import IcebergTables
+from aggregator.lake.tables.iceberg_handle import surplus
 from aggregator.lake.tables.port import TableUnavailable
 from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read_ids, rows, staged
 
@@ -208,3 +210,54 @@ def test_looking_makes_no_catalogue(tmp_path):
     """`status` and `plan` write nothing."""
     assert IcebergTables("hub", Folder(str(tmp_path / "lake"))).open(NAME) is None
     assert not (tmp_path / "lake").exists()
+
+
+HOUR_MS = 3_600_000
+KEEPS = "history.expire.min-snapshots-to-keep"
+
+
+def snapshot(number: int, operation: Operation) -> Snapshot:
+    """A snapshot that was made so many milliseconds after 1970, upon the one before."""
+    return Snapshot(
+        snapshot_id=number, parent_snapshot_id=number - 1 or None, sequence_number=number, timestamp_ms=number,
+        manifest_list="there", summary=Summary(operation),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "protected", "properties", "now_ms", "gone"),
+    [
+        (9, set(), {}, 0, []),
+        (9, set(), {KEEPS: "7"}, 0, [1]),
+        (9, set(), {KEEPS: "3"}, 0, [1, 2]),
+        (9, {1}, {KEEPS: "3"}, 0, [2, 3]),
+        (2, set(), {KEEPS: "3"}, 2 + HOUR_MS - 1, [2, 3]),
+        (2, set(), {KEEPS: "3"}, 2 + HOUR_MS, [1, 2]),
+        (9, set(), {KEEPS: "0"}, 0, [1, 2]),
+    ],
+)
+def test_which_snapshots_a_commit_forgets(rewritten, protected, properties, now_ms, gone):
+    """The oldest beyond the kept ones, two at a time; none that is named, or whose files were rewritten just now."""
+    made = [snapshot(n, Operation.OVERWRITE if n == rewritten else Operation.APPEND) for n in range(8, 0, -1)]
+    assert surplus(made, protected, properties, now_ms=now_ms) == gone
+
+
+@pytest.mark.slow
+def test_a_table_keeps_a_bounded_number_of_snapshots(tables):
+    """Every row and position stays, a tag too; the table's own property says how many."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(0)))
+    table = by_hand(tables)
+    tagged = table.current_snapshot().snapshot_id
+    table.manage_snapshots().create_tag(tagged, "first").commit()
+    with by_hand(tables).transaction() as change:
+        change.set_properties({KEEPS: "3"})
+    for number in range(1, 9):
+        commit(tables, staged(tables, FIRST, number, number + 1, ids(number)))
+    found = by_hand(tables).metadata
+    assert len(found.snapshots) == 3 + 1 + 1, "the kept ones, the tagged one, and the one that was just made"
+    assert tagged in {one.snapshot_id for one in found.snapshots}
+    assert read_ids(tables) == list(range(9))
+    handle = tables.open(NAME)
+    handle.check()
+    assert handle.positions([FIRST]) == {FIRST: 9}
+    assert by_hand(tables).scan(snapshot_id=tagged).to_arrow()["id"].to_pylist() == [0]
