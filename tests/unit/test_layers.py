@@ -28,6 +28,7 @@ ROOMS = [
     {"observe"},
     {"audit", "report", "plan"},
     {"page"},
+    {"mirrormaker"},
     {"sandbox"},
     {"doctor"},
     {"cli"},

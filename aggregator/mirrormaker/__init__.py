@@ -1,0 +1,1 @@
+"""What MirrorMaker's configuration says, as a configuration of the hub."""

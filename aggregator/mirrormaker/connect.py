@@ -1,0 +1,49 @@
+"""Connectors of MirrorMaker 2 on Connect: the JSON of its REST, and `.properties` of a standalone worker.
+
+Invariant: only `MirrorSourceConnector` copies records; the other two connectors of a flow add how to connect, no flow.
+"""
+
+from collections.abc import Sequence
+
+from aggregator.mirrormaker.dedicated import piece_of_flow
+from aggregator.mirrormaker.pieces import Mirror
+from aggregator.mirrormaker.result import Entry
+
+_PACKAGE = "org.apache.kafka.connect.mirror."
+_COPIES = "MirrorSourceConnector"
+CONNECTORS = frozenset({_COPIES, "MirrorCheckpointConnector", "MirrorHeartbeatConnector"})
+_UNUSED = "Connect obeys `consumer.override` for sinks only"
+_SIDES = ("source.cluster.alias", "target.cluster.alias")
+
+
+def is_connector(name: str) -> bool:
+    """Whether a class is one of MirrorMaker 2's connectors; Connect takes it with and without its package."""
+    return name.strip().removeprefix(_PACKAGE) in CONNECTORS
+
+
+def take_apart(connectors: Sequence[Sequence[Entry]]) -> Mirror:
+    """Every key of every connector, as what it speaks of."""
+    mirror = Mirror("connectors of MirrorMaker 2")
+    for entries in connectors:
+        _connector(mirror, entries)
+    if not mirror.flows:
+        mirror.remarks.append("none of these connectors copies records: give the file of MirrorSourceConnector, too")
+    return mirror
+
+
+def _connector(mirror: Mirror, entries: Sequence[Entry]) -> None:
+    named = {entry.key: entry.value for entry in entries}
+    copies = named.get("connector.class", "").strip().removeprefix(_PACKAGE) == _COPIES
+    source, target = (named.get(side, "") or side.partition(".")[0] for side in _SIDES)
+    mirror.clusters += [one for one in (source, target) if one not in mirror.clusters]
+    if copies and (source, target) not in mirror.flows:
+        mirror.flows.append((source, target))
+    for entry in entries:
+        if entry.key == _SIDES[1]:
+            mirror.fates.mapped(entry, "central")
+        elif entry.key == "clusters":
+            mirror.fates.not_applicable(entry, "the two aliases of a connector name its clusters")
+        elif entry.key.startswith("consumer.override."):
+            mirror.fates.not_applicable(entry, _UNUSED)
+        else:
+            mirror.pieces.append(piece_of_flow(entry, entry.key, source, target, of_records=copies))

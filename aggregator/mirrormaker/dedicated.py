@@ -1,0 +1,96 @@
+"""The file of `connect-mirror-maker.sh`: clusters by name, and settings for all, for one, or for one flow.
+
+Invariant: a name in a key counts only where `clusters` lists it, as in MirrorMaker.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from aggregator.errors import ConfigError
+from aggregator.mirrormaker.pieces import Mirror, Piece, role_of
+from aggregator.mirrormaker.result import Entry
+
+MOST_CLUSTERS = 500
+_ARROW = "->"
+_OF_CONNECTORS = ("source.cluster.alias", "target.cluster.alias")
+_ENDS = (("source.", 0), ("target.", 1))
+
+
+def take_apart(entries: Sequence[Entry]) -> Mirror:
+    """Every key, as what it speaks of.
+
+    Args:
+        entries: Of the file; of several files one after another.
+
+    Raises:
+        ConfigError: more clusters than anybody has.
+    """
+    mirror = Mirror("dedicated MirrorMaker 2")
+    for entry in entries:
+        if entry.key == "clusters":
+            mirror.clusters += [name for one in entry.value.split(",") if (name := one.strip())]
+            if len(mirror.clusters) > MOST_CLUSTERS:
+                what = f"{entry.file}:{entry.line}: lists more than {MOST_CLUSTERS} clusters"
+                raise ConfigError(what, hint="give a file of MirrorMaker 2")
+            mirror.fates.mapped(entry, "edges, central")
+    for entry in entries:
+        if entry.key != "clusters":
+            _sort(mirror, entry)
+    return mirror
+
+
+def _sort(mirror: Mirror, entry: Entry) -> None:
+    if _ARROW in entry.key:
+        _of_flow(mirror, entry)
+        return
+    alias = "" if entry.key in _OF_CONNECTORS else _beginning(entry.key, mirror.clusters)
+    role, name = role_of(entry.key[len(alias) + 1 :] if alias else entry.key)
+    mirror.pieces.append(Piece(entry, name, entry.value, cluster=alias, role=role))
+
+
+def _of_flow(mirror: Mirror, entry: Entry) -> None:
+    source, _, rest = entry.key.partition(_ARROW)
+    target = _beginning(rest, mirror.clusters)
+    if source not in mirror.clusters or not target:
+        mirror.fates.unknown(
+            entry, "`clusters` does not list both clusters of this flow, so that MirrorMaker passes over it"
+        )
+        return
+    name = rest[len(target) + 1 :]
+    if name == "enabled":
+        if entry.value.lower() != "true":
+            mirror.fates.not_applicable(entry, "the flow is not enabled")
+        elif source == target:
+            mirror.fates.not_applicable(entry, "a cluster is not copied into itself")
+        else:
+            mirror.fates.mapped(entry, "edges, central")
+            if (source, target) not in mirror.flows:
+                mirror.flows.append((source, target))
+        return
+    mirror.pieces.append(piece_of_flow(entry, name, source, target))
+
+
+def piece_of_flow(entry: Entry, name: str, source: str, target: str, *, of_records: bool = True) -> Piece:
+    """A setting of one flow, or of the clients on one side of it.
+
+    Args:
+        entry: Where it was read.
+        name: Without the flow.
+        source: MirrorMaker's name.
+        target: MirrorMaker's name.
+        of_records: As in `Piece`.
+    """
+    cluster = ""
+    for prefix, side in _ENDS:
+        if name.startswith(prefix) and name not in _OF_CONNECTORS:
+            cluster = (source, target)[side]
+            name = name.removeprefix(prefix).removeprefix("cluster.")
+            break
+    role, rest = role_of(name)
+    if role and not cluster:
+        cluster = target if role == "producer" else source
+    return Piece(entry, rest, entry.value, cluster, role, source, target, of_records)
+
+
+def _beginning(key: str, aliases: Iterable[str]) -> str:
+    """The longest name of a cluster that the key begins with; a name may hold dots."""
+    return max((alias for alias in aliases if key.startswith(f"{alias}.")), key=len, default="")

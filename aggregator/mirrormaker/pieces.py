@@ -1,0 +1,81 @@
+"""What a key speaks of: a setting, and of which cluster, which flow, which kind of client.
+
+Invariant: the three forms of MirrorMaker 2 and MirrorMaker 1 all become these, so that what follows knows no form.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aggregator.mirrormaker.result import Entry, Fates
+
+ROLES = ("consumer", "producer", "admin")
+
+
+class Piece(NamedTuple):
+    """One key, taken apart.
+
+    Attributes:
+        entry: Where it was read.
+        name: The setting, without prefixes.
+        value: Of the setting.
+        cluster: The cluster that it is for; empty for all.
+        role: The kind of client that it is for; empty for all.
+        source: The flow that it is for, by its source; empty for all.
+        target: By its target.
+        of_records: Whether it stands where records are copied; not with the connectors of checkpoints and heartbeats.
+    """
+
+    entry: Entry
+    name: str
+    value: str
+    cluster: str = ""
+    role: str = ""
+    source: str = ""
+    target: str = ""
+    of_records: bool = True
+
+    @property
+    def weight(self) -> int:
+        """Which of several wins: a flow's before a cluster's before one for all; among those one role's."""
+        return 4 * bool(self.source or self.target) + 2 * bool(self.cluster) + bool(self.role) + 8 * self.of_records
+
+
+@dataclass(slots=True)
+class Mirror:
+    """One set of files, taken apart.
+
+    Attributes:
+        form: What they are, in words.
+        clusters: MirrorMaker's names, in order.
+        flows: Source and target of what is copied, in order.
+        pieces: What is left to be translated.
+        fates: What is decided already.
+        keeps_names: Whether topics have the same names at the target where nothing else is said.
+        remarks: What a person should know.
+    """
+
+    form: str
+    clusters: list[str] = field(default_factory=list)
+    flows: list[tuple[str, str]] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    fates: Fates = field(default_factory=Fates)
+    keeps_names: bool = False
+    remarks: list[str] = field(default_factory=list)
+
+
+def by_weight(pieces: Sequence[Piece]) -> list[Piece]:
+    """The winner first; of equals the one that was written last."""
+    return sorted(pieces, key=lambda piece: (-piece.weight, -piece.entry.number))
+
+
+def role_of(name: str) -> tuple[str, str]:
+    """`consumer.auto.offset.reset` as the role and the rest; no role where none is named."""
+    role, _, rest = name.partition(".")
+    if role in ROLES and rest and name not in _NO_ROLES:
+        return role, rest.removeprefix("override.")
+    return "", name
+
+
+# Begin with a role, and are settings of MirrorMaker.
+_NO_ROLES = frozenset({"consumer.poll.timeout.ms", "consumer.timeout.ms", "admin.timeout.ms", "producer.type"})

@@ -1,0 +1,193 @@
+"""What an import hands back: the hubs that it makes, and what became of each key.
+
+Invariant: every key that was read has exactly one outcome. A value that may be a secret is in none of these: a file or
+a variable stands in its place.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+# Stands for a key that may not be shown.
+NO_KEY = "(no key)"
+
+
+class Entry(NamedTuple):
+    """One key of a file.
+
+    Attributes:
+        key: As it is written; of YAML the place, as `spec.clusters[0].alias`.
+        value: Without blanks around it.
+        file: Name of the file, as it was given.
+        line: Where it begins there.
+        number: How many were read before it; tells apart what is written twice.
+    """
+
+    key: str
+    value: str
+    file: str
+    line: int
+    number: int
+
+
+class Kind(StrEnum):
+    """What can become of a key."""
+
+    MAPPED = "mapped"
+    NOT_APPLICABLE = "not applicable"
+    UNKNOWN = "unknown"
+
+
+class Outcome(NamedTuple):
+    """What became of a key.
+
+    Attributes:
+        key: As it may be shown.
+        file: Where it was read.
+        line: Where in it.
+        kind: What became of it.
+        to: The key of `hub.yaml`; empty where it is not mapped.
+        why: The reason, or what is different at the hub; may be empty where it is mapped.
+    """
+
+    key: str
+    file: str
+    line: int
+    kind: Kind
+    to: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDraft:
+    """How `hub.yaml` says to reach a cluster; every value as it stands there, references included."""
+
+    bootstrap_servers: str
+    client: Mapping[str, str] = field(default_factory=dict)
+    consumer: Mapping[str, str] = field(default_factory=dict)
+    producer: Mapping[str, str] = field(default_factory=dict)
+    admin: Mapping[str, str] = field(default_factory=dict)
+    msk_iam: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDraft:
+    """One entry of `topics:`.
+
+    Attributes:
+        match: As in `hub.yaml`.
+        exclude: As in `hub.yaml`; empty for none.
+        central: The pattern of central names.
+        start: `earliest` or `latest`.
+        edges: Names.
+    """
+
+    match: str
+    exclude: str
+    central: str
+    start: str
+    edges: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HubDraft:
+    """One hub.
+
+    Attributes:
+        name: The hub's.
+        target: MirrorMaker's name of the cluster that is central.
+        central: How to reach it.
+        edges: By name.
+        rules: What flows.
+        replication_factor: Of central topics; empty for the broker's default.
+        config_sync: `apply` or `tell`; empty where nothing was said.
+        emit: Whether heartbeats are written; None where nothing was said.
+        interval: Between two of them, as a duration; empty where nothing was said.
+    """
+
+    name: str
+    target: str
+    central: ClusterDraft
+    edges: Mapping[str, ClusterDraft]
+    rules: Sequence[RuleDraft]
+    replication_factor: str = ""
+    config_sync: str = ""
+    emit: bool | None = None
+    interval: str = ""
+
+    @property
+    def policy_path(self) -> str:
+        """Relative to hub.yaml."""
+        return f"policies/{self.name}.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The whole answer.
+
+    Attributes:
+        form: What the files were, in words.
+        hubs: One for each cluster that something is copied into.
+        outcomes: One for each key that was read, in order.
+        variables: What has to be set before a run, each with what it holds.
+        commands: What has to be run before it: certificates and keys as the hub's client reads them.
+        remarks: What else a person should know.
+    """
+
+    form: str
+    hubs: Sequence[HubDraft]
+    outcomes: Sequence[Outcome]
+    variables: Mapping[str, str]
+    commands: Sequence[str]
+    remarks: Sequence[str]
+
+
+class Fates:
+    """Collects what becomes of each key; a key that is mapped anywhere is mapped."""
+
+    def __init__(self) -> None:
+        self._to: dict[int, dict[str, None]] = {}
+        self._why: dict[int, dict[str, None]] = {}
+        self._against: dict[int, tuple[Kind, str]] = {}
+
+    def mapped(self, entry: Entry, to: str, why: str = "") -> None:
+        """It became this key of `hub.yaml`."""
+        self._to.setdefault(entry.number, {})[to] = None
+        if why:
+            self._why.setdefault(entry.number, {})[why] = None
+
+    def not_applicable(self, entry: Entry, why: str) -> None:
+        """The hub has nothing to do with it, for this reason."""
+        self._against.setdefault(entry.number, (Kind.NOT_APPLICABLE, why))
+
+    def unknown(self, entry: Entry, why: str) -> None:
+        """MirrorMaker does not know it either."""
+        self._against.setdefault(entry.number, (Kind.UNKNOWN, why))
+
+    def as_other(self, entry: Entry, other: Entry, why: str) -> None:
+        """It fares as another key of the same value; the reason is for where that one is not mapped."""
+        for to in self._to.get(other.number, ()):
+            self.mapped(entry, to)
+        if not self.is_told(entry):
+            self.not_applicable(entry, why)
+
+    def is_told(self, entry: Entry) -> bool:
+        """Whether something was said of it."""
+        return entry.number in self._to or entry.number in self._against
+
+    def outcomes(self, entries: Iterable[Entry], shown: Mapping[int, str]) -> tuple[Outcome, ...]:
+        """One for each.
+
+        Args:
+            entries: All that were read.
+            shown: By number, how a key is shown that may not be shown as it is.
+        """
+        return tuple(self._outcome(entry, shown.get(entry.number, entry.key)) for entry in entries)
+
+    def _outcome(self, entry: Entry, key: str) -> Outcome:
+        if to := self._to.get(entry.number):
+            why = "; ".join(self._why.get(entry.number, ()))
+            return Outcome(key, entry.file, entry.line, Kind.MAPPED, ", ".join(to), why)
+        kind, why = self._against[entry.number]
+        return Outcome(key, entry.file, entry.line, kind, "", why)

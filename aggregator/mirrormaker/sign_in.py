@@ -1,0 +1,357 @@
+"""How a cluster is connected to: TLS stores, `sasl.jaas.config` and Strimzi's secrets as a `client:` block.
+
+Invariant: no password, key or user of a login module stands in the block; each is a reference. A check that is turned
+off is not turned off here: that asks for a person's reason.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import NamedTuple
+
+from aggregator.config.client import is_secret_property
+from aggregator.config.features import MECHANISMS
+from aggregator.config.librdkafka import IDENTITY
+from aggregator.config.transport import INSECURE, PROTOCOLS
+from aggregator.mirrormaker.client_properties import NAMES
+from aggregator.mirrormaker.jaas import Login, parse_jaas
+from aggregator.mirrormaker.pieces import Piece
+from aggregator.mirrormaker.references import Place, Variables, has_expression, variable_name
+from aggregator.mirrormaker.result import Fates
+from aggregator.mirrormaker.settings import meant
+
+REASON = "MirrorMaker signed in without encryption: write SASL_SSL, or say here why this may be so"
+_ONE_PRINCIPAL = "all clients of a cluster sign in as one principal; another setting of this name is taken"
+_NOT_SASL = "nobody signs in: `security.protocol` is not SASL_SSL"
+_NOT_TLS = "nothing is encrypted: `security.protocol` is neither SSL nor SASL_SSL"
+_PEM_IS_OPEN = "certificates in PEM have no password"
+_MSK = "AWS_MSK_IAM"
+_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]{1,32})\.amazonaws\.com")
+_STRIMZIS_CA = "ca.crt"
+_PKCS12 = (".p12", ".pfx", ".pkcs12")
+_BY_NAME_AND_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+# Strimzi's secrets, as `strimzi.py` names them.
+CA, CERTIFICATE, KEY = "@ca", "@certificate", "@key"
+_FILES: Mapping[str, tuple[str, str]] = {
+    CA: ("ssl.ca.location", "-ca.pem"),
+    CERTIFICATE: ("ssl.certificate.location", ".crt"),
+    KEY: ("ssl.key.location", ".key"),
+}
+
+
+class Cluster(NamedTuple):
+    """The cluster that is connected to.
+
+    Attributes:
+        name: Unique among the clusters of an import; variables and files are named after it.
+        place: In `hub.yaml`: `central`, `edges.eu`.
+        servers: Its addresses.
+        main: The role that counts most here.
+        folder: Where its certificates will lie, seen from `hub.yaml`.
+    """
+
+    name: str
+    place: str
+    servers: str
+    main: str
+    folder: str
+
+
+class SignIn:
+    """Makes the `client:` block of one cluster.
+
+    Args:
+        cluster: Which.
+        fates: Where each key's fate is told.
+        variables: Where a secret's variable is told.
+        commands: What has to be run, in order.
+    """
+
+    def __init__(
+        self, cluster: Cluster, fates: Fates, variables: Variables, commands: MutableMapping[str, None]
+    ) -> None:
+        self._cluster = cluster
+        self._fates = fates
+        self._variables = variables
+        self._commands = commands
+        self._chosen: dict[str, Piece] = {}
+        self.client: dict[str, str] = {}
+        self.msk_iam: dict[str, str] = {}
+
+    def read(self, pieces: Sequence[Piece]) -> None:
+        """Take the settings that sign in; `client` and `msk_iam` hold what became of them."""
+        rejected = self._choose(pieces)
+        protocol = self._protocol()
+        is_open = has_expression(protocol)
+        self._part("sasl.", self._sasl, "" if is_open or "SASL" in protocol else _NOT_SASL)
+        self._part("ssl.", self._tls, "" if is_open or protocol.endswith("SSL") else _NOT_TLS)
+        if "SASL" in protocol:
+            self._complete()
+        for piece, winner in rejected:
+            if piece.value == winner.value:
+                self._fates.as_other(piece.entry, winner.entry, _ONE_PRINCIPAL)
+            else:
+                self._fates.not_applicable(piece.entry, _ONE_PRINCIPAL)
+
+    def _choose(self, pieces: Sequence[Piece]) -> list[tuple[Piece, Piece]]:
+        """One piece for each setting; the others are handed back, each with the one that is taken."""
+        ranks = {"": 0, self._cluster.main: 1}
+        rejected = []
+        for piece in sorted(pieces, key=lambda one: (not one.of_records, ranks.get(one.role, 2), -one.weight)):
+            name = piece.name + piece.value if piece.name == CA else piece.name
+            winner = self._chosen.setdefault(name, piece)
+            if winner is not piece:
+                rejected.append((piece, winner))
+        return rejected
+
+    def _protocol(self) -> str:
+        """The protocol in capital letters, or an expression."""
+        piece = self._chosen.pop("security.protocol", None)
+        if piece is None:
+            return "PLAINTEXT"
+        value = piece.value if has_expression(piece.value) else piece.value.upper()
+        if value.lower() not in PROTOCOLS and not has_expression(value):
+            self._fates.not_applicable(piece.entry, "is none of PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL")
+            return "PLAINTEXT"
+        why = ""
+        if value == "SASL_PLAINTEXT":
+            self.client[INSECURE] = REASON
+            why = "with `insecure`, whose reason you have to give: password and records go in clear"
+        self._set(piece, "security.protocol", why)
+        return value
+
+    def _part(self, prefix: str, read: Callable[[Mapping[str, Piece]], None], why_not: str) -> None:
+        names = [name for name in self._chosen if name.startswith(prefix) or (prefix == "ssl." and name[0] == "@")]
+        taken = {name: self._chosen[name] for name in names}
+        if why_not:
+            for piece in taken.values():
+                self._fates.not_applicable(piece.entry, why_not)
+        else:
+            read(taken)
+
+    def _set(self, piece: Piece, name: str, why: str = "", value: str | None = None) -> None:
+        """Write one property, as a reference where it is secret."""
+        text = piece.value if value is None else value
+        variable, place = variable_name(self._cluster.name, name), _place(piece)
+        if name.endswith(".url") and "@" in text:  # with a user and a password
+            self.client[name] = f"${{{self._variables.of(variable, f'the address that {place} holds')}}}"
+        else:
+            write = self._variables.secret if is_secret_property(name) else self._variables.text
+            self.client[name] = write(text, variable, place)
+        self._fates.mapped(piece.entry, self._told(name), why)
+
+    def _told(self, name: str) -> str:
+        return f"{self._cluster.place}.client.{name}"
+
+    # --- SASL
+
+    def _sasl(self, pieces: Mapping[str, Piece]) -> None:
+        if (mechanism := pieces.get("sasl.mechanism")) is not None:
+            self._mechanism(mechanism)
+        for name, piece in pieces.items():
+            if name == "sasl.jaas.config":
+                self._login(piece, parse_jaas(piece.value))
+            elif name in IDENTITY and name != "sasl.mechanism":
+                self._set(piece, name)
+            elif name != "sasl.mechanism":
+                self._no_client(piece)
+
+    def _mechanism(self, piece: Piece) -> None:
+        if piece.value.upper() == _MSK:
+            self._msk(piece, {})
+        elif piece.value.upper() in MECHANISMS or has_expression(piece.value):
+            upper = piece.value if has_expression(piece.value) else piece.value.upper()
+            self._set(piece, "sasl.mechanism", value=upper)
+        else:
+            self._fates.not_applicable(piece.entry, f"librdkafka has {', '.join(MECHANISMS)} only")
+
+    def _msk(self, piece: Piece, options: Mapping[str, str]) -> None:
+        self.client["sasl.mechanism"] = "OAUTHBEARER"
+        found = _REGION.search(self._cluster.servers)
+        name = variable_name(self._cluster.name, "AWS_REGION")
+        region = found[1] if found else f"${{{self._variables.of(name, f'the AWS region of {self._cluster.name}')}}}"
+        self.msk_iam.setdefault("region", region)
+        for option, key in (("awsRoleArn", "role_arn"), ("awsProfileName", "profile")):
+            if option in options and not {"role_arn", "profile"} & self.msk_iam.keys():
+                own = variable_name(self._cluster.name, "AWS", key)
+                self.msk_iam[key] = self._variables.text(options[option], own, _place(piece))
+        to = f"{self._cluster.place}.msk_iam"
+        self._fates.mapped(piece.entry, to, "tokens of AWS: pip install 'aggregator[msk]'")
+
+    def _login(self, piece: Piece, login: Login) -> None:
+        match login.module:
+            case "IAMLoginModule":
+                self._msk(piece, login.options)
+            case "PlainLoginModule" | "ScramLoginModule":
+                if login.module == "PlainLoginModule":
+                    self.client.setdefault("sasl.mechanism", "PLAIN")
+                self._options(piece, login, {"username": "sasl.username", "password": "sasl.password"})
+            case "OAuthBearerLoginModule":
+                names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+                self._options(piece, login, {one: f"sasl.oauthbearer.{name}" for one, name in names.items()})
+            case "Krb5LoginModule":
+                names = {"keyTab": "keytab", "principal": "principal", "serviceName": "service.name"}
+                self._options(piece, login, {one: f"sasl.kerberos.{name}" for one, name in names.items()})
+            case _:
+                self._fates.not_applicable(piece.entry, "is a login module of Java that librdkafka does not have")
+
+    def _options(self, piece: Piece, login: Login, names: Mapping[str, str]) -> None:
+        """A login module's options; who signs in, and by which secret, become references."""
+        place = _place(piece)
+        for option, name in names.items():
+            value = login.options.get(option, "")
+            variable = variable_name(self._cluster.name, name)
+            is_public = name.startswith("sasl.kerberos.") or name.endswith(".scope")
+            if not value and is_public:
+                continue
+            to = place._replace(key=f"`{option}` of {piece.name}")
+            if is_public or (has_expression(value) and name == "sasl.username"):
+                self.client[name] = self._variables.text(value, variable, to)
+            else:
+                self.client[name] = self._variables.secret(value, variable, to)
+        self._fates.mapped(piece.entry, ", ".join(self._told(name) for name in names.values() if name in self.client))
+
+    def _complete(self) -> None:
+        """What a mechanism needs and MirrorMaker's file does not say."""
+        mechanism = self.client.get("sasl.mechanism", "")
+        if mechanism in _BY_NAME_AND_PASSWORD:
+            self._ask("sasl.username", "sasl.password")
+        if mechanism == "OAUTHBEARER" and not self.msk_iam:
+            self.client["sasl.oauthbearer.method"] = "oidc"
+            self._ask("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+            name = "sasl.oauthbearer.token.endpoint.url"
+            if name not in self.client:
+                variable = variable_name(self._cluster.name, name)
+                self._variables.of(variable, f"the address (https://) of the token server of {self._cluster.name}")
+                self.client[name] = f"${{{variable}}}"
+
+    def _ask(self, *names: str) -> None:
+        for name in names:
+            if name not in self.client:
+                what = f"`{name}` of {self._cluster.name}, which MirrorMaker's files do not hold"
+                self.client[name] = f"env:{self._variables.of(variable_name(self._cluster.name, name), what)}"
+
+    # --- TLS
+
+    def _tls(self, pieces: Mapping[str, Piece]) -> None:
+        self._trusted(pieces)
+        self._own_certificate(pieces)
+        self._kubernetes([piece for name, piece in pieces.items() if name[0] == "@"])
+        for name, piece in pieces.items():
+            if name == "ssl.endpoint.identification.algorithm":
+                self._host_check(piece)
+            elif name in ("ssl.truststore.type", "ssl.keystore.type"):
+                self._fates.not_applicable(piece.entry, "the hub's files are PEM and PKCS12")
+            elif not self._fates.is_told(piece.entry):
+                self._no_client(piece)
+
+    def _trusted(self, pieces: Mapping[str, Piece]) -> None:
+        location, inline = pieces.get("ssl.truststore.location"), pieces.get("ssl.truststore.certificates")
+        if (password := pieces.get("ssl.truststore.password")) is not None:
+            self._fates.not_applicable(password.entry, _PEM_IS_OPEN)
+        if inline is not None:
+            self._set(inline, "ssl.ca.pem")
+        if location is None:
+            return
+        if _is(pieces, "truststore", "PEM", (".pem", ".crt")):
+            self._set(location, "ssl.ca.location")
+            return
+        made = self._file("-ca.pem")
+        self._run(f"keytool -list -rfc -keystore {shlex.quote(location.value)} > {_unfolded(made)}")
+        self._set(location, "ssl.ca.location", f"convert it: {made} is made by the command below", made)
+
+    def _own_certificate(self, pieces: Mapping[str, Piece]) -> None:
+        for name, own in (
+            ("ssl.keystore.key", "ssl.key.pem"),
+            ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        ):
+            if name in pieces:
+                self._set(pieces[name], own)
+        location, password = pieces.get("ssl.keystore.location"), pieces.get("ssl.keystore.password")
+        key_password = pieces.get("ssl.key.password")
+        if location is None:
+            for piece in (password, key_password):
+                if piece is not None:
+                    self._set(piece, "ssl.key.password")
+            return
+        if _is(pieces, "keystore", "PEM", (".pem",)):
+            self._set(location, "ssl.certificate.location")
+            self._set(location, "ssl.key.location")
+            for piece in (key_password, password):
+                if piece is not None:
+                    self._set(piece, "ssl.key.password")
+            return
+        self._store(pieces, location, password)
+        if key_password is not None:
+            self._fates.not_applicable(key_password.entry, "in a PKCS12 store the key has the store's password")
+
+    def _store(self, pieces: Mapping[str, Piece], location: Piece, password: Piece | None) -> None:
+        if _is(pieces, "keystore", "PKCS12", _PKCS12):
+            self._set(location, "ssl.keystore.location")
+        else:
+            made = self._file(".p12")
+            source = shlex.quote(location.value)
+            self._run(
+                f"keytool -importkeystore -srckeystore {source} -destkeystore {_unfolded(made)} -deststoretype PKCS12"
+            )
+            self._set(location, "ssl.keystore.location", f"convert it: {made} is made by the command below", made)
+        if password is not None:
+            self._set(password, "ssl.keystore.password")
+        else:
+            self._ask("ssl.keystore.password")
+
+    def _kubernetes(self, pieces: Sequence[Piece]) -> None:
+        """Files that Kubernetes' secrets hold."""
+        for kind, (name, end) in _FILES.items():
+            of_kind = [piece for piece in pieces if piece.name == kind]
+            if not of_kind:
+                continue
+            made = self._file(end)
+            for number, piece in enumerate(of_kind):
+                secret, _, key = piece.value.partition("\n")
+                self._run(f"{_of_secret(secret, key)} {'>>' if number else '>'} {_unfolded(made)}")
+                self._set(piece, name, f"{made} is made by the command below", made)
+
+    def _host_check(self, piece: Piece) -> None:
+        if piece.value.lower() == "https":
+            self._set(piece, piece.name, value="https")
+            return
+        why = "the hub checks the host in a certificate; docs/connections.md says how to leave that out, with a reason"
+        self._fates.not_applicable(piece.entry, why)
+
+    def _file(self, end: str) -> str:
+        return f"{self._cluster.folder}/{self._cluster.name}{end}"
+
+    def _run(self, command: str) -> None:
+        self._commands["umask 077 && mkdir -p certificates"] = None
+        self._commands[command] = None
+
+    def _no_client(self, piece: Piece) -> None:
+        if piece.name in NAMES or piece.name.startswith(("sasl.oauthbearer.", "sasl.server.", "ssl.client.")):
+            self._fates.not_applicable(piece.entry, "is none of what a client of the hub can be told")
+        else:
+            self._fates.unknown(piece.entry, meant(piece.name, NAMES))
+
+
+def _is(pieces: Mapping[str, Piece], store: str, kind: str, ends: tuple[str, ...]) -> bool:
+    """Whether a store is of a kind: by its type, else by its name."""
+    declared = pieces.get(f"ssl.{store}.type")
+    if declared is not None:
+        return declared.value.upper() == kind
+    return pieces[f"ssl.{store}.location"].value.lower().endswith(ends)
+
+
+def _of_secret(secret: str, key: str) -> str:
+    """The command that shows what a secret of Kubernetes holds; of a pattern, what Strimzi calls an authority's."""
+    name = _STRIMZIS_CA if "*" in key or not key else key.replace('"', "")
+    where = '{{index .data "' + name + '" | base64decode}}'
+    return f"kubectl get secret {shlex.quote(secret)} -o go-template={shlex.quote(where)}"
+
+
+def _unfolded(made: str) -> str:
+    """The file as seen from the folder in which the commands run."""
+    return made.removeprefix("../")
+
+
+def _place(piece: Piece) -> Place:
+    return Place(piece.entry.file, piece.entry.line, piece.name)

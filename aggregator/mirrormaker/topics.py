@@ -1,0 +1,72 @@
+"""Lists of topic names and Java's regular expressions, as the patterns of a rule.
+
+Invariant: a part that RE2 would refuse or read otherwise is left out and named; nothing is rewritten.
+"""
+
+from collections.abc import Sequence
+
+from aggregator.config.fields import topic_pattern
+from aggregator.mirrormaker.pieces import Piece
+from aggregator.mirrormaker.references import Place, Variables, filled, variable_name
+from aggregator.mirrormaker.result import Fates
+
+_QUOTES = "\"'"
+
+
+class Patterns:
+    """Reads the patterns of one edge.
+
+    Args:
+        fates: Where each key's fate is told.
+        variables: Where a variable is told.
+        edge: The edge's name.
+
+    Attributes:
+        is_complete: Whether everything could be taken that was read last.
+    """
+
+    def __init__(self, fates: Fates, variables: Variables, edge: str) -> None:
+        self._fates = fates
+        self._variables = variables
+        self._edge = edge
+        self.is_complete = True
+
+    def read(self, piece: Piece, to: str) -> str:
+        """The pattern as `hub.yaml` has it; empty where nothing could be taken.
+
+        Args:
+            piece: A list of names and patterns, with commas.
+            to: The key that it becomes.
+        """
+        kept: list[str] = []
+        why = ""
+        for part in _parts(piece.value):
+            try:
+                topic_pattern(filled(part, "any", "any"))
+            except ValueError as error:
+                why = str(error)
+            else:
+                kept.append(self._filled(piece, part))
+        self.is_complete = not why
+        if kept:
+            self._fates.mapped(piece.entry, to, f"one part is left out ({why})" if why else "")
+        else:
+            self._fates.not_applicable(piece.entry, why or "is empty")
+        return joined(kept)
+
+    def _filled(self, piece: Piece, part: str) -> str:
+        where = Place(piece.entry.file, piece.entry.line, piece.name)
+        return self._variables.text(part, variable_name(self._edge, piece.name), where)
+
+
+def joined(patterns: Sequence[str]) -> str:
+    """Alternatives of one pattern, each once."""
+    return "|".join(dict.fromkeys(one for one in patterns if one))
+
+
+def _parts(value: str) -> list[str]:
+    """As MirrorMaker splits a list; quotes around the whole, which no topic has, are taken off as version 1 did."""
+    text = value.strip()
+    if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0]:
+        text = text[1:-1]
+    return [part for one in text.split(",") if (part := one.strip())]

@@ -1,0 +1,394 @@
+"""From what MirrorMaker's files say to hubs: one for each cluster that something is copied into.
+
+Invariant: pure. Every key has an outcome at the end. What is written passes the configuration's own rules, or it is
+left out and named.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from aggregator.config.fields import servers
+from aggregator.config.patterns import literal
+from aggregator.errors import ConfigError
+from aggregator.mirrormaker import settings
+from aggregator.mirrormaker.client_properties import NAMES, fate, is_sign_in
+from aggregator.mirrormaker.naming import Circles, central_pattern, edge_names
+from aggregator.mirrormaker.pieces import Mirror, Piece, by_weight
+from aggregator.mirrormaker.reading import Read
+from aggregator.mirrormaker.references import Place, Variables, filled, variable_name
+from aggregator.mirrormaker.result import NO_KEY, ClusterDraft, HubDraft, Imported, RuleDraft
+from aggregator.mirrormaker.sign_in import Cluster, SignIn
+from aggregator.mirrormaker.topics import Patterns, joined
+
+ADDRESS = ("bootstrap.servers", "metadata.broker.list")
+TOPICS = ("topics", "topics.whitelist", "whitelist")
+EXCLUDED = ("topics.exclude", "topics.blacklist")
+_PROTOCOL = re.compile(r"^[A-Za-z_]+://")
+_SHOWN = re.compile(r"[.\[\]A-Za-z0-9_${}<>@*:-]{1,300}")
+# Of longer words without a dot nobody can tell whether they are a key's name or a key.
+_LONGEST_WORD = 40
+# So many unknown keys are told with the one that was meant; to look for it takes milliseconds each.
+_MANY = 50
+_HUB = "hub"
+_STARTS = {"earliest": "earliest", "smallest": "earliest", "latest": "latest", "largest": "latest"}
+_ELSEWHERE = "another setting of this name is taken"
+_NOT_THERE = "MirrorMaker does not look for it under the name of a cluster"
+_NO_FLOW = "no flow that is enabled has this cluster"
+_CIRCLE = (
+    "these hubs form a circle, and topics keep their names: give all of them a key in common (`chain_key`), by which"
+    " each knows what it has delivered"
+)
+_MORE_TOPICS = "`exclude` lacks a part that could not be taken over: topics are read that MirrorMaker passed over"
+_ONE_ADDRESS = "`bootstrap_servers` of the cluster is the one address of all its clients"
+_NOT_ENABLED = "the flow is not enabled"
+_FACTORS = re.compile(r"-1|[1-9]\d{0,4}")
+_SECONDS = re.compile(r"[1-9]\d{0,5}")
+
+
+def translate(found: Read) -> Imported:
+    """The whole import.
+
+    Args:
+        found: What the files say.
+
+    Raises:
+        ConfigError: nothing is copied, so that there is nothing to write.
+    """
+    mirror = found.mirror
+    if not mirror.flows:
+        why = mirror.remarks or ["no flow between two of its clusters is enabled"]
+        raise ConfigError(
+            [f"{found.entries[0].file}: MirrorMaker copies nothing by this", *why],
+            hint="enable a flow (`source->target.enabled = true`), or give the files that do",
+        )
+    translator = _Translator(mirror)
+    targets = list(dict.fromkeys(target for _, target in mirror.flows))
+    names = {target: _hub_name(target, targets, translator.names) for target in targets}
+    hubs = [translator.hub(target, names, is_alone=len(targets) == 1) for target in targets]
+    translator.rest()
+    commands = tuple(translator.commands)
+    remarks = list(dict.fromkeys([*mirror.remarks, *translator.remarks]))
+    if len(targets) > 1:
+        remarks.append("a hub has one central cluster: each target has a folder with a hub.yaml of its own")
+    shown = {entry.number: _shown(entry.key) for entry in found.entries}
+    outcomes = mirror.fates.outcomes(found.entries, shown)
+    return Imported(mirror.form, hubs, outcomes, translator.variables.found, commands, remarks)
+
+
+def _hub_name(target: str, targets: Sequence[str], names: Mapping[str, str]) -> str:
+    return _HUB if len(targets) == 1 else f"{_HUB}-{names[target]}"
+
+
+def _shown(key: str) -> str:
+    """A key as it may be shown: what does not look like one may be a piece of a secret on a line of its own."""
+    is_word = len(key) <= _LONGEST_WORD or "." in key
+    return key if is_word and _SHOWN.fullmatch(key) else NO_KEY
+
+
+class _Translator:
+    """Keeps what all hubs of an import have in common."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.mirror = mirror
+        self.fates = mirror.fates
+        self.names = edge_names(mirror.clusters)
+        self._flows = frozenset(mirror.flows)
+        self._circles = Circles(mirror.flows)
+        self._patterns: dict[int, str] = {}
+        self._of_cluster: dict[str, list[Piece]] = {}
+        self._named: dict[tuple[str, str], list[Piece]] = {}
+        for piece in mirror.pieces:
+            self._of_cluster.setdefault(piece.cluster, []).append(piece)
+            self._named.setdefault((piece.name, piece.source), []).append(piece)
+        self.variables = Variables()
+        self.commands: dict[str, None] = {}
+        self.remarks: list[str] = []
+
+    def hub(self, target: str, hubs: Mapping[str, str], *, is_alone: bool) -> HubDraft:
+        """The hub whose central cluster is `target`."""
+        sources = [source for source, other in self.mirror.flows if other == target]
+        folder = "certificates" if is_alone else "../certificates"
+        central = self._cluster(target, target, "central", "producer", folder)
+        edges = {
+            self.names[source]: self._cluster(source, target, f"edges.{self.names[source]}", "consumer", folder)
+            for source in sources
+        }
+        rules = self._rules(sources, target, hubs)
+        return HubDraft(
+            name=hubs[target],
+            target=target,
+            central=central,
+            edges=edges,
+            rules=rules,
+            replication_factor=self._replication_factor(sources, target),
+            config_sync=self._config_sync(sources, target),
+            emit=self._emit(sources, target),
+            interval=self._interval(sources, target),
+        )
+
+    def rest(self) -> None:
+        """Give an outcome to whatever has none."""
+        guesses = 0
+        enabled = {cluster for flow in self.mirror.flows for cluster in flow}
+        for piece in self.mirror.pieces:
+            if self.fates.is_told(piece.entry):
+                continue
+            if (why := self._why_not(piece, enabled)) is not None:
+                self.fates.not_applicable(piece.entry, why)
+                continue
+            guesses += 1
+            self.fates.unknown(piece.entry, settings.meant(piece.name[:80], NAMES) if guesses <= _MANY else "")
+
+    def _why_not(self, piece: Piece, enabled: set[str]) -> str | None:
+        """Why a setting that MirrorMaker knows has no place; None where it does not know it."""
+        is_of_client = is_sign_in(piece.name) or fate(piece.name, piece.value, piece.role) is not None
+        own = settings.destination(piece.name)
+        why = settings.reason(piece.name)
+        if not (own or why or is_of_client):
+            return None
+        is_off = bool(piece.source and piece.target) and (piece.source, piece.target) not in self._flows
+        return _NOT_ENABLED if is_off else why if why and not own else self._passed_over(piece, enabled)
+
+    def _passed_over(self, piece: Piece, enabled: set[str]) -> str:
+        """Why a setting that the hub has was not taken from here."""
+        if piece.cluster and piece.cluster not in enabled:
+            return _NO_FLOW
+        if piece.name == "target.cluster.alias":
+            return "`clusters` names the target"
+        if not piece.of_records and piece.name in settings.OF_RECORDS:
+            return "the connector that copies records decides this"
+        if piece.cluster and piece.name in settings.OF_RECORDS:
+            return _NOT_THERE
+        if piece.name == "auto.offset.reset":
+            return "only the consumer that reads a source begins somewhere"
+        return _ELSEWHERE
+
+    # --- clusters
+
+    def _cluster(self, alias: str, target: str, place: str, main: str, folder: str) -> ClusterDraft:
+        pieces = by_weight(
+            [
+                one
+                for name in ("", alias)
+                for one in self._of_cluster.get(name, ())
+                if self._concerns(one, alias, target)
+            ]
+        )
+        address = self._address([one for one in pieces if one.name in ADDRESS], alias, place)
+        name = self.names[alias]
+        sign_in = SignIn(Cluster(name, place, address, main, folder), self.fates, self.variables, self.commands)
+        sign_in.read([one for one in pieces if is_sign_in(one.name) or one.name[:1] == "@"])
+        blocks: dict[str, dict[str, str]] = {"client": sign_in.client, "consumer": {}, "producer": {}, "admin": {}}
+        for piece in pieces:
+            if not is_sign_in(piece.name) and piece.name not in ADDRESS and piece.name != "auto.offset.reset":
+                self._property(piece, blocks, place, name)
+        return ClusterDraft(address, **blocks, msk_iam=sign_in.msk_iam)
+
+    def _concerns(self, piece: Piece, alias: str, target: str) -> bool:
+        """Whether it says how to reach a cluster within the hub of a target."""
+        if piece.source and piece.target and (piece.source, piece.target) not in self._flows:
+            return False
+        if piece.cluster:
+            return piece.cluster == alias and (not piece.target or piece.target == target)
+        return not piece.source and not piece.target
+
+    def _address(self, pieces: Sequence[Piece], alias: str, place: str) -> str:
+        """`host:port`, several with commas; a variable where the files do not hold any."""
+        variable = variable_name(self.names[alias], "BOOTSTRAP_SERVERS")
+        to = f"{place}.bootstrap_servers"
+        address, winner = "", None
+        for piece in sorted(pieces, key=lambda one: bool(one.role)):
+            if winner is not None:
+                self._another_address(piece, winner)
+                continue
+            winner = piece
+            where = Place(piece.entry.file, piece.entry.line, piece.name)
+            address = self._written(piece.value, variable, where)
+            if address:
+                self.fates.mapped(piece.entry, to)
+            else:
+                self.fates.mapped(piece.entry, to, f"is no `host:port`: set {variable}")
+                address = (
+                    f"${{{self.variables.of(variable, f'host:port of {self.names[alias]}, several with commas')}}}"
+                )
+        if not address:
+            what = f"host:port of {self.names[alias]}, several with commas, which the files do not hold"
+            address = f"${{{self.variables.of(variable, what)}}}"
+        return address
+
+    def _another_address(self, piece: Piece, winner: Piece) -> None:
+        if piece.value == winner.value:
+            self.fates.as_other(piece.entry, winner.entry, _ONE_ADDRESS)
+        else:
+            self.fates.not_applicable(piece.entry, _ONE_ADDRESS)
+
+    def _written(self, value: str, variable: str, where: Place) -> str:
+        listed = [_PROTOCOL.sub("", one.strip()) for one in value.split(",") if one.strip()]
+        try:
+            servers(",".join(filled(one, "any:1", "any") for one in listed))
+        except ValueError:
+            return ""
+        return self.variables.text(",".join(listed), variable, where)
+
+    def _property(self, piece: Piece, blocks: Mapping[str, dict[str, str]], place: str, name: str) -> None:
+        found = fate(piece.name, piece.value, piece.role)
+        if found is None or settings.destination(piece.name):
+            return
+        if not found.name:
+            self.fates.not_applicable(piece.entry, found.why)
+            return
+        to = f"{place}.{found.block}.{found.name}"
+        block = blocks[found.block]
+        where = Place(piece.entry.file, piece.entry.line, piece.name)
+        value = self.variables.text(piece.value, variable_name(name, found.name), where)
+        if block.setdefault(found.name, value) == value:
+            self.fates.mapped(piece.entry, to)
+        else:
+            self.fates.not_applicable(piece.entry, _ELSEWHERE)
+
+    # --- flows
+
+    def _of_flow(self, names: Sequence[str], source: str, target: str) -> Piece | None:
+        """The setting that holds for a flow."""
+        found = [
+            one
+            for name in names
+            for place in ("", source)
+            for one in self._named.get((name, place), ())
+            if one.target in ("", target)
+            and (one.cluster in ("", source) if one.name == "auto.offset.reset" else not one.cluster)
+            and (one.role in ("", "consumer"))
+            and (one.of_records or one.name not in settings.OF_RECORDS)
+        ]
+        return next(iter(by_weight(found)), None)
+
+    def _rules(self, sources: Sequence[str], target: str, hubs: Mapping[str, str]) -> list[RuleDraft]:
+        rules: dict[RuleDraft, list[str]] = {}
+        for source in sources:
+            rule = self._rule(source, target, hubs)
+            rules.setdefault(rule, []).append(self.names[source])
+        return [
+            RuleDraft(one.match, one.exclude, one.central, one.start, tuple(edges))
+            for one, edges in rules.items()
+            if one.match
+        ]
+
+    def _rule(self, source: str, target: str, hubs: Mapping[str, str]) -> RuleDraft:
+        central = self._central(source, target)
+        chosen = self._of_flow(TOPICS, source, target)
+        match = self._pattern(chosen, source, "topics[].match") if chosen is not None else ".*"
+        if not match:
+            self.remarks.append(f"no topic of {self.names[source]} is read: none of its patterns can be taken over")
+        left_out = self._of_flow(EXCLUDED, source, target)
+        exclude = [self._pattern(left_out, source, "topics[].exclude")] if left_out is not None else []
+        if chosen is None and self.mirror.keeps_names:
+            self.remarks.append(
+                "the whitelist of MirrorMaker 1 stood on its command line: say --whitelist, or narrow `match`"
+            )
+        exclude += self._kept_out(central, source, target, hubs)
+        return RuleDraft(match, joined(exclude), central, self._start(source, target))
+
+    def _kept_out(self, central: str, source: str, target: str, hubs: Mapping[str, str]) -> Iterator[str]:
+        """Topics that MirrorMaker did not know, or would not have copied either."""
+        if central == "{topic}":
+            yield f"{literal(hubs[target])}\\..*|.*\\.heartbeats"  # the hub's own, which have these names at central
+        if source in hubs:
+            yield f"{literal(hubs[source])}\\..*"
+        if not self._circles.closes(source, target):
+            return
+        if central == "{topic}":
+            self.remarks.append(_CIRCLE)
+        else:
+            found = self._of_flow(("replication.policy.separator",), source, target)
+            separator = literal("." if found is None else found.value)
+            yield f"(.*{separator})?{literal(target)}{separator}.*"
+
+    def _pattern(self, piece: Piece, source: str, to: str) -> str:
+        if piece.entry.number not in self._patterns:
+            patterns = Patterns(self.fates, self.variables, self.names[source])
+            self._patterns[piece.entry.number] = patterns.read(piece, to)
+            if piece.name in EXCLUDED and not patterns.is_complete:
+                self.remarks.append(_MORE_TOPICS)
+        return self._patterns[piece.entry.number]
+
+    def _central(self, source: str, target: str) -> str:
+        policy = self._of_flow(("replication.policy.class",), source, target)
+        separator = self._of_flow(("replication.policy.separator",), source, target)
+        alias = self._of_flow(("source.cluster.alias",), source, target)
+        named = central_pattern(
+            source if alias is None else alias.value,
+            self.names[source],
+            "" if policy is None else policy.value,
+            None if separator is None else separator.value,
+            keeps_names=self.mirror.keeps_names,
+        )
+        for piece in (policy, separator, alias):
+            if piece is not None:
+                if piece is policy and named.why:
+                    self.fates.not_applicable(piece.entry, named.why)
+                else:
+                    self.fates.mapped(piece.entry, "topics[].central", named.note)
+        if named.remark:
+            self.remarks.append(named.remark)
+        return named.pattern
+
+    def _start(self, source: str, target: str) -> str:
+        piece = self._of_flow(("auto.offset.reset",), source, target)
+        if piece is None:
+            return "earliest"
+        start = _STARTS.get(piece.value.lower(), "")
+        if start:
+            self.fates.mapped(piece.entry, "topics[].start")
+        else:
+            self.fates.not_applicable(piece.entry, "is neither earliest nor latest; a gap is reported instead")
+        return start or "earliest"
+
+    # --- of the whole hub
+
+    def _values(self, name: str, sources: Sequence[str], target: str) -> list[Piece]:
+        found = [self._of_flow((name,), source, target) for source in sources]
+        return [piece for piece in found if piece is not None]
+
+    def _one(self, name: str, to: str, found: Sequence[Piece]) -> str:
+        """The value that most flows have, where flows differ; told at each."""
+        if not found:
+            return ""
+        value, _ = Counter(piece.value for piece in found).most_common(1)[0]
+        for piece in found:
+            if piece.value == value:
+                self.fates.mapped(piece.entry, to)
+            else:
+                self.fates.not_applicable(
+                    piece.entry, f"`{name}` is one for all edges of a hub; another flow's is taken"
+                )
+        return value
+
+    def _replication_factor(self, sources: Sequence[str], target: str) -> str:
+        found = []
+        for piece in self._values("replication.factor", sources, target):
+            if _FACTORS.fullmatch(piece.value) and int(piece.value) < 2**15:
+                found.append(piece)
+            else:
+                self.fates.not_applicable(piece.entry, "is no number of brokers; the broker's default holds")
+        return self._one("replication_factor", "replication_factor", found)
+
+    def _config_sync(self, sources: Sequence[str], target: str) -> str:
+        found = self._values("sync.topic.configs.enabled", sources, target)
+        return (
+            "" if not found else "apply" if self._one("config_sync", "config_sync", found).lower() == "true" else "tell"
+        )
+
+    def _emit(self, sources: Sequence[str], target: str) -> bool | None:
+        found = self._values("emit.heartbeats.enabled", sources, target)
+        return self._one("heartbeats.emit", "heartbeats.emit", found).lower() == "true" if found else None
+
+    def _interval(self, sources: Sequence[str], target: str) -> str:
+        found = []
+        for piece in self._values("emit.heartbeats.interval.seconds", sources, target):
+            if _SECONDS.fullmatch(piece.value):
+                found.append(piece)
+            else:
+                self.fates.not_applicable(piece.entry, "is no number of seconds; the hub's default holds")
+        value = self._one("heartbeats.interval", "heartbeats.interval", found)
+        return f"{value}s" if value else ""
