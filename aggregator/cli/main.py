@@ -27,6 +27,14 @@ COMMANDS = {
         ("aggregator demo", "aggregator demo --records 50000 --keep"),
     ),
     "init": Lazy("aggregator.cli.init:init", "Write a first hub.yaml and policy from running clusters."),
+    "import": Lazy(
+        "aggregator.cli.imports:import_",
+        "Write a hub.yaml and policy from MirrorMaker's configuration.",
+        (
+            "aggregator import mm2.properties",
+            'aggregator import consumer.properties producer.properties --whitelist "orders.*"',
+        ),
+    ),
     "config": Lazy(
         "aggregator.cli.config:config",
         "Check, show and describe the configuration.",

@@ -50,6 +50,11 @@ def planted(trial) -> None:
     )
     (trial.folder / "8.avsc").write_text(json.dumps(schema))
     record = {"id": 1, "email": EVIL, "customer": EVIL, "amount": 0.5, "kept": EVIL, "extras": {EVIL: EVIL}}
+    escaped = "".join(f"\\u{ord(one):04x}" for one in EVIL)
+    (trial.folder / "mm2.properties").write_text(
+        f"clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n{escaped}=1\n"
+        f"a.client.id={escaped}\ntopics=orders,{escaped}\na.bootstrap.servers={escaped}\n"
+    )
     (trial.folder / "records.jsonl").write_text(json.dumps(record) + "\n")
     evil = EVIL.encode()
     more = {"kept": EVIL, "extras": {EVIL: EVIL}, "email": EVIL, "customer": EVIL}
@@ -69,6 +74,7 @@ def commands(trial) -> list[list[str]]:
         ["sandbox", "status", "--dir", trial.sandbox.dir],
         ["init", "--central", trial.sandbox.central.bootstrap, "--edge", f"eu={edge}", "--schemas",
          f"directory:{folder / 'schemas'}", "--output", folder / "new" / "hub.yaml"],
+        ["import", folder / "mm2.properties", "--out", folder / "new" / "imported"],
         ["config", "lint", "--config", folder / "new" / "hub.yaml"],
         ["config", "show", *hub],
         ["policy", "explain", policy, *sample],
@@ -110,7 +116,7 @@ def test_no_command_shows_what_a_terminal_would_obey(trial, said):
     assert not obeyed(drained.stdout + drained.stderr)
     walked = set()
     for arguments in commands(trial):
-        plain = arguments[0] == "init" or arguments[1] in ("lint", "export", "pause")
+        plain = arguments[0] in ("init", "import") or arguments[1] in ("lint", "export", "pause")
         formats = (None,) if plain else (None, "json", "yaml")
         for output in formats:
             done = said(*arguments, *(["-o", output] if output else []))
