@@ -54,7 +54,7 @@ lint: setup ## ruff, formatting, mypy
 
 clean: ## stop the sandbox and remove all that was built here; the jar cache stays
 	@if [ -e .sandbox/sandbox.json ] && [ -x $(BIN)/aggregator ]; then $(BIN)/aggregator sandbox down --delete; fi
-	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts
 	find aggregator tests jobs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 lock: $(BIN)/uv ## requirements.lock anew from pyproject.toml

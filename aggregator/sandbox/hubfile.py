@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from aggregator.errors import Failed
+from aggregator import shipped
 
 HUB_FILE = "hub.yaml"
 KEY_FILE = "customer.key"
@@ -23,18 +23,6 @@ LAKE = "lake"
 # Names that an edge cannot have, because its folder would be one of these.
 RESERVED = frozenset({"central", SCHEMAS, POLICIES, CENTRAL_SCHEMAS, LAKE})
 WRITTEN = (HUB_FILE, KEY_FILE, SCHEMAS, POLICIES, CENTRAL_SCHEMAS, LAKE)
-
-
-def checkout() -> Path:
-    """Root of the source tree, where `schemas/` and `configs/` lie.
-
-    Raises:
-        Failed: the package was installed without them.
-    """
-    root = Path(__file__).resolve().parents[2]
-    if not (root / "schemas").is_dir() or not (root / "configs" / "policies").is_dir():
-        raise Failed("the demo's schemas and policy are not installed", hint="run the sandbox from a source checkout")
-    return root
 
 
 def write_hub(folder: Path, central: str, edges: Mapping[str, str]) -> Path:
@@ -48,11 +36,10 @@ def write_hub(folder: Path, central: str, edges: Mapping[str, str]) -> Path:
     Returns:
         Path of `hub.yaml`.
     """
-    root = checkout()
     if not (folder / SCHEMAS).exists():
-        shutil.copytree(root / "schemas", folder / SCHEMAS)
+        shutil.copytree(shipped.SCHEMAS, folder / SCHEMAS)
     if not (folder / POLICIES).exists():
-        shutil.copytree(root / "configs" / "policies", folder / POLICIES)
+        shutil.copytree(shipped.CONFIGS / POLICIES, folder / POLICIES)
     _write_key(folder / KEY_FILE)
     hub = folder / HUB_FILE
     if not hub.exists():

@@ -1,12 +1,12 @@
 """The hub.yaml that the sandbox writes is a configuration that loads, without any environment."""
 
 import stat
-from pathlib import Path
 
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.file import load_policy
-from aggregator.sandbox.hubfile import KEY_FILE, checkout, write_hub
+from aggregator.sandbox.hubfile import KEY_FILE, write_hub
 from aggregator.schema.registries import open_registry
+from aggregator.shipped import CONFIGS
 
 EDGES = {"ewr": "127.0.0.1:1111", "jfk": "127.0.0.1:2222"}
 
@@ -45,7 +45,7 @@ def test_an_edited_file_is_not_written_again(tmp_path):
 
 def test_the_examples_of_configs_load():
     """Every example in configs/ is a configuration without a fault."""
-    examples = sorted(Path(checkout(), "configs").glob("*.yaml"))
+    examples = sorted(CONFIGS.glob("*.yaml"))
     assert len(examples) == 2
     for example in examples:
         load_config(example, {})

@@ -4,7 +4,6 @@ import io
 import json
 import random
 from itertools import islice
-from pathlib import Path
 
 import fastavro
 import pytest
@@ -13,9 +12,9 @@ from aggregator.errors import DeadLetterError
 from aggregator.sandbox import traffic
 from aggregator.sandbox.bookings import generate_bookings
 from aggregator.sandbox.flights import departures, read_flights
-from aggregator.sandbox.hubfile import checkout
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import split
+from aggregator.shipped import SCHEMAS
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def flights():
 @pytest.fixture
 def registry():
     """The committed schemas."""
-    return open_registry(f"directory:{checkout() / 'schemas'}")
+    return open_registry(f"directory:{SCHEMAS}")
 
 
 def _records(registry, flights, count=600):
@@ -138,6 +137,6 @@ def test_headers_hold_one_that_must_not_pass(registry, flights):
 
 def test_schemas_are_tagged():
     """Personal data in the bookings' schema is tagged, where the policy looks for it."""
-    text = Path(checkout(), "schemas", "bookings-value", "1-2.avsc").read_text()
+    text = (SCHEMAS / "bookings-value" / "1-2.avsc").read_text()
     tags = {tag for field in json.loads(text)["fields"] for tag in field.get("confluent:tags", [])}
     assert {"PII", "PII.ID", "PII.TEXT"} <= tags
