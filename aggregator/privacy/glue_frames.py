@@ -11,7 +11,7 @@ from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.header_schema_ids import REFUSED
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import GLUE_BYTES, GLUE_MAGIC, HEADER_BYTES, MAGIC, frame, glue_split
+from aggregator.schema.wire import GLUE_BYTES, GLUE_MAGIC, HEADER_BYTES, KEY_ID_HEADER, MAGIC, frame, glue_split
 
 
 def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> tuple[Batch, dict[int, Rejection]]:
@@ -48,18 +48,23 @@ def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> t
             return REFUSED
 
     found = [None if one is None else value(at, one) for at, one in enumerate(batch.values)] if values else batch.values
-    keys_found = [None if one is None else bounded(_key(one, registry)) for one in batch.keys] if keys else batch.keys
+    if not keys:
+        return replace(batch, values=found), rejected
+    named = [any(name == KEY_ID_HEADER for name, _ in pairs or ()) for pairs in batch.headers]
+    keyed = zip(batch.keys, named, strict=True)
+    keys_found = [None if one is None else bounded(_key(one, registry, named=at)) for one, at in keyed]
     return replace(batch, keys=keys_found, values=found), rejected
 
 
-def _key(content: bytes, registry: Registry) -> bytes:
-    """A key may also be text; in Confluent's frame it would be another registry's."""
+def _key(content: bytes, registry: Registry, *, named: bool) -> bytes:
+    """A key may also be text; in Confluent's frame, or with its schema in a header, it would be another registry's."""
     if content[:1] == GLUE_MAGIC and len(content) >= GLUE_BYTES:
         try:
             return _with_number(content, registry)
         except DeadLetterError:
             return REFUSED
-    return REFUSED if content[:1] == MAGIC and len(content) >= HEADER_BYTES else content
+    is_foreign = named or (content[:1] == MAGIC and len(content) >= HEADER_BYTES)
+    return REFUSED if is_foreign else content
 
 
 def _with_number(content: bytes, registry: Registry) -> bytes:

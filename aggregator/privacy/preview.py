@@ -37,6 +37,8 @@ _NO_SUCH_VALUE = (
     RecursionError,
 )
 _UNNAMED = "{key}"
+# Below these a path may have named another value before: names were data, or items in front of it were dropped.
+_MOVED = (_UNNAMED, "[")
 _STEPS = re.compile(r"[.\[\]]+")
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
@@ -237,7 +239,7 @@ def _hidden(
             return KEPT
         if part in unread:
             return kind_of(new)
-        is_sure = path in before and _UNNAMED not in path
+        is_sure = path in before and not any(one in path for one in _MOVED)
         is_kept = before[path] == new and new is not None if is_sure else _json(new) in whole
         return KEPT if is_kept else _json(new)
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from aggregator.privacy.operators.checks import Luhn, passes_mod97
 
@@ -19,7 +20,7 @@ _ENTITY = r"&(?:amp;)*+(?:#0*+64|#[xX]0*+40|commat);?"
 # As text has it, a URL (encoded once or again), and HTML.
 _AT = re.compile(rf"@|\uff20|\ufe6b|%(?:25)*+40|{_ENTITY}")
 # Possessive: what is taken is never looked at again, and costs no memory.
-_EMAIL_PIECE = re.compile(rf"(?:[^\s<>()\[\],;:\"&]++|{_ENTITY}|&)++")
+_EMAIL_PIECE = re.compile(rf"(?:[^\s<>()\[\],;:\"&]++|{_ENTITY}|&amp;|&)++")
 _IP_PIECE = re.compile(r"[\dA-Fa-f:.]+")
 # Whatever letters and colons stand around it: `ip:10.0.0.1`, `cafe10.0.0.1`.
 _V4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d)")
@@ -37,7 +38,12 @@ _TIME = re.compile(
 )
 # What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
 _LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
-_MARKS_BETWEEN_GROUPS = frozenset("-._|,\t\n\v\f\r\x85\u2028\u2029\u00b7\u2022\u2027\u2212\u2219\u30fb")
+_CLOSING = {"[": "]", "(": ")"}
+# Signs that nobody sees, and that Unicode calls no spaces (Default_Ignorable_Code_Point; a blank of Braille; keycaps).
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u20e3\u2800\u3164\uffa0").union(
+    map(chr, range(0xFE00, 0xFE10))
+)
+_MARKS_BETWEEN_GROUPS = _UNSEEN | frozenset("-._|,\t\n\v\f\r\x85\u2028\u2029\u00b7\u2022\u2027\u2212\u2219\u30fb")
 _MARKS_BETWEEN_PHONE_GROUPS = _MARKS_BETWEEN_GROUPS | frozenset("()/")
 _SPACE_OF_FORMS = "+"  # alone; beside a space it begins the next number
 _LONGEST_PHONE_GAP = 3  # `+49 (0) 30`
@@ -63,6 +69,10 @@ def emails(text: str) -> Iterator[Span]:
         if len(parts) == 1:
             continue
         start, end = piece.start(), piece.start() + len(found)
+        if any(local and domain for local, domain in pairwise(parts)):  # `@jane@example.com`, `jane@example.com@` too
+            behind = end
+            yield start, end
+            continue
         if not parts[0]:
             start = _local(text, max(behind, start - _LONGEST_LOCAL), start)
         if not parts[-1]:
@@ -84,8 +94,9 @@ def _local(text: str, least: int, at: int) -> int:
 
 
 def _literal(text: str, at: int) -> int:
-    """Where a domain in brackets ends that begins here."""
-    closed = text.find("]", at, at + _LONGEST_LITERAL) if text[at : at + 1] == "[" else -1
+    """Where a domain in brackets, or a comment before one, ends that begins here."""
+    closing = _CLOSING.get(text[at : at + 1])
+    closed = text.find(closing, at, at + _LONGEST_LITERAL) if closing else -1
     return max(at, closed + 1)
 
 

@@ -1,7 +1,7 @@
 """`scrub_text`: what the detectors find in free text becomes its name in brackets.
 
 Invariant: detectors work one after the other in a fixed order, the most specific first, so that a card number is not
-told as a phone number; each looks at the text as it is written, and then without its escapes. What no detector finds
+told as a phone number; each looks at the text without its escapes, and then as it is written. What no detector finds
 stays: names, for example. Scrubbed text is still personal data.
 """
 
@@ -44,10 +44,10 @@ def scrubbed(rule: ScrubText, text: str) -> str:
     for name, detect in _DETECTORS.items():
         if name in rule.detectors:
             mark = f"[{name.upper()}]"
-            text, plain = _marked(text, plain, detect(text), mark)
-            if plain.is_other:
+            if plain.is_other:  # first: digits of an escape may belong to no number
                 found = (plain.written(*span) for span in detect(plain.text))
                 text, plain = _marked(text, plain, found, mark)
+            text, plain = _marked(text, plain, detect(text), mark)
     return text
 
 

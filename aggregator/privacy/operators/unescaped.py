@@ -16,15 +16,16 @@ _OF_URLS = (
     f"{_PERCENT}[CDcd]{_HEX}{_NEXT}|{_PERCENT}[Ee]{_HEX}(?:{_NEXT}){{2}}|{_PERCENT}[Ff][0-7](?:{_NEXT}){{3}}"
     f"|{_PERCENT}{_HEX}{{2}}"
 )
-_OF_JSON = rf"\\u[Dd][89ABab]{_HEX}{{2}}\\u[Dd][C-Fc-f]{_HEX}{{2}}|\\u{_HEX}{{4}}"
+_OF_JSON = rf"\\u[Dd][89ABab]{_HEX}{{2}}\\u[Dd][C-Fc-f]{_HEX}{{2}}|\\u{_HEX}{{4}}|\\[bfnrt/\"\\]"
 # Some signs at a time, for each is an object while it is read; none of several bytes is parted.
 _ESCAPES = re.compile(
     rf"(?:{_OF_URLS}){{1,12}}+|(?:{_OF_JSON}){{1,12}}+"
-    r"|&(?:amp;)*+(?:nbsp|[a-z]{2,4}sp|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
+    r"|&(?:amp;)*+(?:[A-Za-z]{2,31}+|#0*+[0-9]{1,7}+|#[xX]0*+[0-9A-Fa-f]{1,6}+);?"
 )
 _ENCODED_PERCENT = re.compile(r"%(?:25)++(?=[0-9A-Fa-f]{2})")
 _PIECES = 256
-_CODE = re.compile(r"\\u([0-9A-Fa-f]{4})")
+_CODE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # Full-width forms stand 0xfee0 above ASCII.
 _WIDE = {narrow + 0xFEE0: narrow for narrow in range(0x21, 0x7F)}
 _WIDE_SIGN = re.compile("[\uff01-\uff5e]")
@@ -33,12 +34,16 @@ _WIDE_SIGN = re.compile("[\uff01-\uff5e]")
 class Unescaped:
     """A text without its escapes, and the places of its signs in the text as it was.
 
+    Args:
+        text: As it was written.
+        rounds: How often at most: escapes may be escaped, in another way too.
+
     Attributes:
         text: Without escapes.
         is_other: There were some, or wide signs.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, rounds: int = 3) -> None:
         # Of each escape: where what it stands for begins and ends, and where it was written.
         self._starts, self._ends = array("i"), array("i")
         self._from, self._to = array("i"), array("i")
@@ -60,9 +65,15 @@ class Unescaped:
         undone = "".join([*chunks, *pieces, text[at:]]) if at else text
         self.text = undone.translate(_WIDE) if _WIDE_SIGN.search(undone) else undone
         self.is_other = self.text != text
+        deeper = Unescaped(self.text, rounds - 1) if self.is_other and rounds > 1 else None
+        self._deeper = deeper if deeper is not None and deeper.is_other else None
+        if self._deeper is not None:
+            self.text = self._deeper.text
 
     def written(self, start: int, end: int) -> tuple[int, int]:
         """Where a span was written."""
+        if self._deeper is not None:
+            start, end = self._deeper.written(start, end)
         return self._place(start, self._from), self._place(end - 1, self._to, last=1)
 
     def _place(self, at: int, edge: "array[int]", last: int = 0) -> int:
@@ -78,6 +89,6 @@ def _meant(escape: str) -> str:
         case "%":
             return unquote(_ENCODED_PERCENT.sub("%", escape))
         case "\\":
-            signs = _CODE.sub(lambda one: chr(int(one[1], 16)), escape)
+            signs = _CODE.sub(lambda one: chr(int(one[1], 16)) if one[1] else _SHORT.get(one[2], one[2]), escape)
             return signs.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return html.unescape(escape.replace("amp;", ""))

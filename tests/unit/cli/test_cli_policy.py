@@ -109,6 +109,18 @@ def test_values_without_a_schema_are_shown_too(aggregator, folder):
     assert found["value.email"] == (f'"{CANARY}"', "(gone)")
 
 
+def test_items_that_move_up_stay_hidden(aggregator, folder):
+    """What was dropped before them gives its place in the list to others: these are kept, not new."""
+    (folder / "list.yaml").write_text(
+        'policy: p\nversion: 1\ntopics: {list: {value_format: json, fields: {"items[]": keep}}}\n'
+    )
+    (folder / "list.json").write_text('{"items": [["x"], "SECRETA", "SECRETB"]}\n')
+    arguments = ("policy", "preview", folder / "list.yaml", "--topic", "list", "--records", folder / "list.json")
+    hidden = aggregator(*arguments, "-o", "json").stdout
+    assert "SECRET" not in hidden
+    assert hidden.count("(kept)") >= 2
+
+
 def test_suggestions_for_json_need_no_schema(aggregator, folder):
     """The format is told by the records."""
     (folder / "events.jsonl").write_text(f'{{"mail": "{CANARY}@x.example", "id": 1}}\n' * 3)

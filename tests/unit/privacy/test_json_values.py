@@ -254,6 +254,19 @@ def test_conservation(values, at, junk):
     assert strip.strip(_batch(values)) == out
 
 
+@pytest.mark.parametrize("path", ["customer", "customer.*", "{}", "list[]"])
+def test_a_keep_that_has_ended_closes_all_below_it(path):
+    """As in Avro, whatever wildcard opens it otherwise, a more exact path too."""
+    ended = "{keep: {reason: r, owner: o, expires: 2020-01-01}}"
+    (left,) = _left(
+        {path: ended, "**": "keep", "customer.email": "keep"},
+        {"customer": {"email": "SECRET", "of": {"a": "SECRET"}}, "list": [{"a": "SECRET"}], "x": 1},
+    )
+    shut = {"customer": "customer", "customer.*": "customer", "list[]": "list"}.get(path)
+    assert "SECRET" not in json.dumps(left if shut is None else left.get(shut, ""))
+    assert shut is None or left["x"] == 1
+
+
 def test_names_that_become_one_are_a_dead_letter():
     """Two customers never share an entry, whichever way a name comes about."""
     fold = "{pseudonymize: {key: customer, domain: d, normalize: casefold}}"

@@ -21,7 +21,7 @@ from aggregator.schema.glue import GlueRegistry
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import UnknownSchema
-from aggregator.schema.wire import VALUE_ID_HEADER, frame, glue_split, split
+from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, glue_split, split
 from tests.reference.reference import ReferenceStrip
 
 pytestmark = pytest.mark.slow  # boto3 and moto load for seconds
@@ -159,6 +159,17 @@ def test_records_become_confluents_at_central(glue, strip):
     assert [split(out.values[at])[1] for at in (0, 1)] == [b"\2", b"\2"]
     assert out.values[2] is None
     assert out.keys[0] == b"text"
+
+
+@pytest.mark.parametrize("named", [b"\1" + bytes(16), frame(7, b""), b"damaged", None])
+def test_a_key_whose_schema_a_header_names_is_no_text(glue, strip, named):
+    """It is Avro of a registry that is not this edge's; in Glue's own frame the header means nothing."""
+    version = glue.add("orders", record("x"))
+    keys = [b"\x20jane@example.com", framed(version, b"\2"), b"text"]
+    headers = [[("a", b""), (KEY_ID_HEADER, named)], [(KEY_ID_HEADER, named)], [("a", named)]]
+    out = strip.strip(Batch(keys, [None] * 3, headers))
+    assert {at: one.reason for at, one in out.rejected.items()} == {0: Reason.BAD_KEY}
+    assert out.keys[2] == b"text"
 
 
 def test_what_a_batch_inflates_to_has_a_budget(glue, strip):
