@@ -17,9 +17,9 @@ def stands_for(trial) -> dict[str, str]:
 
 @pytest.mark.ci
 def test_one_cluster_under_two_names_is_refused(trial, clusters):
-    """Before the first record, by `run` and by `plan`: 78, with both names."""
+    """Before the first record, by `run` and by `plan`: 78, with both names. Its address is written in another way."""
     for name, where in (("us", clusters.edges["eu"]), ("us", clusters.central)):
-        trial.settings["edges"][name]["bootstrap_servers"] = where.bootstrap
+        trial.settings["edges"][name]["bootstrap_servers"] = where.bootstrap.replace("127.0.0.1", "localhost")
         trial.write()
         trial.produce("eu", 10)
         for command in (("run", "--drain"), ("plan",)):
