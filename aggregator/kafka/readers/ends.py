@@ -33,6 +33,7 @@ _ELECTING = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError._DESTROY_BROKER,  # noqa: SLF001 - public code
+        KafkaError._NOENT,  # noqa: SLF001 - of none of the partitions the client knows a leader
         # The client's picture of the cluster is from before a restart: a leader that answers to an epoch not its own.
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
