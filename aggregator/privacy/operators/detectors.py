@@ -167,8 +167,10 @@ def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable
 
     `passes` is asked with a start and an end in all the groups' signs, put together.
     """
-    starts, stops, ends = array("i"), array("i"), array("i", [0])
+    starts, stops, ends, joined = array("i"), array("i"), array("i", [0]), array("b")
     for one in group.finditer(text):
+        is_joined = bool(stops) and _is_gap(text, stops[-1], one.start(), _LONGEST_GAP, _MARKS_BETWEEN_GROUPS)
+        joined.append(is_joined)
         starts.append(one.start())
         stops.append(one.end())
         ends.append(ends[-1] + one.end() - one.start())
@@ -176,8 +178,7 @@ def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable
     while place < len(starts):
         last = -1
         for index in range(place, len(starts)):
-            begin = starts[index]
-            if index > place and not _is_gap(text, stops[index - 1], begin, _LONGEST_GAP, _MARKS_BETWEEN_GROUPS):
+            if index > place and not joined[index]:
                 break
             length = ends[index + 1] - ends[place]
             if length >= lengths.stop:
