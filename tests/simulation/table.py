@@ -282,6 +282,11 @@ class SimTable:
         """The table is its own metadata."""
         return self
 
+    @property
+    def refs(self) -> dict[str, SimpleNamespace]:
+        """Neither branches nor tags."""
+        return {}
+
     def next_sequence_number(self) -> int:
         """One per version."""
         return self.at + 2

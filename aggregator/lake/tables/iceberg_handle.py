@@ -275,6 +275,8 @@ def surplus(
     """
     stay = max(1, int(properties.get(_STAY, _SNAPSHOTS)))
     old = sorted(snapshots, key=lambda one: one.sequence_number or 0)[:-stay]
+    if not old:
+        return []
     rewritten_ms = {one.parent_snapshot_id: one.timestamp_ms for one in snapshots if not _appends(one)}
     young_ms = now_ms - _QUERIES_MS
     return [

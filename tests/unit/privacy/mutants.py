@@ -274,8 +274,14 @@ RECORDS = [
     _one(
         "keys: another format is rejected",
         KEYS,
-        "parts.append(refused(rest, Rejection(Reason.BAD_KEY)))",
-        "parts.append((rest, Column([keys[place] for place in rest])))",
+        "parts.append(refused(foreign, Rejection(Reason.BAD_KEY)))",
+        "parts.append((foreign, Column([whole[place] for place in foreign])))",
+    ),
+    _one(
+        "keys: one in another registry's frame is rejected",
+        KEYS,
+        'is_glue_framed(whole[place] or b"")',
+        "place < 0",
     ),
     _one("keys: what is no text is rejected", KEYS, "        if len(made) < len(distinct):\n", "        if False:\n"),
     _one(
