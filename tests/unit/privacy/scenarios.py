@@ -166,6 +166,8 @@ SCENARIOS = [
     Scenario("a key that is no text is rejected", _orders(key="keep"), value="", key=b"\xff" + _KEY, rejected=True),
     Scenario("a key of an unknown schema is no text", _orders(key="keep", format="avro"), value="",
              key=b"\0\0\0\0\x63" + _KEY, rejected=True),
+    Scenario("a key in another registry's frame is no text", _orders(key="keep"), value="",
+             key=b"\3\0" + b"a schema's GUID." + _KEY, rejected=True),
     Scenario("headers: an allow-list", _orders(headers="[traceparent]"), value="", headers=(("secret", _KEY),)),
     Scenario("headers: an edge's schema id stays there", _orders(headers=f"[{VALUE_ID_HEADER}]"),
              value="", headers=((VALUE_ID_HEADER, _KEY),), rejected=True),
