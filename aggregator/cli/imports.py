@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aggregator.cli.terminal.output import emit, output_option, table
+from aggregator.cli.terminal.output import emit, output_option, refuse_overwriting, table
 from aggregator.counted import counted
 from aggregator.errors import ConfigError, Failed
 
@@ -71,7 +71,7 @@ def import_(files: tuple[Path, ...], out: Path, whitelist: str | None, output: s
     for hub in found.hubs:
         written[folders[hub.name] / hub.policy_path] = policy_text(hub)
         written[folders[hub.name] / "hub.yaml"] = hub_text(hub)
-    _refuse_overwriting(written)
+    refuse_overwriting(written, "name another folder with --out")
     _try_out(written, out, found.variables)
     _write(written)
     emit(_answer(found, folders), output, lambda: _lines(found, folders))
@@ -96,12 +96,6 @@ def _folders(found: "Imported", out: Path) -> dict[str, Path]:
     if len(found.hubs) == 1:
         return {found.hubs[0].name: out}
     return {hub.name: out / hub.name for hub in found.hubs}
-
-
-def _refuse_overwriting(paths: Mapping[Path, str]) -> None:
-    for path in paths:
-        if path.exists():
-            raise Failed(f"{path} is there already", hint="move it away, or name another folder with --out")
 
 
 def _try_out(written: Mapping[Path, str], out: Path, variables: Mapping[str, str]) -> None:

@@ -28,15 +28,16 @@ from aggregator.cli.terminal.clusters import (
     options_of,
     registry_options,
 )
-from aggregator.cli.terminal.output import progress, say
+from aggregator.cli.terminal.output import progress, refuse_overwriting, say
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.value_types import HubName
 from aggregator.counted import counted
 from aggregator.errors import ConfigError, Failed
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topics import topic_names
-from aggregator.kafka.probes.listener import Address, Obstacle
+from aggregator.kafka.probes.listener import Obstacle
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.privacy.policy.file import load_policy
 from aggregator.privacy.policy.value_format import ValueFormat
@@ -121,7 +122,7 @@ def init(
     bytes) is told by these records.
     """
     policy = output.parent / "policies" / f"{hub}.yaml"
-    _refuse_overwriting([output, policy])
+    refuse_overwriting([output, policy], "name another file with --output")
     central, edges = _asked(central, edges)
     clusters = _clusters(central, dict(edges), clients)
     registries = _registries(dict(edges), schemas, schemas_clients, output.absolute().parent)
@@ -191,12 +192,6 @@ def _require_plain(cluster: ClusterConfig) -> None:
                 f"{one} speaks TLS, and `init` connects without",
                 hint="say how to connect: --client security.protocol=SSL, and what else docs/connections.md names",
             )
-
-
-def _refuse_overwriting(paths: Sequence[Path]) -> None:
-    for path in paths:
-        if path.exists():
-            raise Failed(f"{path} is there already", hint="move it away, or name another file with --output")
 
 
 def _asked(central: str | None, edges: tuple[tuple[str, str], ...]) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -4,7 +4,6 @@ Invariant: by allow-list; secret properties are references, and what decides how
 file; a connection that is open has a reason beside it.
 """
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Annotated
@@ -13,6 +12,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aggregator.config.contexts import CONTEXT, context_refusal
+from aggregator.config.document import meant
 from aggregator.config.features import MECHANISMS
 from aggregator.config.glue import PROFILE, profile_refusal
 from aggregator.config.librdkafka import ADDRESSES, ALIASES, ALLOWED, IDENTITY, REFUSED, ROLES
@@ -120,8 +120,7 @@ def _name_refusal(name: str) -> str:
         return "cannot be set here: `bootstrap_servers` of the cluster is its one home"
     if name in REFUSED:
         return f"cannot be set: {REFUSED[name]}"
-    close = difflib.get_close_matches(name, ALLOWED, n=1)
-    return "is no property that can be set here" + (f"; did you mean `{close[0]}`?" if close else "")
+    return "; ".join(filter(None, ("is no property that can be set here", meant(name, ALLOWED))))
 
 
 def _value_refusal(name: str, value: str) -> str | None:

@@ -21,8 +21,9 @@ from aggregator.doctor.reach import Reach, takes
 from aggregator.doctor.registries import RegistryView
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Unreachable
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes import inspection
-from aggregator.kafka.probes.listener import Address, Listener
+from aggregator.kafka.probes.listener import Listener
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
 from aggregator.kafka.readers import peek

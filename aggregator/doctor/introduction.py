@@ -12,7 +12,7 @@ from typing import NamedTuple
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.doctor.cluster import release
 from aggregator.errors import AggregatorError
-from aggregator.kafka.probes.listener import Address
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted
 

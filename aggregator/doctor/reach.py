@@ -11,8 +11,9 @@ from itertools import chain
 from aggregator.config.fields import is_loopback
 from aggregator.doctor.finding import Finding, State, failed, listed, ok, warning
 from aggregator.doctor.obstacles import STEPS, explained
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.cluster_view import ClusterView, SignIn
-from aggregator.kafka.probes.listener import Address, Certificate, Listener, Obstacle
+from aggregator.kafka.probes.listener import Certificate, Listener, Obstacle
 from aggregator.moments import iso
 
 _SOON_MS = 30 * 86_400_000

@@ -245,7 +245,7 @@ def _configs(data: Any) -> Iterator[_Pairs]:
     """Objects with MirrorMaker's `connector.class`: a whole file, `config` of one, several in a list or by name."""
     if isinstance(data, _Pairs):
         named = dict(data)
-        if any(connect.is_connector(str(value)) for key, value in data if key == "connector.class"):
+        if _is_connector(data):
             yield data
         elif isinstance(named.get("config"), _Pairs) and _is_connector(named["config"]):
             yield _Pairs([*((key, value) for key, value in data if key != "config"), *named["config"]])

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from aggregator.config import document
+
 
 class Setting(NamedTuple):
     """A row.
@@ -175,5 +177,4 @@ def meant(name: str, known: frozenset[str]) -> str:
         name: What nobody knows.
         known: Names of clients' properties, beside those of MirrorMaker.
     """
-    close = difflib.get_close_matches(name, sorted({*_names(), *known}), n=1, cutoff=0.8)
-    return f"did you mean `{close[0]}`?" if close else ""
+    return document.meant(name, sorted({*_names(), *known}), likeness=0.8)

@@ -116,16 +116,16 @@ class Keys:
                 parts.append((members, _of_key(program.strip(batch, members), schema_id)))
             else:
                 parts.append(refused(members, Rejection(Reason.BAD_KEY, schema_id)))
-        whole, rest = keys.tolist(), groups.unframed
+        rest = groups.unframed
+        is_foreign = np.ones(len(rest), bool)
         if self._form is None:
-            has_frame = np.fromiter((is_glue_framed(whole[place] or b"") for place in rest), bool, len(rest))
-            foreign, text = rest[has_frame], rest[~has_frame]
-        else:
-            foreign, text = rest, None
-        parts.append(refused(foreign, Rejection(Reason.BAD_KEY)))
+            whole = keys.tolist()
+            is_foreign = np.fromiter((is_glue_framed(whole[place] or b"") for place in rest), bool, len(rest))
+        parts.append(refused(rest[is_foreign], Rejection(Reason.BAD_KEY)))
         bad = sum(len(part.rejected) for _, part in parts)
         self._tally.met(self._decision, "avro", bad, bad)
-        if text is not None:
+        if self._form is None:
+            text = rest[~is_foreign]
             parts.append((text, self._plain(BytesColumn.of([whole[place] for place in text.tolist()]))))
         return joined(len(keys), parts)
 

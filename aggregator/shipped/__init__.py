@@ -6,4 +6,4 @@ In a source tree these are links to its own folders; an installed package has th
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-SCHEMAS, CONFIGS, RUNBOOKS, JOBS = (_HERE / name for name in ("schemas", "configs", "runbooks", "jobs"))
+SCHEMAS, CONFIGS, RUNBOOKS = (_HERE / name for name in ("schemas", "configs", "runbooks"))

@@ -149,6 +149,21 @@ def cluster_lines(clusters: "Sequence[Identity]") -> list[str]:
     return ["", *table(("cluster", "id", "stood for", "why it matters"), rows)] if rows else []
 
 
+def refuse_overwriting(paths: Iterable[Path], otherwise: str) -> None:
+    """Refuse to write where a file is.
+
+    Args:
+        paths: Of the files to come.
+        otherwise: What to do instead of moving one away.
+
+    Raises:
+        Failed: one is there.
+    """
+    for path in paths:
+        if path.exists():
+            raise Failed(f"{path} is there already", hint=f"move it away, or {otherwise}")
+
+
 def progress(line: str) -> None:
     """One line on stderr."""
     click.echo(visible(line), err=True)

@@ -8,6 +8,7 @@ import os
 import socket
 from functools import partial
 
+from aggregator.kafka.client.address import Address
 from aggregator.threads import ask_aside
 
 
@@ -19,11 +20,9 @@ def refusal(bootstrap_servers: str, *, patience_s: float) -> str:
         patience_s: For each address, at most.
     """
     why = ""
-    for address in bootstrap_servers.split(","):
-        host, _, port = address.strip().rpartition(":")
-        attempt = ask_aside(partial(_attempt, host.strip("[]"), port, patience_s), "connection")
+    for text in bootstrap_servers.split(","):
         try:
-            why = attempt.result(patience_s)
+            why = ask_aside(partial(_attempt, Address.parse(text), patience_s), "connection").result(patience_s)
         except (OSError, ValueError):  # a time-out is one of the former
             return ""
         if not why:
@@ -31,13 +30,13 @@ def refusal(bootstrap_servers: str, *, patience_s: float) -> str:
     return why
 
 
-def _attempt(host: str, port: str, patience_s: float) -> str:
+def _attempt(address: Address, patience_s: float) -> str:
     try:
-        socket.create_connection((host, int(port)), timeout=patience_s).close()
+        socket.create_connection(address, timeout=patience_s).close()
     except ConnectionRefusedError:
         return os.strerror(errno.ECONNREFUSED)
     except socket.gaierror as unknown:
         if unknown.errno == socket.EAI_NONAME:
-            return f"the name {host} is unknown"
+            return f"the name {address.host} is unknown"
         raise
     return ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.kafka.probes.listener import Address
+from aggregator.kafka.client.address import Address
 
 
 class Acl(NamedTuple):

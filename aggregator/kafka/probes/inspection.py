@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
 from aggregator.kafka.client import clients
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.cluster_view import Acl, ClusterView, SignIn, Topics, TopicView
-from aggregator.kafka.probes.listener import Address
 from aggregator.kafka.readers.codes import name_of
 from aggregator.threads import ask_aside
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from aggregator.kafka.client.address import Address
+
 
 class Obstacle(StrEnum):
     """What stops a connection, in the order in which one meets it."""
@@ -30,22 +32,6 @@ class Obstacle(StrEnum):
     CONTROLLER = "controller"
     NOT_KAFKA = "not_kafka"
     SILENT = "silent"
-
-
-class Address(NamedTuple):
-    """Where a broker listens; in text as librdkafka writes it."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Address":
-        """Read `host:port`; an IPv6 address stands in brackets."""
-        host, _, port = text.strip().rpartition(":")
-        return cls(host.strip("[]"), int(port))
 
 
 class Certificate(NamedTuple):

@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from aggregator.config.secrets import SecretRef
-from aggregator.kafka.probes.listener import Address, Certificate, Listener, Obstacle
+from aggregator.kafka.client.address import Address
+from aggregator.kafka.probes.listener import Certificate, Listener, Obstacle
 from aggregator.kafka.probes.tls import blind_context, certificates, has_certificate
 from aggregator.threads import ask_aside
 

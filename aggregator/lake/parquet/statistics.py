@@ -96,9 +96,7 @@ def _below(value: Any) -> Any:
     """The greatest value of JSON's form that is not above this one, or None."""
     if isinstance(value, str):
         return value[:_CHARACTERS]
-    if isinstance(value, datetime):
-        return _moment(value - timedelta(microseconds=value.microsecond % 1000))
-    return _exact(value)
+    return _moment(_floor(value)) if isinstance(value, datetime) else _exact(value)
 
 
 def _above(value: Any) -> Any:
@@ -106,8 +104,7 @@ def _above(value: Any) -> Any:
     if isinstance(value, str):
         return value if len(value) <= _CHARACTERS else _next(value[:_CHARACTERS])
     if isinstance(value, datetime):
-        below = value - timedelta(microseconds=value.microsecond % 1000)
-        return _moment(value if below == value else below + _MS)
+        return _moment(value if _floor(value) == value else _floor(value) + _MS)
     return _exact(value)
 
 
@@ -118,6 +115,11 @@ def _next(prefix: str) -> str | None:
         return None
     following = ord(kept[-1]) + 1
     return kept[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+
+
+def _floor(value: datetime) -> datetime:
+    """The millisecond that it lies in."""
+    return value - timedelta(microseconds=value.microsecond % 1000)
 
 
 def _moment(value: datetime) -> str:

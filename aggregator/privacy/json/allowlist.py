@@ -139,8 +139,9 @@ class AllowList:
         self._scope = scope
         self._today = today
         self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
-        kept = (n for n, item in enumerate(scope.rules) if isinstance(item.rule, Keep) and not item.rule.expired(today))
-        self.closing = frozenset(range(len(scope.rules))) - frozenset(kept)
+        self.closing = frozenset(
+            n for n, item in enumerate(scope.rules) if not isinstance(item.rule, Keep) or item.rule.expired(today)
+        )
         opening = (n for n, item in enumerate(scope.rules) if not isinstance(item.rule, Drop))
         self.to_members, self.to_items = self.matcher.leading_to(frozenset(opening))
         self._places = 0

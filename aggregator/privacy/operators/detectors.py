@@ -69,18 +69,16 @@ def emails(text: str) -> Iterator[Span]:
         if len(parts) == 1:
             continue
         start, end = piece.start(), piece.start() + len(found)
-        if any(local and domain for local, domain in pairwise(parts)):  # `@jane@example.com`, `jane@example.com@` too
-            behind = end
-            yield start, end
-            continue
-        if not parts[0]:
-            start = _local(text, max(behind, start - _LONGEST_LOCAL), start)
-        if not parts[-1]:
-            end = _literal(text, end)
-        has_local, has_domain = parts[0] or start < piece.start(), parts[-1] or end > piece.start() + len(found)
-        if has_local and has_domain:
-            behind = end
-            yield start, end
+        if not any(local and domain for local, domain in pairwise(parts)):  # as `@jane@example.com` has them, too
+            if not parts[0]:
+                start = _local(text, max(behind, start - _LONGEST_LOCAL), start)
+            if not parts[-1]:
+                end = _literal(text, end)
+            has_local, has_domain = parts[0] or start < piece.start(), parts[-1] or end > piece.start() + len(found)
+            if not (has_local and has_domain):
+                continue
+        behind = end
+        yield start, end
 
 
 def _local(text: str, least: int, at: int) -> int:

@@ -14,9 +14,10 @@ from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.machine import Disk, Machine, Trouble
 from aggregator.doctor.registries import RegistryView, Unframed
 from aggregator.doctor.rights import Principal
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
 from aggregator.kafka.probes.cluster_view import Acl, ClusterView, Topics, TopicView
-from aggregator.kafka.probes.listener import Address, Listener
+from aggregator.kafka.probes.listener import Listener
 from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.rights import Right

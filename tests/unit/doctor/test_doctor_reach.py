@@ -5,8 +5,9 @@ import pytest
 from aggregator.doctor import obstacles, reach
 from aggregator.doctor.finding import State
 from aggregator.doctor.reach import Reach
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.cluster_view import ClusterView, SignIn
-from aggregator.kafka.probes.listener import Address, Certificate, Listener, Obstacle
+from aggregator.kafka.probes.listener import Certificate, Listener, Obstacle
 
 HERE, THERE = Address("10.0.0.1", 9092), Address("kafka.example", 9092)
 NOW_MS = 1_800_000_000_000

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 import pytest
 
 from aggregator.errors import ConfigError
+from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes import listener_probe
-from aggregator.kafka.probes.listener import Address, Obstacle
+from aggregator.kafka.probes.listener import Obstacle
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, own_certificate
 from tests.authority import Authority

@@ -274,8 +274,8 @@ RECORDS = [
     _one(
         "keys: another format is rejected",
         KEYS,
-        "parts.append(refused(foreign, Rejection(Reason.BAD_KEY)))",
-        "parts.append((foreign, Column([whole[place] for place in foreign])))",
+        "parts.append(refused(rest[is_foreign], Rejection(Reason.BAD_KEY)))",
+        "parts.append((rest[is_foreign], Column([keys.tolist()[place] for place in rest[is_foreign]])))",
     ),
     _one(
         "keys: one in another registry's frame is rejected",
