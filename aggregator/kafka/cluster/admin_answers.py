@@ -1,14 +1,14 @@
 """Answers of a cluster to administrative questions: waited for within a bound, and told by their codes.
 
-Invariant: no caller waits longer than for the question's time-out and five seconds. What a broker that was just stopped
-leaves unanswered is asked once more. What waits for a controller is told of the next one.
+Invariant: no caller waits longer than for two questions' time-outs and five seconds. What a broker that was just
+stopped leaves unanswered is asked once more. What waits for a controller is told of the next one, and asked by another
+client where this one finds no broker any more.
 """
 
 import concurrent.futures
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -69,7 +69,8 @@ def asked(
 ) -> "dict[_Subject, Future[Any]]":
     """Answers to a question that may be asked twice: it is, where the broker that had it is gone from the metadata.
 
-    So it is with each broker of a cluster that is rolled; librdkafka lets go of it and of what it was asked.
+    So it is with each broker of a cluster that is rolled; librdkafka lets go of it and of what it was asked. Where it
+    lets go of the last one it finds none again, and another client asks.
 
     Args:
         cluster: Who is asked.
@@ -77,14 +78,25 @@ def asked(
     """
     client = clients.admin(cluster)
     futures = ask(client)
-    _wait(client, futures.values())
+    if not _waited(client, futures.values()):
+        clients.renew_admin(cluster, older_than_s=_CONTROLLER_S)
+        client = clients.admin(cluster)
+        futures = ask(client)
+        _waited(client, futures.values())
     gone = any(code(future) == KafkaError._DESTROY_BROKER for future in futures.values())  # noqa: SLF001 - public code
     return ask(client) if gone else futures
 
 
-def _wait(client: AdminClient, futures: "Collection[Future[Any]]") -> None:
-    """Until all are answered, or time is up; new metadata name the controller that librdkafka may wait for."""
+def _waited(client: AdminClient, futures: "Collection[Future[Any]]") -> bool:
+    """Until all are answered, or time is up; False, at once, where the client finds no broker.
+
+    New metadata name the controller that librdkafka may wait for.
+    """
     end_s = time.monotonic() + TIMEOUT_S
     while concurrent.futures.wait(futures, _CONTROLLER_S).not_done and time.monotonic() < end_s:
-        with suppress(KafkaException):
+        try:
             client.list_topics(timeout=_CONTROLLER_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TRANSPORT:  # noqa: SLF001 - public code
+                return False
+    return True

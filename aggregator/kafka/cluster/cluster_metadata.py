@@ -45,6 +45,7 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
         except KafkaException:
             if timeout_s <= _LISTENS_S or (refused := refusal(cluster.bootstrap_servers, patience_s=_CONNECTS_S)):
                 raise
+            clients.renew_admin(cluster, older_than_s=_LISTENS_S)
             metadata = clients.admin(cluster).list_topics(timeout=timeout_s - _LISTENS_S)
     except KafkaException as error:
         shut = clients.shut_out(cluster)
