@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig, HubConfig
@@ -24,7 +25,7 @@ _EDGE = "edge:"
 _READER = "User:reader"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def acls() -> None:
     """The rights that principals need at the clusters."""
 

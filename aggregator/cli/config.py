@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, say
 from aggregator.config.load import load_config, placed_faults
 from aggregator.config.show import json_schema, shown
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _ANOTHER = "name another operator, or `drop`; aggregator policy explain shows every field"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Check, show and describe the configuration."""
 

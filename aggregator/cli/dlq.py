@@ -18,6 +18,7 @@ import click
 from aggregator.cli.backfill.backfill import launch, rate_option
 from aggregator.cli.backfill.lines import plan_lines
 from aggregator.cli.terminal.arguments import PATTERN, Moment
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, say, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
@@ -35,7 +36,7 @@ _INTO = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """Records that could not be delivered: where they are, why, and delivering them after all."""
 

@@ -5,6 +5,7 @@ hand, one line each.
 """
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,7 +17,8 @@ from aggregator.escapes import quoted, visible
 from aggregator.privacy.policy.rules import operator_names
 from aggregator.privacy.policy.value_format import ValueFormat
 
-_HALF = 12  # operators in one line of a comment
+_WIDTH = 100  # of a longer comment, in letters
+_BLOCK = " " * 4  # indents what is said of a topic
 # A path that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
 _REASONED = '{reason: "…", owner: …, expires: 2030-01-01}}'
@@ -108,8 +110,7 @@ def policy_text(draft: Draft) -> str:
     tags = sorted({tag for topic in draft.topics for leaf in topic.leaves or () for tag in leaf.tags})
     lines = [
         "# Nothing passes yet: uncomment the fields that may leave their region.",
-        f"# Operators: {', '.join(operator_names()[:_HALF])},",
-        f"# {', '.join(operator_names()[_HALF:])}; docs/policy.md says what each of them does.",
+        *_comment(f"Operators: {', '.join(operator_names())}; docs/policy.md says what each of them does."),
         f"policy: {quoted(draft.hub)}",
         "version: 1",
         "default: drop",
@@ -124,11 +125,12 @@ def policy_text(draft: Draft) -> str:
 
 def _topic(topic: FoundTopic) -> list[str]:
     warning = "    # a compacted topic at central needs it: keep or pseudonymize it" if topic.compacted else ""
-    note = [visible(f"    # {topic.note}")] if topic.note else []
+    note = _comment(topic.note, _BLOCK) if topic.note else []
     lines = [f"  {quoted(literal(topic.name))}:", *note, f"    key: drop{warning}", "    headers: []"]
     if topic.form is None:
-        told = f"no records, and the registry has no schema {topic.name}-value: say `value_format` if it is not Avro"
-        return [*lines, visible(f"    fields: {{}}    # {told}")]
+        told = f"no records, and the registry has no schema {topic.name}-value. If its values will not be Avro: "
+        told += "`value_format` here, and a rule of its own without `lake:` in hub.yaml"
+        return [*lines, *_comment(told, _BLOCK), "    fields: {}"]
     if topic.form is not ValueFormat.AVRO:
         lines.append(f"    value_format: {topic.form.value}")
     if not topic.form.has_fields:
@@ -138,6 +140,10 @@ def _topic(topic: FoundTopic) -> list[str]:
     if not topic.leaves:
         return [*lines, "    fields: {}    # its values have no fields"]
     return [*lines, "    fields:", *(_leaf(leaf) for leaf in topic.leaves)]
+
+
+def _comment(text: str, indent: str = "") -> list[str]:
+    return [f"{indent}# {line}" for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False)]
 
 
 def _leaf(leaf: Leaf) -> str:

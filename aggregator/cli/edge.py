@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from aggregator.observe.hub_status import EdgeStatus
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def edge() -> None:
     """The edges: how available they are, and letting one rest."""
 

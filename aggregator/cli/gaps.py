@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.status import gap_lines
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def gaps() -> None:
     """Offsets that an edge no longer had when they were to be read."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from aggregator.cli.terminal.arguments import LENGTH
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, output_option, progress, table
 from aggregator.cli.terminal.output import emit as show
 from aggregator.config.load import load_config
@@ -21,7 +22,7 @@ from aggregator.errors import Failed
 from aggregator.observe.formatting import ago
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def heartbeat() -> None:
     """Heartbeats: write an edge's from near it, and see whether they come through."""
 

@@ -46,6 +46,7 @@ from aggregator.schema.registries import open_registry
 # For each step of a connection.
 _LOOK_S = 5.0
 _ENCRYPTED = ("ssl", "sasl_ssl")
+_OUTPUT = Path("hub.yaml")
 # What settings call the central cluster.
 CENTRAL = "central"
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
@@ -101,7 +102,7 @@ Examples:
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("hub.yaml"),
+    default=_OUTPUT,
     show_default=True,
     help="The file to write; the policy goes into policies/ beside it.",
 )
@@ -239,7 +240,7 @@ def _proven(draft: Draft) -> None:
 
 
 def _tell(draft: Draft, output: Path, policy: Path) -> None:
-    counts = Counter(topic.form or "no records" for topic in draft.topics)
+    counts = Counter(topic.form or "without records" for topic in draft.topics)
     forms = ", ".join(f"{count} {one.spoken if isinstance(one, ValueFormat) else one}" for one, count in counts.items())
     tagged = {leaf.path for topic in draft.topics for leaf in topic.leaves or () if leaf.tags}
     found = f"{counted(len(draft.edges), 'edge')}, {counted(len(draft.topics), 'topic')}"
@@ -248,4 +249,6 @@ def _tell(draft: Draft, output: Path, policy: Path) -> None:
     for topic in draft.topics:
         if topic.note:
             say(f"{topic.name}: {topic.note}")
-    say(f"next: open the fields that may pass in {policy}, then: aggregator config lint --config {output}")
+    where = "" if output == _OUTPUT else f" --config {output}"
+    say(f"next: aggregator policy suggest{where}    looks for personal data in fields that no tag names")
+    say(f"then: open the fields that may pass in {policy}, and aggregator config lint{where}")

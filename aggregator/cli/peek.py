@@ -70,7 +70,7 @@ class _Shown(NamedTuple):
 def peek(place: str, *, count: int, after: bool, show_values: bool, config: Path, output: str) -> None:
     """Show the newest records of a topic, or those from an offset on, field by field.
 
-    PLACE begins with the name of an edge, or with `central`. The coordinates that dlq list shows are a place, too.
+    The place begins with the name of an edge, or with `central`. The coordinates that dlq list shows are one, too.
     """
     try:
         at = Place.parse(place)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import emit, output_option, progress, say, table
 from aggregator.sandbox.classes import archive_kafka
 from aggregator.sandbox.jars import ensure_jars, kafka
@@ -26,7 +27,7 @@ folder_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def sandbox() -> None:
     """Real Kafka clusters on loopback, without Docker."""
 

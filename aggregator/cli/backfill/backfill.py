@@ -18,6 +18,7 @@ import click
 
 from aggregator.cli.backfill.lines import backfill_lines, plan_lines, shown_lines
 from aggregator.cli.terminal.arguments import PATTERN
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.decision import claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
@@ -35,7 +36,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _RATE = re.compile(r"(\d+)(?:/s)?")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def backfill() -> None:
     """Read a past window of an edge again, beside the live flows.
 

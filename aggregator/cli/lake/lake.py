@@ -16,6 +16,7 @@ import click
 from aggregator.cli.lake.quality import quality
 from aggregator.cli.lake.release import release
 from aggregator.cli.terminal.arguments import Parsed
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
@@ -36,7 +37,7 @@ def _keep(value: object) -> timedelta:
     return keep
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def lake() -> None:
     """The lake's tables: their state and their upkeep."""
 

@@ -15,6 +15,7 @@ from aggregator.cli.policy.preview import preview
 from aggregator.cli.policy.sources import FILE, required, schema_text
 from aggregator.cli.policy.suggest import suggest
 from aggregator.cli.policy.test import test
+from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import emit, output_option, table
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.machine_clock import utc_today
@@ -29,10 +30,14 @@ _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
 
 
 @click.group(
-    epilog="\b\nExample:\n  aggregator policy explain policies/retail.yaml --topic orders --schema orders.avsc"
+    cls=CommandGroup,
+    epilog="\b\nExample:\n  aggregator policy explain policies/retail.yaml --topic orders --schema orders.avsc",
 )
 def policy() -> None:
-    """What happens to each field, and why."""
+    """What happens to each field, and why.
+
+    A policy's faults are told by `aggregator config lint`, with those of hub.yaml.
+    """
 
 
 for _command in (preview, diff, test, suggest):

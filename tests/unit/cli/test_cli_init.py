@@ -274,8 +274,9 @@ TOPICS = [
     FoundTopic("events", ("eu",), False, (Leaf("a", "string", frozenset()),), ValueFormat.JSON),
     FoundTopic("flags", ("eu", "us"), True, (), ValueFormat.JSON),
     FoundTopic("profiles", ("eu", "us"), True, (), ValueFormat.AVRO),
-    FoundTopic("new", ("eu", "us"), False, None, None),
+    FoundTopic("new", ("eu", "us"), False, None, None, "; ".join(["its edges differ: avro, json, text"] * 6)),
 ]
+LINE = 160  # letters that an editor shows
 
 
 def test_each_kind_of_topic_has_a_rule_of_its_own(tmp_path):
@@ -292,6 +293,7 @@ def test_each_kind_of_topic_has_a_rule_of_its_own(tmp_path):
         "flags": (None, None, {"cleanup.policy": "delete", "retention.ms": "-1"}),
         "profiles": (None, "{topic}", {"cleanup.policy": "delete", "retention.ms": "-1"}),
     }
+    assert max(map(len, policy_text(draft).splitlines())) <= LINE
     (policy,) = read_policies(config, date(2026, 11, 1)).values()
     forms = {name: policy.view(name).value_format.value for name in ("orders", "log", "images", "events", "new")}
     assert forms == {"orders": "avro", "log": "text", "images": "bytes", "events": "json", "new": "avro"}

@@ -70,6 +70,7 @@ def test_every_command_has_help_with_an_example(name):
     if name in listed:
         assert result.exit_code == 0, result.output
         assert "Example" in result.output
+        assert "..." not in result.output.partition("Commands:")[2].partition("Example")[0]
     else:
         assert result.exit_code == 2
 

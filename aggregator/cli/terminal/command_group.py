@@ -1,0 +1,16 @@
+"""A group of commands whose help says the first sentence of each whole; click cuts it at the width of a line."""
+
+import click
+
+_ANY = 1_000  # letters
+
+
+class CommandGroup(click.Group):
+    """Below the top level."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """A line for each command, wrapped where it is long."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(limit=_ANY)) for name, one in found if one is not None and not one.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
