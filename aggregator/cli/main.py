@@ -76,6 +76,11 @@ COMMANDS = {
             "aggregator status --exit-when-healthy --timeout 2m",
         ),
     ),
+    "health": Lazy(
+        "aggregator.cli.health:health",
+        "Whether the hub's process on this machine works; for probes.",
+        ("aggregator health live", "aggregator health ready --config hub.yaml"),
+    ),
     "top": Lazy(
         "aggregator.cli.top:top",
         "Show what flows now, the busiest first.",

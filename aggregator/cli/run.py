@@ -11,24 +11,27 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
+from aggregator.cli.run_ending import ended
 from aggregator.cli.terminal.arguments import LENGTH
 from aggregator.cli.terminal.missing_rights import require_own
 from aggregator.cli.terminal.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
-from aggregator.errors import AnotherHub, ExitCode, in_one_line
+from aggregator.errors import AnotherHub
+from aggregator.health.beacon import Beacon
+from aggregator.health.beats import Stage
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
 
@@ -40,8 +43,6 @@ if TYPE_CHECKING:
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.discovery.edge_watch import EdgeWatch
-    from aggregator.replicate.driver import Report
-    from aggregator.state.lake_holds import LakeHold
 
 log = logging.getLogger(__name__)
 _LAKE_LEAVES_S = 10.0
@@ -60,6 +61,14 @@ class RunOptions:
     take_over: bool = False
     report: Path | None = None
     ui: bool = False
+
+
+class _Process(NamedTuple):
+    """This process: what ends it, its threads, and who tells how it is."""
+
+    stop: threading.Event
+    threads: Threads
+    beacon: Beacon
 
 
 @click.command()
@@ -146,7 +155,8 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     if HubNames(config.hub).control in there and options.only != "lake" and not (options.standby or options.take_over):
         refuse_second(config)
     stop = threading.Event()
-    with stopping_on_signals(stop):
+    threads = Threads(stop)
+    with stopping_on_signals(stop), Beacon(config.hub, threads, stop, os.environ) as beacon:
         with ThreadPoolExecutor(3) as pool:  # answered while Spark starts
             asked, ids = pool.submit(lacking_rights, config), pool.submit(shown_ids, config)
             pool.submit(_introduce, config, ids)
@@ -155,7 +165,9 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
             central, edges = ids.result()
             refuse_twins(central or "", {edge: one for edge, one in edges.items() if one})
             require_own(asked.result())
-            return _run(config, options, spark, policies, stop)
+            if options.standby:
+                beacon.turn(Stage.STANDBY)
+            return _run(config, options, spark, policies, _Process(stop, threads, beacon))
         finally:
             spark.stop()
 
@@ -190,16 +202,16 @@ def _run(
     options: RunOptions,
     spark: "SparkSession",
     policies: "Mapping[Path, Policy]",
-    stop: threading.Event,
+    process: "_Process",
 ) -> int:
     from aggregator.cli.policy_reload import PolicyReload
     from aggregator.observe.observation import Watching
     from aggregator.replicate.driver import Driver, Report
     from aggregator.report.writer import ReportWriter
 
+    stop, threads, beacon = process
     catch_up = CatchUp(sys.stderr)
     lake, publisher = (None, None) if options.only == "replicate" else _lake(config, spark, catch_up)
-    threads = Threads(stop)
     beside: Supervised | None = None
     over = threading.Event()
     report = Report()
@@ -209,6 +221,7 @@ def _run(
 
     def leading(watches: "Collection[EdgeWatch]" = ()) -> None:
         nonlocal beside
+        beacon.turn(Stage.LEADING)
         _end_after(options.for_s, stop, over)
         written.begin(threads)
         if lake and not options.drain:
@@ -243,7 +256,7 @@ def _run(
         lake.drain(stop=stop)
     catch_up.end()
     held = publisher.end() if publisher else ()
-    return _ended(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
+    return ended(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
 
 
 def _end_beside(lake: Supervised | None, stop: threading.Event) -> None:
@@ -264,14 +277,6 @@ def _lake(
         return None, None
     publisher = HoldPublisher(config, also=catch_up)
     return LakeDriver(config, spark, HubNames(config.hub), publish=publisher), publisher
-
-
-def _ended(config: HubConfig, report: "Report", held: "Sequence[LakeHold]", *, drained: bool, judged: bool) -> ExitCode:
-    """Say what a run left behind, and translate it."""
-    stood = (f"held: the lake: {one.place}: {one.reason}" for one in held)
-    for line in (*_sentences(config, report, drained=drained), *stood):
-        progress(line)
-    return exit_code(report, lake_held=bool(held)) if judged else ExitCode.DONE
 
 
 def _end_after(seconds: float | None, stop: threading.Event, over: threading.Event) -> None:
@@ -312,53 +317,6 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
     server = PageServer(config, policies, threads)
     progress(f"the page: {server.address}")
     return server
-
-
-def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
-    """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
-    from aggregator.replicate.flow.cursor import HoldReason
-
-    if any(hold.reason == HoldReason.GAP for hold in report.holds):
-        return ExitCode.DATA_LOSS
-    stands = (
-        report.holds or report.undrained or report.silent or report.invisible or report.foreign_clusters or lake_held
-    )
-    return ExitCode.HELD if stands else ExitCode.DONE
-
-
-def _totals(config: HubConfig) -> Iterator[str]:
-    """What each edge has delivered since the hub's first start; the ledger's own counters."""
-    from aggregator.state.ledger import totals
-    from aggregator.state.ledger_log import read_ledger
-
-    ledger = read_ledger(config.central, HubNames(config.hub))
-    for edge in config.edges:
-        sums = totals(ledger, edge)
-        counted = f"{sums.delivered:,} delivered, {sums.dead:,} dead letters, {sums.suppressed:,} suppressed"
-        yield f"{edge}: {counted} since the first start"
-
-
-def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterator[str]:
-    if drained:
-        yield from _totals(config)
-    for hold in report.holds:
-        yield from f"held: {hold.source} ({hold.reason}): {hold.detail}".split("\n")  # what to do next is a line below
-    if any(hold.gap for hold in report.holds):
-        yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
-    why = "central has not decided what was written" if report.invisible else "its edge fell silent"
-    for flow in report.undrained:
-        yield f"not drained: {flow}: {why}; run again when it answers"
-    for topic, partition in report.invisible:
-        yield (
-            f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader; "
-            "run again when that is over"
-        )
-    for flow, offsets in report.undecided.items():
-        yield f"not decided: {flow}: open transactions at its edge kept {offsets:,} offsets from every reader"
-    for sentence in report.foreign_clusters:
-        yield f"held: {sentence}"
-    for edge, why in report.silent.items():
-        yield f"edge {edge} was not read: {in_one_line(why) or 'no answer yet'}; its flows go on where they were"
 
 
 def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":

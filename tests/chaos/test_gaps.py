@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from aggregator.cli.main import main
-from aggregator.cli.run import exit_code
+from aggregator.cli.run_ending import exit_code
 from aggregator.replicate.driver import Report
 from tests.epochs import Epochs
 from tests.trial import wait_for

