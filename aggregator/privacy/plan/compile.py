@@ -88,7 +88,7 @@ class _Compiler:
         self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
         for path in (*scope.side_inputs, *scope.lifts):
             self.matcher.tell_apart(paths.steps(path))
-        self.covering = frozenset(number for number, rule in enumerate(scope.rules) if rule.covers_below)
+        self.covering = frozenset(number for number, rule in enumerate(scope.rules) if rule.covers_below(today))
         self.nodes: list[PlanNode] = []
         self.calls: dict[Call, int] = {}
         self.rows: dict[int, Row] = {}

@@ -35,10 +35,13 @@ class PathRule(NamedTuple):
         """Whether it names its places by a wildcard."""
         return not {paths.ANY, paths.ANY_DEPTH}.isdisjoint(self.steps)
 
-    @property
-    def covers_below(self) -> bool:
-        """Whether the rule holds for what lies below: all do, but a `keep` for one step opens that step only."""
-        return not (isinstance(self.rule, Keep) and self.steps[-1:] == (paths.ANY,))
+    def covers_below(self, today: date) -> bool:
+        """Whether the rule holds for what lies below: all do, but a `keep` for one step opens that step only.
+
+        Once it has ended, it closes what lies below that step, too.
+        """
+        is_of_one_step = isinstance(self.rule, Keep) and self.steps[-1:] == (paths.ANY,)
+        return not is_of_one_step or _has_ended(self.rule, today)
 
 
 class Decision(NamedTuple):

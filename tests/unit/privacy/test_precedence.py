@@ -142,6 +142,35 @@ def test_what_a_path_reaches(fields, kept):
     assert sorted({path for path, (operator, _) in rows.items() if operator == "keep"}) == kept
 
 
+@pytest.mark.parametrize("default", ["drop", "keep"])
+@pytest.mark.parametrize(
+    ("path", "closed"),
+    [
+        ("a", ["a"]),
+        ("m.*", ["m.{key}", "m.{}.x", "m.{}.y"]),
+        ("m.{}", ["m.{}.x", "m.{}.y"]),
+        ("s[]", ["s[][]"]),
+        ("v.*", ["v.x", "v.y"]),
+        ("w.*", ["w.of.x", "w.of.y"]),
+        ("w.of", ["w.of.x", "w.of.y"]),
+        ("*", ["a", "m.{key}", "m.{}.x", "m.{}.y", "s[][]", "v.x", "v.y", "w.of.x", "w.of.y"]),
+    ],
+)
+def test_a_keep_that_has_ended_closes_all_below_it(path, closed, default):
+    """Whatever opens it otherwise: a wildcard, a more exact path, a default; one for a single step does, too."""
+    fields = [{"name": "of", "type": "V"}]
+    outer = {"name": "w", "type": {"type": "record", "name": "W", "fields": fields}}
+    ended = "{keep: {reason: r, owner: o, expires: 2020-01-01}}"
+    rows = _rows(
+        f'"{path}": {ended}, "**": keep, "w.of.**": keep, "m.{{}}.x": keep',
+        {**NESTED, "fields": [*NESTED["fields"], outer]},
+        default=default,
+    )
+    kept = {place for place, (operator, _) in rows.items() if operator == "keep"}
+    assert kept.isdisjoint(closed)
+    assert kept or path == "*"
+
+
 def test_tags_are_inherited_by_everything_below():
     """A tag on a field, record, array or map reaches every leaf below, map keys too; unions are no obstacle."""
     schema = {"type": "record", "name": "R", "fields": [
