@@ -11,7 +11,18 @@ from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.header_schema_ids import REFUSED
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import GLUE_BYTES, GLUE_MAGIC, HEADER_BYTES, KEY_ID_HEADER, MAGIC, frame, glue_split
+from aggregator.schema.wire import (
+    APICURIO_KEY_HEADERS,
+    GLUE_BYTES,
+    GLUE_MAGIC,
+    HEADER_BYTES,
+    KEY_ID_HEADER,
+    MAGIC,
+    frame,
+    glue_split,
+)
+
+_KEY_HEADERS = APICURIO_KEY_HEADERS | {KEY_ID_HEADER}
 
 
 def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> tuple[Batch, dict[int, Rejection]]:
@@ -50,7 +61,7 @@ def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> t
     found = [None if one is None else value(at, one) for at, one in enumerate(batch.values)] if values else batch.values
     if not keys:
         return replace(batch, values=found), rejected
-    named = [any(name == KEY_ID_HEADER for name, _ in pairs or ()) for pairs in batch.headers]
+    named = [any(name in _KEY_HEADERS for name, _ in pairs or ()) for pairs in batch.headers]
     keyed = zip(batch.keys, named, strict=True)
     keys_found = [None if one is None else bounded(_key(one, registry, named=at)) for one, at in keyed]
     return replace(batch, keys=keys_found, values=found), rejected

@@ -2,7 +2,8 @@
 
 Invariant: whoever comes after meets wire format 0 only. What has a header that cannot be read, or that names a GUID
 which the registry cannot know, is replaced, so that it is refused and never taken for another schema's by its first
-bytes. So is what names a number by itself that only a GUID can have.
+bytes. So is what names a number by itself that only a GUID can have, and a bare key whose schema a header of Apicurio's
+names, which would be text otherwise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,15 +12,26 @@ from dataclasses import replace
 from aggregator.errors import DeadLetterError
 from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import HEADER_BYTES, KEY_ID_HEADER, MAGIC, VALUE_ID_HEADER, frame, header_id, split
+from aggregator.schema.wire import (
+    APICURIO_KEY_HEADERS,
+    HEADER_BYTES,
+    KEY_ID_HEADER,
+    MAGIC,
+    VALUE_ID_HEADER,
+    frame,
+    header_id,
+    split,
+)
 
 ID_HEADERS = frozenset((KEY_ID_HEADER, VALUE_ID_HEADER))
+# All that may name a schema; those of Apicurio are not followed.
+NAMING_HEADERS = ID_HEADERS | APICURIO_KEY_HEADERS
 # Neither wire format 0 nor text.
 REFUSED = b"\x80"
 
 
 def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True) -> Batch:
-    """The batch in which no header names a schema any more; only for one that has some of `ID_HEADERS`.
+    """The batch in which no header names a schema any more; only for one that has some of `NAMING_HEADERS`.
 
     Args:
         batch: As it was read.
@@ -30,25 +42,32 @@ def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True
     by_name = [dict(reversed(pairs)) if pairs else {} for pairs in batch.headers]  # the first of a name counts
     return replace(
         batch,
-        keys=_framed(batch.keys, by_name, KEY_ID_HEADER, registry) if keys else batch.keys,
+        keys=_framed(batch.keys, by_name, KEY_ID_HEADER, registry, APICURIO_KEY_HEADERS) if keys else batch.keys,
         values=_framed(batch.values, by_name, VALUE_ID_HEADER, registry) if values else batch.values,
     )
 
 
 def _framed(
-    contents: Sequence[bytes | None], by_name: Sequence[Mapping[str, bytes | None]], name: str, registry: Registry
+    contents: Sequence[bytes | None],
+    by_name: Sequence[Mapping[str, bytes | None]],
+    name: str,
+    registry: Registry,
+    foreign: frozenset[str] = frozenset(),
 ) -> list[bytes | None]:
     def named(content: bytes, headers: Mapping[str, bytes | None]) -> bytes:
-        return _with_id(content, headers[name], registry) if name in headers else _own(content, registry)
+        if name in headers:
+            return _with_id(content, headers[name], registry)
+        return _own(content, registry, is_avro=not foreign.isdisjoint(headers))
 
     pairs = zip(contents, by_name, strict=True)
     return [None if content is None else named(content, headers) for content, headers in pairs]
 
 
-def _own(content: bytes, registry: Registry) -> bytes:
-    """What its first bytes name, unless that is a number of this process."""
+def _own(content: bytes, registry: Registry, *, is_avro: bool) -> bytes:
+    """What its first bytes name, unless that is a number of this process; what is Avro and names nothing is refused."""
     is_framed = content[:1] == MAGIC and len(content) >= HEADER_BYTES
-    return REFUSED if is_framed and split(content)[0] >= registry.ids_end else content
+    is_refused = split(content)[0] >= registry.ids_end if is_framed else is_avro
+    return REFUSED if is_refused else content
 
 
 def _with_id(content: bytes, header: bytes | None, registry: Registry) -> bytes:

@@ -12,7 +12,7 @@ from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
 from aggregator.privacy.glue_frames import unframed
 from aggregator.privacy.guard import Malformed
-from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
+from aggregator.privacy.header_schema_ids import NAMING_HEADERS, unified
 from aggregator.privacy.json.text import Json, read_json
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.strip import Batch
@@ -118,4 +118,4 @@ def named_by_themselves(batch: Batch, registry: Registry, *, keys: bool, values:
     if registry.framing is Framing.GLUE:
         return unframed(batch, registry, keys=keys, values=values)[0]
     named = {name for name, _ in batch.headers[0] or ()}
-    return batch if ID_HEADERS.isdisjoint(named) else unified(batch, registry, keys=keys, values=values)
+    return batch if NAMING_HEADERS.isdisjoint(named) else unified(batch, registry, keys=keys, values=values)

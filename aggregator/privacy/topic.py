@@ -19,7 +19,7 @@ from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.glue_frames import unframed
-from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
+from aggregator.privacy.header_schema_ids import ID_HEADERS, NAMING_HEADERS, unified
 from aggregator.privacy.keys import Keys, TokensOf, other_versions
 from aggregator.privacy.operators import WEARING
 from aggregator.privacy.policy.file import Policy
@@ -130,7 +130,7 @@ class TopicStrip:
         headers = HeaderTable.of(batch.headers)
         unreadable: dict[int, Rejection] = {}
         glued = self._edge_registry.framing is Framing.GLUE
-        named = not glued and not ID_HEADERS.isdisjoint(headers.used)
+        named = not glued and not NAMING_HEADERS.isdisjoint(headers.used)
         if glued:
             batch, unreadable = unframed(
                 batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.errors import Reason
 from aggregator.privacy.strip import Batch, Rejection
-from aggregator.schema.wire import frame, split
+from aggregator.schema.wire import APICURIO_KEY_HEADERS, frame, split
 
 TOKEN = "{pseudonymize: {key: customer, domain: customer}}"
 
@@ -107,6 +107,20 @@ def test_a_key_in_another_registry_s_frame_is_no_text(both, operator, beside):
     near = [frames[0][:17], b"\3\1" + frames[0][2:], b"x" + frames[0]]
     assert _keys(both, _policy("keep"), *near) == near
     assert _keys(both, _policy("keep", "string"), *frames) == frames
+
+
+@pytest.mark.parametrize("operator", ["keep", TOKEN])
+@pytest.mark.parametrize("name", sorted(APICURIO_KEY_HEADERS))
+def test_a_bare_key_whose_schema_a_header_of_apicurio_s_names_is_no_text(both, operator, name):
+    """Its schema may be tagged. A frame counts on, also beside a header that somebody passed on; so do other headers."""
+    framed = both.value("string", "jane", "orders-key")
+    named, other = [(name, bytes(8))], [("apicurio.key.encoding", b"BINARY"), ("apicurio.value.globalId", bytes(8))]
+    batch = Batch([b"\x20jane@example.com", framed, b"text"], [None] * 3, [named, named, other])
+    out = both.topic(_policy(operator)).strip(batch)
+    assert out.rejected == {0: BAD}
+    assert None not in (out.keys[1], out.keys[2])
+    declared = both.topic(_policy("keep", "string")).strip(Batch([b"text"], [None], [named]))
+    assert declared.keys == [b"text"]
 
 
 def test_nothing_left_of_an_avro_key_is_no_key(both):

@@ -162,11 +162,12 @@ def test_records_become_confluents_at_central(glue, strip):
 
 
 @pytest.mark.parametrize("named", [b"\1" + bytes(16), frame(7, b""), b"damaged", None])
-def test_a_key_whose_schema_a_header_names_is_no_text(glue, strip, named):
+@pytest.mark.parametrize("header", [KEY_ID_HEADER, "apicurio.key.globalId"])
+def test_a_key_whose_schema_a_header_names_is_no_text(glue, strip, named, header):
     """It is Avro of a registry that is not this edge's; in Glue's own frame the header means nothing."""
     version = glue.add("orders", record("x"))
     keys = [b"\x20jane@example.com", framed(version, b"\2"), b"text"]
-    headers = [[("a", b""), (KEY_ID_HEADER, named)], [(KEY_ID_HEADER, named)], [("a", named)]]
+    headers = [[("a", b""), (header, named)], [(header, named)], [("a", named)]]
     out = strip.strip(Batch(keys, [None] * 3, headers))
     assert {at: one.reason for at, one in out.rejected.items()} == {0: Reason.BAD_KEY}
     assert out.keys[2] == b"text"
