@@ -20,7 +20,9 @@ MAGIC = b"\0"
 KEY_ID_HEADER = "__key_schema_id"
 VALUE_ID_HEADER = "__value_schema_id"
 # Where Apicurio's serialisers may put what names a key's schema; such a key has no frame.
-APICURIO_KEY_HEADERS = frozenset(f"apicurio.key.{name}" for name in ("globalId", "contentId", "contentHash", "artifactId"))
+APICURIO_KEY_HEADERS = frozenset(
+    f"apicurio.key.{name}" for name in ("globalId", "contentId", "contentHash", "artifactId")
+)
 _GUID_MAGIC = b"\1"
 _GUID_BYTES = 16
 _HEADER = struct.Struct(">BI")

@@ -2,7 +2,8 @@
 
 Invariant: linear in the text in time and memory (a text is first cut at single signs, then judged piece by piece),
 spans do not overlap and come in order. Rather too much than too little: seven digits in a row of groups count as a
-phone number, but not the time of a log line (RFC 3339, or ISO 8601 to the minute), which has a time of day in it.
+phone number, but not the time of a log line (RFC 3339, or ISO 8601 to the minute), which has a time of day in it, nor
+those beside a letter in a group of a UUID.
 """
 
 import ipaddress
@@ -36,6 +37,7 @@ _TIME = re.compile(
     r"[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]"
     r"(?::[0-5][0-9](?:\.[0-9]{1,9}|,[0-9]{1,6})?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?(?![\w:])"
 )
+_UUID = re.compile(r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])")
 # What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
 _LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
 _CLOSING = {"[": "]", "(": ")"}
@@ -58,6 +60,11 @@ _LEAST_COLONS, _V6_SIGNS = 2, 45
 def blank(found: re.Match[str]) -> str:
     """As long, so that places and shares stay true, and no part of any number."""
     return "~" * len(found.group())
+
+
+def without_letters(found: re.Match[str]) -> str:
+    """Of a UUID the groups of digits alone: what stands beside a letter in one of the others is no part of a number."""
+    return "-".join(group if group.isdecimal() else "~" * len(group) for group in found.group().split("-"))
 
 
 def emails(text: str) -> Iterator[Span]:
@@ -131,7 +138,9 @@ def _is_v6(text: str) -> bool:
 
 
 def _touches_word(text: str, start: int, end: int) -> bool:
-    return text[max(0, start - 1) : start].isalnum() or text[end : end + 1].isalnum()
+    """Whether a Latin letter or a digit stands beside it: scripts without spaces let theirs touch an address."""
+    beside = text[max(0, start - 1) : start] + text[end : end + 1]
+    return any(sign.isascii() and sign.isalnum() for sign in beside)
 
 
 def jwts(text: str) -> Iterator[Span]:
@@ -202,7 +211,7 @@ def _is_gap(text: str, start: int, end: int, longest: int, marks: frozenset[str]
 def phones(text: str) -> Iterator[Span]:
     """A row of groups with seven digits or more; a single group longer than any phone number is something else."""
     start = end = groups = digits = 0
-    text = _TIME.sub(blank, text)
+    text = _UUID.sub(without_letters, _TIME.sub(blank, text))
     for group in _DIGITS.finditer(text):
         if groups and not _is_gap(text, end, group.start(), _LONGEST_PHONE_GAP, _MARKS_BETWEEN_PHONE_GROUPS):
             if _is_phone(groups, digits):

@@ -1,4 +1,4 @@
-"""Free text as a reader sees it: percent signs, entities and escapes of JSON undone, wide signs narrow.
+"""Free text as a reader sees it: percent signs, entities and escapes of JSON undone, wide signs narrow, unseen gone.
 
 Invariant: what is found in the text that was undone has a place in the text as it was written; a find that begins or
 ends within an escape takes all of it. Refuses nothing.
@@ -17,10 +17,17 @@ _OF_URLS = (
     f"|{_PERCENT}{_HEX}{{2}}"
 )
 _OF_JSON = rf"\\u[Dd][89ABab]{_HEX}{{2}}\\u[Dd][C-Fc-f]{_HEX}{{2}}|\\u{_HEX}{{4}}|\\[bfnrt/\"\\]"
+# Signs that take no place: Default_Ignorable_Code_Point, annotations, keycaps.
+UNSEEN = (
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_UNSEEN_SIGN = re.compile(UNSEEN)
 # Some signs at a time, for each is an object while it is read; none of several bytes is parted.
 _ESCAPES = re.compile(
     rf"(?:{_OF_URLS}){{1,12}}+|(?:{_OF_JSON}){{1,12}}+"
     r"|&(?:amp;)*+(?:[A-Za-z]{2,31}+|#0*+[0-9]{1,7}+|#[xX]0*+[0-9A-Fa-f]{1,6}+);?"
+    rf"|{UNSEEN}++"
 )
 _ENCODED_PERCENT = re.compile(r"%(?:25)++(?=[0-9A-Fa-f]{2})")
 _PIECES = 256
@@ -40,7 +47,7 @@ class Unescaped:
 
     Attributes:
         text: Without escapes.
-        is_other: There were some, or wide signs.
+        is_other: There were some, or wide or unseen signs.
     """
 
     def __init__(self, text: str, rounds: int = 3) -> None:
@@ -50,7 +57,7 @@ class Unescaped:
         chunks: list[str] = []
         pieces: list[str] = []
         at = length = 0
-        for escape in _ESCAPES.finditer(text) if any(sign in text for sign in "%\\&") else ():
+        for escape in _ESCAPES.finditer(text) if _may_hide(text) else ():
             plain, meant = text[at : escape.start()], _meant(escape.group())
             at = escape.end()
             pieces += (plain, meant)
@@ -83,6 +90,11 @@ class Unescaped:
         return edge[index] if at < self._ends[index] else at + last - self._ends[index] + self._to[index]
 
 
+def _may_hide(text: str) -> bool:
+    """Whether something in a text may not be what it looks like."""
+    return any(sign in text for sign in "%\\&") or not (text.isascii() or _UNSEEN_SIGN.search(text) is None)
+
+
 def _meant(escape: str) -> str:
     """What it stands for; half of a pair, which is no text, as the sign for what cannot be read."""
     match escape[0]:
@@ -91,4 +103,6 @@ def _meant(escape: str) -> str:
         case "\\":
             signs = _CODE.sub(lambda one: chr(int(one[1], 16)) if one[1] else _SHORT.get(one[2], one[2]), escape)
             return signs.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return html.unescape(escape.replace("amp;", ""))
+        case "&":
+            return html.unescape(escape.replace("amp;", ""))
+    return ""

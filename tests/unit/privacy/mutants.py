@@ -157,7 +157,7 @@ WALKS = [
     _one(
         "`*` opens one level",
         PRECEDENCE,
-        "return not (isinstance(self.rule, Keep) and self.steps[-1:] == (paths.ANY,))",
+        "return not is_of_one_step or _has_ended(self.rule, today)",
         "return True",
     ),
     _one(

@@ -112,7 +112,7 @@ def test_a_key_in_another_registry_s_frame_is_no_text(both, operator, beside):
 @pytest.mark.parametrize("operator", ["keep", TOKEN])
 @pytest.mark.parametrize("name", sorted(APICURIO_KEY_HEADERS))
 def test_a_bare_key_whose_schema_a_header_of_apicurio_s_names_is_no_text(both, operator, name):
-    """Its schema may be tagged. A frame counts on, also beside a header that somebody passed on; so do other headers."""
+    """Its schema may be tagged. A frame counts on beside a header that somebody passed on, and others mean nothing."""
     framed = both.value("string", "jane", "orders-key")
     named, other = [(name, bytes(8))], [("apicurio.key.encoding", b"BINARY"), ("apicurio.value.globalId", bytes(8))]
     batch = Batch([b"\x20jane@example.com", framed, b"text"], [None] * 3, [named, named, other])

@@ -63,6 +63,18 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_X
         (r"4111\u0026nbsp;1111%26nbsp%3B1111&#37;201111", "[CARD]"),
         (r"0170\u0020123%25204567 4111\\u00201111\u0025201111%5Cu00201111", "[PHONE] [CARD]"),
         ("4\ufe0f\u20e3111\u034f1111\u28001111\u31641111", "[CARD]"),
+        ("10.\u200b1.2.3 2001:\u00addb8::1 GB8\ufeff2 WEST 1234 5698 7654 32", "[IP] [IP] [IBAN]"),
+        ('"jane\u2060 doe"@x.example 192.168&shy;.0.1 1\ufe0f\u20e30\ufe0f\u20e3.1.2.3', "[EMAIL] [IP] [IP]"),
+        ("\u5730\u57402001:db8::1\u5df2 caf\u00e9::1", "\u5730\u5740[IP]\u5df2 caf\u00e9[IP]"),
+        (
+            "family \U0001f469\u200d\U0001f467 \u0645\u06cc\u200c\u062e",
+            "family \U0001f469\u200d\U0001f467 \u0645\u06cc\u200c\u062e",
+        ),
+        ("id 7c0e1234-567a-41d3-9a0c-49170123456b, ok", "id 7c0e1234-567a-41d3-9a0c-49170123456b, ok"),
+        (
+            "deadbeef-0000-4000-8000-491701234567; 7c0e1234-5678-41d3-9a0c-4917012345",
+            "deadbeef-[PHONE]; 7c0e[PHONE]d3-9a0c-[PHONE]",
+        ),
         ("100%20 %zz %25 &amp; \\u12 &#; R&D", "100%20 %zz %25 &amp; \\u12 &#; R&D"),
         ("", ""),
         ("Żółć", "Żółć"),

@@ -1,15 +1,18 @@
 """Escapes in free text, undone, and the places of what is found there."""
 
+import re
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.operators.unescaped import Unescaped
+from aggregator.privacy.operators.unescaped import UNSEEN, Unescaped
 
 TEXTS = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="%&\\").filter(lambda c: not "\uff01" <= c <= "\uff5e")
+    st.characters(exclude_categories=["Cs"], exclude_characters="%&\\").filter(
+        lambda c: not ("\uff01" <= c <= "\uff5e" or re.match(UNSEEN, c))
+    )
 )
 
 
@@ -40,3 +43,13 @@ def test_what_is_found_is_taken_where_it_was_written(before, found):
     start, end = Unescaped(written).written(len(before), len(before) + len(found))
     assert written[:start] == before
     assert written[end:] == before
+
+
+@given(st.text("ab", max_size=5), st.lists(st.sampled_from(["1", "\u200b", "\ufe0f", "%32", "&shy;"]), min_size=1))
+def test_unseen_signs_are_gone_and_taken_with_what_they_part(before, signs):
+    """Nothing that stands before or behind what was found is taken with it."""
+    written = f"{before}7{''.join(signs)}7{before}"
+    undone = Unescaped(written)
+    assert re.search(UNSEEN, undone.text) is None
+    start, end = undone.written(len(before), len(undone.text) - len(before))
+    assert (written[:start], written[end:]) == (before, before)
