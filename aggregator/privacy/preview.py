@@ -240,7 +240,8 @@ def _hidden(
         if part in unread:
             return kind_of(new)
         is_sure = path in before and not any(one in path for one in _MOVED)
-        is_kept = before[path] == new and new is not None if is_sure else _json(new) in whole
+        # As JSON: what is no number does not equal itself.
+        is_kept = _json(before[path]) == _json(new) and new is not None if is_sure else _json(new) in whole
         return KEPT if is_kept else _json(new)
 
     yield from _lines(before, after, kind_of, shown)

@@ -1,6 +1,8 @@
 """What came out by a side door: addresses within addresses, schemes, separators, times of day, defaults, names."""
 
 import json
+import math
+import struct
 
 import fastavro
 import pytest
@@ -110,6 +112,13 @@ def test_hiding_hides_names_of_json():
     assert "jane" not in str(lines)
     assert "doe" not in str(lines)
     assert "value.a" in [line.path for line in lines]
+
+
+def test_hiding_hides_what_is_no_number():
+    """NaN equals nothing, itself included, and is kept all the same."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "double"}]}
+    lines, _ = _central(schema, long_bytes(1) + struct.pack("<d", math.nan), "{fields: {x: keep}}")
+    assert [line.after for line in lines() if line.path == "value.x"] == ["(kept)"]
 
 
 def test_hiding_hides_headers_that_did_not_pass():
