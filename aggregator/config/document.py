@@ -56,7 +56,10 @@ def read_document(text: str) -> Document:
     """Parse one YAML document; faults are collected, not raised."""
     document = Document()
     try:
-        root = YAML(typ="rt").compose(text)
+        yaml = YAML(typ="rt")
+        # Its warning of an anchor that is written twice, which YAML allows, quotes the text.
+        yaml.composer.warn_double_anchors = False
+        root = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         document.faults.append(Fault((), _problem(error), mark.line + 1 if mark else 1))
