@@ -14,7 +14,7 @@ from aggregator.cli.leaves import Leaf
 from aggregator.cli.survey import FoundTopic
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
-from aggregator.privacy.policy.rules import operator_names
+from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.value_format import ValueFormat
 
 _WIDTH = 100  # of a longer comment, in letters
@@ -109,11 +109,7 @@ def policy_text(draft: Draft) -> str:
     """The policy: default drop, every tag found drops, every field found is a comment to open."""
     tags = sorted({tag for topic in draft.topics for leaf in topic.leaves or () for tag in leaf.tags})
     lines = [
-        "# Nothing passes yet: uncomment the fields that may leave their region.",
-        *_comment(f"Operators: {', '.join(operator_names())}; docs/policy.md says what each of them does."),
-        f"policy: {quoted(draft.hub)}",
-        "version: 1",
-        "default: drop",
+        *closed_policy(draft.hub, ("uncomment the fields that may leave their region.",)),
         "tags:" if tags else "tags: {}    # no schema has `confluent:tags`",
         *(f"  {quoted(tag)}: drop" for tag in tags),
         "topics:" if draft.topics else "topics: {}",

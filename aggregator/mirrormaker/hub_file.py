@@ -8,9 +8,13 @@ from collections.abc import Iterator, Mapping
 
 from aggregator.escapes import quoted
 from aggregator.mirrormaker.result import ClusterDraft, HubDraft, RuleDraft
-from aggregator.privacy.policy.rules import operator_names
+from aggregator.privacy.policy.closed import closed_policy
 
-_ABREAST = 9  # operators in one line of a comment
+_ADVICE = (
+    "`aggregator policy suggest` names the fields of a schema with what they look like;",
+    "open those that may leave their region under `topics:`, one line each, and say how values are written",
+    "(`value_format`) where they are not Avro.",
+)
 _SCHEMAS = '"directory:schemas"'
 
 
@@ -44,16 +48,8 @@ def hub_text(hub: HubDraft) -> str:
 
 def policy_text(hub: HubDraft) -> str:
     """The policy: whatever comes is dropped, field by field."""
-    names = operator_names()
-    lines_of_names = [", ".join(names[at : at + _ABREAST]) for at in range(0, len(names), _ABREAST)]
     lines = [
-        "# Nothing passes yet. `aggregator policy suggest` names the fields of a schema with what they look like;",
-        "# open those that may leave their region under `topics:`, one line each, and say how values are written",
-        "# (`value_format`) where they are not Avro. docs/policy.md says what each operator does:",
-        *",\n".join(f"# {one}" for one in lines_of_names).split("\n"),
-        f"policy: {quoted(hub.name)}",
-        "version: 1",
-        "default: drop",
+        *closed_policy(hub.name, _ADVICE),
         "tags: {}",
         "topics: {}",
     ]

@@ -25,8 +25,10 @@ from aggregator.cli.main import main
 from aggregator.cli.survey import FoundTopic, is_replicable
 from aggregator.cli.terminal.clusters import SettingType, options_of
 from aggregator.config.load import load_config
+from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.privacy.policy.file import load_policy
+from aggregator.privacy.policy.rules import operator_names
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import parse
 from aggregator.schema.registries import open_registry
@@ -349,3 +351,12 @@ def test_of_a_setting_for_all_and_one_for_an_edge_the_edges_own_wins():
     assert options_of("--client", "eu", settings, ["central", "eu"]) == {"a": "1", "b.location": f"{Path.cwd()}/x"}
     of_central = options_of("--client", "central", settings, ["central", "eu"])
     assert of_central == {"a": "2", "b": "c:d=e", "b.location": f"{Path.cwd()}/x"}
+
+
+def test_the_policies_of_init_and_import_begin_alike():
+    """One text says what the operators are and that nothing passes."""
+    head = closed_policy("eu", ["open some."])
+    assert head[0] == "# Nothing passes yet: open some."
+    assert head[-3:] == ['policy: "eu"', "version: 1", "default: drop"]
+    assert all(len(line) <= 120 and line.startswith("#") for line in head[:-3])
+    assert all(any(name in line for line in head) for name in operator_names())

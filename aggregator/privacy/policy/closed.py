@@ -1,0 +1,32 @@
+"""How a policy begins that lets nothing pass yet: what to do with it, the operators, and `default: drop`.
+
+Invariant: whatever writes such a policy begins it with this text; no name in it ends a comment or a scalar.
+"""
+
+from collections.abc import Sequence
+
+from aggregator.escapes import quoted
+from aggregator.privacy.policy.rules import operator_names
+
+_ABREAST = 9  # operators in one line of a comment
+
+
+def closed_policy(name: str, advice: Sequence[str]) -> list[str]:
+    """The lines before `tags:` and `topics:`.
+
+    Args:
+        name: The policy's.
+        advice: How to open it: lines of a comment after `Nothing passes yet`, the first one in lower case.
+    """
+    names = operator_names()
+    abreast = [", ".join(names[at : at + _ABREAST]) for at in range(0, len(names), _ABREAST)]
+    first, *more = advice
+    return [
+        f"# Nothing passes yet: {first}",
+        *(f"# {line}" for line in more),
+        *",\n".join(f"# {line}" for line in abreast).replace("# ", "# Operators: ", 1).split("\n"),
+        "# docs/policy.md says what each of them does.",
+        f"policy: {quoted(name)}",
+        "version: 1",
+        "default: drop",
+    ]
