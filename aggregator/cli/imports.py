@@ -5,7 +5,6 @@ has passed the loader.
 """
 
 import os
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 VERSION = 1
 _WIDTH = 60
 _POLICIES = "policies"
-_EXPRESSION = re.compile(r"\$\{(\w+)\}")
-# What stands for a variable while the files are tried, by the key that it is the whole value of.
-_TRIED = {
-    "bootstrap_servers": "tried:1",
-    "security.protocol": "SSL",
-    "sasl.mechanism": "PLAIN",
-    "sasl.oauthbearer.token.endpoint.url": "https://tried",
-}
 EXAMPLE = """\b
 Examples:
   aggregator import mm2.properties
@@ -72,7 +63,7 @@ def import_(files: tuple[Path, ...], out: Path, whitelist: str | None, output: s
         written[folders[hub.name] / hub.policy_path] = policy_text(hub)
         written[folders[hub.name] / "hub.yaml"] = hub_text(hub)
     refuse_overwriting(written, "name another folder with --out")
-    _try_out(written, out, found.variables)
+    _try_out(written, out, found.stand_ins)
     _write(written)
     emit(_answer(found, folders), output, lambda: _lines(found, folders))
 
@@ -98,14 +89,11 @@ def _folders(found: "Imported", out: Path) -> dict[str, Path]:
     return {hub.name: out / hub.name for hub in found.hubs}
 
 
-def _try_out(written: Mapping[Path, str], out: Path, variables: Mapping[str, str]) -> None:
+def _try_out(written: Mapping[Path, str], out: Path, stand_ins: Mapping[str, str]) -> None:
     """Load all files from a scratch folder, so that a refusal leaves nothing behind."""
     from aggregator.config.load import load_config
     from aggregator.privacy.policy.file import load_policy
 
-    stand_ins = dict.fromkeys(variables, "tried")
-    for text in written.values():
-        stand_ins |= _stand_ins(text)
     with tempfile.TemporaryDirectory(prefix="aggregator-import-") as folder:
         for path, text in written.items():
             tried = Path(folder, path.relative_to(out))
@@ -124,24 +112,18 @@ def _try_out(written: Mapping[Path, str], out: Path, variables: Mapping[str, str
             raise ConfigError(["nothing was written, because it could not be used:", *lines], hint=hint) from None
 
 
-def _stand_ins(text: str) -> dict[str, str]:
-    """Values for variables that are the whole of a setting with a form of its own."""
-    found = {}
-    for line in text.split("\n"):
-        key, _, value = line.strip().partition(": ")
-        for one in value.strip('"').split(",") if key in _TRIED else ():
-            if (expression := _EXPRESSION.fullmatch(one)) is not None:
-                found[expression[1]] = _TRIED[key]
-    return found
-
-
 def _write(written: Mapping[Path, str]) -> None:
+    """All files, or none."""
+    begun: list[Path] = []
     try:
         for path, text in written.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
+                begun.append(path)
                 file.write(text)
     except OSError as error:
+        for done in begun:
+            done.unlink(missing_ok=True)
         raise Failed(f"{path}: {error.strerror}", hint="name a folder that can be written with --out") from None
 
 

@@ -88,7 +88,10 @@ _OWN: Mapping[str, str] = {
     "metadata.max.idle.ms socket.connection.setup.timeout.max.ms metadata.recovery.strategy"
     " metadata.recovery.rebootstrap.trigger.ms enable.metrics.push": "librdkafka's own way holds",
     "metrics.num.samples metrics.sample.window.ms metrics.recording.level": _METRICS,
-    "leave.group.on.close group.initial.rebalance.delay.ms": _GROUP,
+    "leave.group.on.close group.initial.rebalance.delay.ms share.acknowledgement.mode share.acquire.mode"
+    " internal.throw.on.fetch.stable.offset.unsupported": _GROUP,
+    "transaction.two.phase.commit.enable": "the hub ends its transactions itself",
+    "bootstrap.controllers": "the hub asks brokers",
     "compression.gzip.level compression.lz4.level compression.zstd.level": "write `compression.level` in `producer:`",
 }
 REASONS: Mapping[str, str] = {

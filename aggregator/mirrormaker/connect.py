@@ -5,7 +5,7 @@ Invariant: only `MirrorSourceConnector` copies records; the other two connectors
 
 from collections.abc import Sequence
 
-from aggregator.mirrormaker.dedicated import piece_of_flow
+from aggregator.mirrormaker.dedicated import is_enabled, piece_of_flow, tell_enabled
 from aggregator.mirrormaker.pieces import Mirror
 from aggregator.mirrormaker.result import Entry
 
@@ -26,21 +26,28 @@ def take_apart(connectors: Sequence[Sequence[Entry]]) -> Mirror:
     mirror = Mirror("connectors of MirrorMaker 2")
     for entries in connectors:
         _connector(mirror, entries)
-    if not mirror.flows:
+    if not mirror.flows and not any(map(_copies, connectors)):
         mirror.remarks.append("none of these connectors copies records: give the file of MirrorSourceConnector, too")
     return mirror
 
 
+def _copies(entries: Sequence[Entry]) -> bool:
+    classes = [entry.value for entry in entries if entry.key == "connector.class"]
+    return any(name.strip().removeprefix(_PACKAGE) == _COPIES for name in classes)
+
+
 def _connector(mirror: Mirror, entries: Sequence[Entry]) -> None:
     named = {entry.key: entry.value for entry in entries}
-    copies = named.get("connector.class", "").strip().removeprefix(_PACKAGE) == _COPIES
+    copies = _copies(entries)
     source, target = (named.get(side, "") or side.partition(".")[0] for side in _SIDES)
     mirror.clusters += [one for one in (source, target) if one not in mirror.clusters]
-    if copies and (source, target) not in mirror.flows:
+    if copies and is_enabled(named.get("enabled", "true")) and (source, target) not in mirror.flows:
         mirror.flows.append((source, target))
     for entry in entries:
         if entry.key == _SIDES[1]:
             mirror.fates.mapped(entry, "central")
+        elif entry.key == "enabled":
+            tell_enabled(mirror, entry, copies=copies)
         elif entry.key == "clusters":
             mirror.fates.not_applicable(entry, "the two aliases of a connector name its clusters")
         elif entry.key.startswith("consumer.override."):

@@ -57,16 +57,35 @@ def _of_flow(mirror: Mirror, entry: Entry) -> None:
         return
     name = rest[len(target) + 1 :]
     if name == "enabled":
-        if entry.value.lower() != "true":
-            mirror.fates.not_applicable(entry, "the flow is not enabled")
-        elif source == target:
+        if source == target:
             mirror.fates.not_applicable(entry, "a cluster is not copied into itself")
-        else:
-            mirror.fates.mapped(entry, "edges, central")
-            if (source, target) not in mirror.flows:
-                mirror.flows.append((source, target))
+            return
+        tell_enabled(mirror, entry)
+        if is_enabled(entry.value) and (source, target) not in mirror.flows:
+            mirror.flows.append((source, target))
         return
     mirror.pieces.append(piece_of_flow(entry, name, source, target))
+
+
+def is_enabled(value: str) -> bool:
+    """As Java reads it."""
+    return value.lower() == "true"
+
+
+def tell_enabled(mirror: Mirror, entry: Entry, *, copies: bool = True) -> None:
+    """What becomes of `enabled` of a flow.
+
+    Args:
+        mirror: Where it is told.
+        entry: Where it was read.
+        copies: Whether it stands where records are copied.
+    """
+    if not copies:
+        mirror.fates.not_applicable(entry, "the connector that copies records decides this")
+    elif is_enabled(entry.value):
+        mirror.fates.mapped(entry, "edges, central")
+    else:
+        mirror.fates.not_applicable(entry, "the flow is not enabled")
 
 
 def piece_of_flow(entry: Entry, name: str, source: str, target: str, *, of_records: bool = True) -> Piece:

@@ -4,10 +4,12 @@ Invariant: a central topic has the name that MirrorMaker gave it, wherever the h
 unique, also where MirrorMaker's differ in capital letters only.
 """
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+_HUB = "hub"
 _LONGEST = 32
 _NO_LETTER = re.compile(r"[^a-z0-9-]+")
 _IN_TOPICS = re.compile(r"[A-Za-z0-9._-]*", re.ASCII)
@@ -46,6 +48,24 @@ def edge_names(aliases: Sequence[str]) -> Mapping[str, str]:
             tried = f"{name[: _LONGEST - len(end)]}{end}"
         taken.add(tried)
         names[alias] = tried
+    return names
+
+
+def hub_names(targets: Sequence[str], edges: Mapping[str, str], aliases: Sequence[str]) -> Mapping[str, str]:
+    """By target the hub's name: no cluster has it, because central names begin with clusters' names.
+
+    Args:
+        targets: MirrorMaker's names of the clusters that something is copied into.
+        edges: By MirrorMaker's name the edge's.
+        aliases: Every name that a central topic may begin with.
+    """
+    taken = {*aliases, *edges.values()}
+    names: dict[str, str] = {}
+    for target in targets:
+        wanted = _HUB if len(targets) == 1 else f"{_HUB}-{edges[target]}"
+        numbered = (f"{wanted}-{number}" for number in itertools.count(2))
+        names[target] = next(name for name in itertools.chain([wanted], numbered) if name not in taken)
+        taken.add(names[target])
     return names
 
 

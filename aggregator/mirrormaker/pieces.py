@@ -51,6 +51,7 @@ class Mirror:
         flows: Source and target of what is copied, in order.
         pieces: What is left to be translated.
         fates: What is decided already.
+        keys_are_places: Whether keys are places of a document, which no line of a secret can become.
         keeps_names: Whether topics have the same names at the target where nothing else is said.
         remarks: What a person should know.
     """
@@ -60,6 +61,7 @@ class Mirror:
     flows: list[tuple[str, str]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     fates: Fates = field(default_factory=Fates)
+    keys_are_places: bool = False
     keeps_names: bool = False
     remarks: list[str] = field(default_factory=list)
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 _BLANK = " \t\f"
 _ENDS = re.compile(r"\r\n|\n|\r")
-_BACKSLASHES = re.compile(r"\\*\Z")
 _SEPARATORS = "=:"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _HEX = re.compile(r"[0-9A-Fa-f]{4}")
@@ -60,7 +59,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
             begun = number
-        continues = len(_BACKSLASHES.search(line)[0]) % 2 == 1  # type: ignore[index]
+        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         parts.append(line[:-1] if continues else line)
         if not continues:
             yield begun, "".join(parts)

@@ -23,6 +23,7 @@ LONGEST_KEY = 300
 MOST_OPEN = 100
 LONGEST_VALUE = 65_536
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_HALF = re.compile(r"[\ud800-\udfff]")
 _BRACKETS = re.compile(r"[\[\]{}]")
 _KIND = re.compile(r"^[\"']?kind[\"']?\s*:", re.MULTILINE)
 _READS = "a dedicated file (`clusters = …`), connectors as JSON, a KafkaMirrorMaker2, or MirrorMaker 1's two files"
@@ -107,6 +108,9 @@ class _Reader:
                 "these files are of several forms, which cannot be read together", hint=f"{_NEXT}, one at a time"
             )
         mirror = self._mirror()
+        if len(set(mirror.clusters)) > dedicated.MOST_CLUSTERS:
+            what = f"{self._entries[0].file}: names more than {dedicated.MOST_CLUSTERS} clusters"
+            raise ConfigError(what, hint=_NEXT)
         for entry in self._workers:
             mirror.fates.not_applicable(entry, "of Connect's workers, which the hub does not have")
         for entry, line in self._twice:
@@ -148,6 +152,8 @@ class _Reader:
             raise ConfigError(
                 f"{file}:{line}: has a key or a value that is longer than any of MirrorMaker's", hint=_NEXT
             )
+        if _HALF.search(key) or _HALF.search(value):
+            raise ConfigError(f"{file}:{line}: holds half of a character (\\ud800 to \\udfff)", hint="write it out")
         entry = Entry(key, value.strip(), file, line, len(self._entries))
         self._entries.append(entry)
         return entry

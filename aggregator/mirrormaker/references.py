@@ -4,13 +4,19 @@ Invariant: a secret becomes a reference, whatever it was; its value goes nowhere
 for expressions, which the hub fills in from variables.
 """
 
+import itertools
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _EXPRESSION = re.compile(r"\$\{(?:(?P<provider>[\w.-]+):)?(?P<body>[^{}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NO_WORD = re.compile(r"[^A-Za-z0-9]+")
+# The hub would read an expression behind another dollar sign literally.
+_DOLLAR = re.compile(r"\$\$\{[^{}]*\}")
 _SHOWN = 120
+# What stands for a variable while the files are tried, where nothing is known of its form.
+TRIED = "tried"
 
 
 class Place(NamedTuple):
@@ -31,10 +37,20 @@ class Place(NamedTuple):
 
 
 class Variables:
-    """The variables that a run needs, each with what it holds."""
+    """The variables that a run needs, each with what it holds; two values never have one name.
 
-    def __init__(self) -> None:
+    Args:
+        reserved: Names that MirrorMaker's files give to variables of their own.
+
+    Attributes:
+        found: By name what a variable holds, in words.
+        stand_ins: By name a value of the same form.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._held = {name: _reference(name) for name in reserved}
         self.found: dict[str, str] = {}
+        self.stand_ins: dict[str, str] = {}
 
     def secret(self, value: str, name: str, place: Place) -> str:
         """A reference to a secret.
@@ -46,44 +62,69 @@ class Variables:
         """
         expression = _EXPRESSION.fullmatch(value.strip())
         if expression is None:
-            return f"env:{self.of(name, f'what {place} holds')}"
+            return f"env:{self.of(name, f'what {place} holds', value)}"
         if (directory := _directory(expression)) is not None:
             return f"file:{directory}"
         return f"env:{self._named(expression, name, place)}"
 
-    def text(self, value: str, name: str, place: Place) -> str:
+    def text(self, value: str, name: str, place: Place, tried: str = TRIED) -> str:
         """A value that is no secret, as `hub.yaml` says it.
 
         Args:
             value: As MirrorMaker's file has it.
             name: Of the variable for an expression that the hub does not know.
             place: Where it was read.
+            tried: Of the same form, where an expression is the whole value.
         """
+        if _DOLLAR.search(value):
+            return f"${{{self.of(name, f'what {place} holds', value)}}}"
         parts: list[str] = []
         end = 0
-        for number, found in enumerate(_EXPRESSION.finditer(value)):
+        for found in _EXPRESSION.finditer(value):
             directory = _directory(found)
-            own = name if number == 0 else f"{name}_{number + 1}"
-            filled = f"file:{directory}" if directory is not None else self._named(found, own, place)
+            form = tried if found[0] == value else TRIED
+            filled = f"file:{directory}" if directory is not None else self._named(found, name, place, form)
             parts += [_literal(value[end : found.start()]), f"${{{filled}}}"]
             end = found.end()
         return "".join([*parts, _literal(value[end:])])
 
-    def of(self, name: str, what: str) -> str:
-        """A variable that has to be set; gives its name back."""
-        self.found.setdefault(name, what)
-        return name
+    def of(self, name: str, what: str, held: str = "", tried: str = TRIED) -> str:
+        """A variable that has to be set; gives its name back, with a number where another value has the name.
 
-    def _named(self, expression: re.Match[str], name: str, place: Place) -> str:
+        Args:
+            name: The one that is wanted.
+            what: It holds, in words.
+            held: By which values are told apart; the words where MirrorMaker's files do not hold it.
+            tried: A value of the same form.
+        """
+        own, held = name, held or what
+        numbers = itertools.count(2)
+        while self._held.setdefault(own, held) != held:
+            own = f"{name}_{next(numbers)}"
+        self.found.setdefault(own, what)
+        self.stand_ins.setdefault(own, tried)
+        return own
+
+    def _named(self, expression: re.Match[str], name: str, place: Place, tried: str = TRIED) -> str:
         provider, body = expression["provider"], expression["body"]
-        if provider in (None, "env") and _VARIABLE.fullmatch(body):
-            return self.of(body, f"as {place} names it")
+        if (own := _own_name(expression)) is not None:
+            return self.of(own, f"as {place} names it", _reference(own), tried)
         where, _, key = body.rpartition(":")
         if provider and where:
-            return self.of(
-                name, f"what `{key[:_SHOWN]}` of {provider} {where[:_SHOWN]} holds ({place.file}:{place.line})"
-            )
-        return self.of(name, f"what {place} holds")
+            what = f"what `{key[:_SHOWN]}` of {provider} {where[:_SHOWN]} holds ({place.file}:{place.line})"
+            return self.of(name, what, expression[0], tried)
+        return self.of(name, f"what {place} holds", expression[0], tried)
+
+
+def own_names(values: Iterable[str]) -> set[str]:
+    """Variables that texts of MirrorMaker name: `X` of `${env:X}`."""
+    found = (_own_name(one) for value in values for one in _EXPRESSION.finditer(value))
+    return {name for name in found if name is not None}
+
+
+def is_expression(value: str) -> bool:
+    """Whether the whole of it stands elsewhere."""
+    return _EXPRESSION.fullmatch(value) is not None
 
 
 def has_expression(value: str) -> bool:
@@ -106,6 +147,16 @@ def variable_name(*parts: str) -> str:
     """`EU_SASL_PASSWORD`, from a cluster's name and a property."""
     name = _NO_WORD.sub("_", "_".join(parts)).strip("_").upper()
     return name if name[:1].isalpha() else f"CLUSTER_{name}"
+
+
+def _own_name(expression: re.Match[str]) -> str | None:
+    """The variable that an expression names; None for any other."""
+    is_variable = expression["provider"] in (None, "env") and _VARIABLE.fullmatch(expression["body"])
+    return expression["body"] if is_variable else None
+
+
+def _reference(name: str) -> str:
+    return f"${{env:{name}}}"
 
 
 def _directory(expression: re.Match[str]) -> str | None:

@@ -131,6 +131,7 @@ class Imported:
         hubs: One for each cluster that something is copied into.
         outcomes: One for each key that was read, in order.
         variables: What has to be set before a run, each with what it holds.
+        stand_ins: A value for each of these, of the form that its place asks for.
         commands: What has to be run before it: certificates and keys as the hub's client reads them.
         remarks: What else a person should know.
     """
@@ -139,6 +140,7 @@ class Imported:
     hubs: Sequence[HubDraft]
     outcomes: Sequence[Outcome]
     variables: Mapping[str, str]
+    stand_ins: Mapping[str, str]
     commands: Sequence[str]
     remarks: Sequence[str]
 

@@ -57,7 +57,7 @@ _ALWAYS = "the hub looks at each edge's topics every second"
 _WORKER = "of Connect's workers, which the hub does not have"
 _TASKS = "slots share all partitions: `replication: {slots: …}`; one slot is enough for most"
 NOT_APPLICABLE: tuple[Setting, ...] = (
-    Setting("tasks.max", "", _TASKS),
+    Setting("tasks.max tasks.max.enforce", "", _TASKS),
     Setting(
         "exactly.once.source.support exactly.once.support transaction.boundary* offsets.storage.topic",
         "",
@@ -94,7 +94,7 @@ NOT_APPLICABLE: tuple[Setting, ...] = (
     ),
     Setting("transforms* predicates*", "", "the policy says what becomes of a field, for all topics by schema"),
     Setting("errors.*", "", "what cannot be delivered is a dead letter with its reason: `aggregator dlq list`"),
-    Setting("name connector.class", "", "the hub is one process, not a connector"),
+    Setting("name connector.class connector.plugin.version", "", "the hub is one process, not a connector"),
     Setting("config.providers*", "", "the hub's references take their place: `env:`, `file:` and `${…}`"),
     Setting(
         "plugin.path plugin.discovery rest.* listeners* offset.flush.* connector.client.config.override.policy"
@@ -108,7 +108,7 @@ NOT_APPLICABLE: tuple[Setting, ...] = (
         "consumer.poll.timeout.ms poll.timeout.ms admin.timeout.ms", "", "the hub's own polls have no such setting"
     ),
     Setting(
-        "add.source.alias.to.metrics metric.reporters metrics.* auto.include.jmx.reporter",
+        "add.source.alias.to.metrics metric.reporters metric.names.formats metrics.* auto.include.jmx.reporter",
         "",
         "`metrics: {listen: …}` serves Prometheus metrics (docs/metrics.md)",
     ),

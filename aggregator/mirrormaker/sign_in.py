@@ -16,7 +16,7 @@ from aggregator.config.transport import INSECURE, PROTOCOLS
 from aggregator.mirrormaker.client_properties import NAMES
 from aggregator.mirrormaker.jaas import Login, parse_jaas
 from aggregator.mirrormaker.pieces import Piece
-from aggregator.mirrormaker.references import Place, Variables, has_expression, variable_name
+from aggregator.mirrormaker.references import TRIED, Place, Variables, has_expression, is_expression, variable_name
 from aggregator.mirrormaker.result import Fates
 from aggregator.mirrormaker.settings import meant
 
@@ -24,6 +24,15 @@ REASON = "MirrorMaker signed in without encryption: write SASL_SSL, or say here 
 _ONE_PRINCIPAL = "all clients of a cluster sign in as one principal; another setting of this name is taken"
 _NOT_SASL = "nobody signs in: `security.protocol` is not SASL_SSL"
 _NOT_TLS = "nothing is encrypted: `security.protocol` is neither SSL nor SASL_SSL"
+_WITH_A_FORM = ("security.protocol", "sasl.mechanism")
+# Names and values that a server reads, whatever they are.
+_MAY_HOLD_SECRETS = ("sasl.oauthbearer.extensions", "sasl.oauthbearer.config")
+_TRIED_URL = "https://tried"
+_URL = "sasl.oauthbearer.token.endpoint.url"
+# Of `OAuthBearerLoginModule`: as Apache Kafka's callback handler reads them, and as Strimzi's does.
+_APACHES_OPTIONS = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+_STRIMZIS_OPTIONS = {"oauth.client.id": "client.id", "oauth.client.secret": "client.secret", "oauth.scope": "scope"}
+_STRIMZIS_URL = "oauth.token.endpoint.uri"
 _PEM_IS_OPEN = "certificates in PEM have no password"
 _MSK = "AWS_MSK_IAM"
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]{1,32})\.amazonaws\.com")
@@ -83,9 +92,10 @@ class SignIn:
         rejected = self._choose(pieces)
         protocol = self._protocol()
         is_open = has_expression(protocol)
-        self._part("sasl.", self._sasl, "" if is_open or "SASL" in protocol else _NOT_SASL)
+        signs_in = self._signs_in() if is_open else "SASL" in protocol
+        self._part("sasl.", self._sasl, "" if is_open or signs_in else _NOT_SASL)
         self._part("ssl.", self._tls, "" if is_open or protocol.endswith("SSL") else _NOT_TLS)
-        if "SASL" in protocol:
+        if signs_in:
             self._complete()
         for piece, winner in rejected:
             if piece.value == winner.value:
@@ -104,6 +114,10 @@ class SignIn:
                 rejected.append((piece, winner))
         return rejected
 
+    def _signs_in(self) -> bool:
+        """Whether somebody does, where the protocol stands elsewhere."""
+        return any(name.startswith("sasl.") for name in self._chosen)
+
     def _protocol(self) -> str:
         """The protocol in capital letters, or an expression."""
         piece = self._chosen.pop("security.protocol", None)
@@ -117,7 +131,7 @@ class SignIn:
         if value == "SASL_PLAINTEXT":
             self.client[INSECURE] = REASON
             why = "with `insecure`, whose reason you have to give: password and records go in clear"
-        self._set(piece, "security.protocol", why)
+        self._set(piece, "security.protocol", why, tried="SASL_SSL" if self._signs_in() else "SSL")
         return value
 
     def _part(self, prefix: str, read: Callable[[Mapping[str, Piece]], None], why_not: str) -> None:
@@ -129,15 +143,16 @@ class SignIn:
         else:
             read(taken)
 
-    def _set(self, piece: Piece, name: str, why: str = "", value: str | None = None) -> None:
+    def _set(self, piece: Piece, name: str, why: str = "", value: str | None = None, tried: str = TRIED) -> None:
         """Write one property, as a reference where it is secret."""
         text = piece.value if value is None else value
         variable, place = variable_name(self._cluster.name, name), _place(piece)
-        if name.endswith(".url") and "@" in text:  # with a user and a password
-            self.client[name] = f"${{{self._variables.of(variable, f'the address that {place} holds')}}}"
+        if is_secret_property(name):
+            self.client[name] = self._variables.secret(text, variable, place)
+        elif _is_kept_out(name, text):
+            self.client[name] = f"${{{self._variables.of(variable, f'what {place} holds', text, tried)}}}"
         else:
-            write = self._variables.secret if is_secret_property(name) else self._variables.text
-            self.client[name] = write(text, variable, place)
+            self.client[name] = self._variables.text(text, variable, place, tried)
         self._fates.mapped(piece.entry, self._told(name), why)
 
     def _told(self, name: str) -> str:
@@ -152,7 +167,7 @@ class SignIn:
             if name == "sasl.jaas.config":
                 self._login(piece, parse_jaas(piece.value))
             elif name in IDENTITY and name != "sasl.mechanism":
-                self._set(piece, name)
+                self._set(piece, name, tried=_TRIED_URL if name.endswith(".url") else TRIED)
             elif name != "sasl.mechanism":
                 self._no_client(piece)
 
@@ -161,7 +176,7 @@ class SignIn:
             self._msk(piece, {})
         elif piece.value.upper() in MECHANISMS or has_expression(piece.value):
             upper = piece.value if has_expression(piece.value) else piece.value.upper()
-            self._set(piece, "sasl.mechanism", value=upper)
+            self._set(piece, "sasl.mechanism", value=upper, tried="PLAIN")
         else:
             self._fates.not_applicable(piece.entry, f"librdkafka has {', '.join(MECHANISMS)} only")
 
@@ -187,8 +202,10 @@ class SignIn:
                     self.client.setdefault("sasl.mechanism", "PLAIN")
                 self._options(piece, login, {"username": "sasl.username", "password": "sasl.password"})
             case "OAuthBearerLoginModule":
-                names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+                names = _STRIMZIS_OPTIONS if _STRIMZIS_OPTIONS.keys() & login.options.keys() else _APACHES_OPTIONS
                 self._options(piece, login, {one: f"sasl.oauthbearer.{name}" for one, name in names.items()})
+                if (url := login.options.get(_STRIMZIS_URL)) and _URL not in self._chosen:
+                    self._set(piece, _URL, value=url, tried=_TRIED_URL)
             case "Krb5LoginModule":
                 names = {"keyTab": "keytab", "principal": "principal", "serviceName": "service.name"}
                 self._options(piece, login, {one: f"sasl.kerberos.{name}" for one, name in names.items()})
@@ -219,11 +236,10 @@ class SignIn:
         if mechanism == "OAUTHBEARER" and not self.msk_iam:
             self.client["sasl.oauthbearer.method"] = "oidc"
             self._ask("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
-            name = "sasl.oauthbearer.token.endpoint.url"
-            if name not in self.client:
-                variable = variable_name(self._cluster.name, name)
-                self._variables.of(variable, f"the address (https://) of the token server of {self._cluster.name}")
-                self.client[name] = f"${{{variable}}}"
+            if _URL not in self.client:
+                variable = variable_name(self._cluster.name, _URL)
+                what = f"the address (https://) of the token server of {self._cluster.name}"
+                self.client[_URL] = f"${{{self._variables.of(variable, what, tried=_TRIED_URL)}}}"
 
     def _ask(self, *names: str) -> None:
         for name in names:
@@ -331,6 +347,14 @@ class SignIn:
             self._fates.not_applicable(piece.entry, "is none of what a client of the hub can be told")
         else:
             self._fates.unknown(piece.entry, meant(piece.name, NAMES))
+
+
+def _is_kept_out(name: str, text: str) -> bool:
+    """Whether a variable has to hold the whole of a text: it may hold a secret, or a part of it decides its form."""
+    if name.endswith(".url") and ("@" in text or "?" in text):
+        return True
+    decides = name in _WITH_A_FORM or (name.endswith(".url") and text.startswith("${"))
+    return name in _MAY_HOLD_SECRETS or (decides and has_expression(text) and not is_expression(text))
 
 
 def _is(pieces: Mapping[str, Piece], store: str, kind: str, ends: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aggregator.config.document import Place
-from aggregator.mirrormaker.dedicated import piece_of_flow
+from aggregator.mirrormaker.dedicated import is_enabled, piece_of_flow, tell_enabled
 from aggregator.mirrormaker.pieces import Mirror, Piece, role_of
 from aggregator.mirrormaker.result import Entry
 from aggregator.mirrormaker.sign_in import CA, CERTIFICATE, KEY
@@ -48,7 +48,7 @@ def take_apart(data: Mapping[str, Any], leaves: Leaves) -> Mirror:
         data: The document; its leaves are text, None, or empty sections.
         leaves: Each leaf's place and what stands there.
     """
-    mirror = Mirror("Strimzi's KafkaMirrorMaker2")
+    mirror = Mirror("Strimzi's KafkaMirrorMaker2", keys_are_places=True)
     spec = _section(data.get("spec"))
     reader = _Reader(mirror, leaves)
     for index, cluster in enumerate(_list(spec.get("clusters"))):
@@ -92,8 +92,10 @@ class _Reader:
         if "source" in one:
             source = self.cluster(_section(one["source"]), (*place, "source"))
         target = str(one.get("targetCluster") or "") or target
+        config = _section(_section(one.get("sourceConnector")).get("config"))
         if (
             "sourceConnector" in one
+            and is_enabled(str(config.get("enabled", True)))
             and source in self._mirror.clusters
             and target in self._mirror.clusters
             and (source, target) not in self._mirror.flows
@@ -108,8 +110,10 @@ class _Reader:
             self._piece((*place, connector, "tasksMax"), "tasks.max", "", (source, target))
             for found, name in self._below((*place, connector, "config")):
                 entry = self._take(found)
-                piece = piece_of_flow(entry, name, source, target, of_records=copies)
-                self._mirror.pieces.append(piece)
+                if name == "enabled":
+                    tell_enabled(self._mirror, entry, copies=copies)
+                else:
+                    self._mirror.pieces.append(piece_of_flow(entry, name, source, target, of_records=copies))
 
     def rest(self) -> None:
         """Whatever was not spoken of."""

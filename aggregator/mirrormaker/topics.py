@@ -3,6 +3,7 @@
 Invariant: a part that RE2 would refuse or read otherwise is left out and named; nothing is rewritten.
 """
 
+import re
 from collections.abc import Sequence
 
 from aggregator.config.fields import topic_pattern
@@ -10,6 +11,7 @@ from aggregator.mirrormaker.pieces import Piece
 from aggregator.mirrormaker.references import Place, Variables, filled, variable_name
 from aggregator.mirrormaker.result import Fates
 
+_POSIX = re.compile(r"\[:\^?[a-z]+:\]")
 _QUOTES = "\"'"
 
 
@@ -43,6 +45,7 @@ class Patterns:
         for part in _parts(piece.value):
             try:
                 topic_pattern(filled(part, "any", "any"))
+                _refuse_posix(part)
             except ValueError as error:
                 why = str(error)
             else:
@@ -57,6 +60,11 @@ class Patterns:
     def _filled(self, piece: Piece, part: str) -> str:
         where = Place(piece.entry.file, piece.entry.line, piece.name)
         return self._variables.text(part, variable_name(self._edge, piece.name), where)
+
+
+def _refuse_posix(part: str) -> None:
+    if _POSIX.search(part):
+        raise ValueError("holds `[:…:]`, which Java reads as letters, and RE2 as a class")
 
 
 def joined(patterns: Sequence[str]) -> str:

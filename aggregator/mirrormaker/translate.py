@@ -13,35 +13,28 @@ from aggregator.config.patterns import literal
 from aggregator.errors import ConfigError
 from aggregator.mirrormaker import settings
 from aggregator.mirrormaker.client_properties import NAMES, fate, is_sign_in
-from aggregator.mirrormaker.naming import Circles, central_pattern, edge_names
+from aggregator.mirrormaker.naming import Circles, central_pattern, edge_names, hub_names
 from aggregator.mirrormaker.pieces import Mirror, Piece, by_weight
 from aggregator.mirrormaker.reading import Read
-from aggregator.mirrormaker.references import Place, Variables, filled, variable_name
-from aggregator.mirrormaker.result import NO_KEY, ClusterDraft, HubDraft, Imported, RuleDraft
+from aggregator.mirrormaker.reasons import ADDRESS, ELSEWHERE, is_of_client, shown_keys, why_not
+from aggregator.mirrormaker.references import Place, Variables, filled, own_names, variable_name
+from aggregator.mirrormaker.result import ClusterDraft, HubDraft, Imported, RuleDraft
 from aggregator.mirrormaker.sign_in import Cluster, SignIn
 from aggregator.mirrormaker.topics import Patterns, joined
 
-ADDRESS = ("bootstrap.servers", "metadata.broker.list")
 TOPICS = ("topics", "topics.whitelist", "whitelist")
 EXCLUDED = ("topics.exclude", "topics.blacklist")
 _PROTOCOL = re.compile(r"^[A-Za-z_]+://")
-_SHOWN = re.compile(r"[.\[\]A-Za-z0-9_${}<>@*:-]{1,300}")
-# Of longer words without a dot nobody can tell whether they are a key's name or a key.
-_LONGEST_WORD = 40
 # So many unknown keys are told with the one that was meant; to look for it takes milliseconds each.
 _MANY = 50
-_HUB = "hub"
+_TRIED_ADDRESS = "tried:1"
 _STARTS = {"earliest": "earliest", "smallest": "earliest", "latest": "latest", "largest": "latest"}
-_ELSEWHERE = "another setting of this name is taken"
-_NOT_THERE = "MirrorMaker does not look for it under the name of a cluster"
-_NO_FLOW = "no flow that is enabled has this cluster"
 _CIRCLE = (
     "these hubs form a circle, and topics keep their names: give all of them a key in common (`chain_key`), by which"
     " each knows what it has delivered"
 )
 _MORE_TOPICS = "`exclude` lacks a part that could not be taken over: topics are read that MirrorMaker passed over"
 _ONE_ADDRESS = "`bootstrap_servers` of the cluster is the one address of all its clients"
-_NOT_ENABLED = "the flow is not enabled"
 _FACTORS = re.compile(r"-1|[1-9]\d{0,4}")
 _SECONDS = re.compile(r"[1-9]\d{0,5}")
 
@@ -64,26 +57,17 @@ def translate(found: Read) -> Imported:
         )
     translator = _Translator(mirror)
     targets = list(dict.fromkeys(target for _, target in mirror.flows))
-    names = {target: _hub_name(target, targets, translator.names) for target in targets}
+    aliases = [piece.value for piece in mirror.pieces if piece.name == "source.cluster.alias"]
+    names = hub_names(targets, translator.names, [*mirror.clusters, *aliases])
     hubs = [translator.hub(target, names, is_alone=len(targets) == 1) for target in targets]
     translator.rest()
     commands = tuple(translator.commands)
     remarks = list(dict.fromkeys([*mirror.remarks, *translator.remarks]))
     if len(targets) > 1:
         remarks.append("a hub has one central cluster: each target has a folder with a hub.yaml of its own")
-    shown = {entry.number: _shown(entry.key) for entry in found.entries}
-    outcomes = mirror.fates.outcomes(found.entries, shown)
-    return Imported(mirror.form, hubs, outcomes, translator.variables.found, commands, remarks)
-
-
-def _hub_name(target: str, targets: Sequence[str], names: Mapping[str, str]) -> str:
-    return _HUB if len(targets) == 1 else f"{_HUB}-{names[target]}"
-
-
-def _shown(key: str) -> str:
-    """A key as it may be shown: what does not look like one may be a piece of a secret on a line of its own."""
-    is_word = len(key) <= _LONGEST_WORD or "." in key
-    return key if is_word and _SHOWN.fullmatch(key) else NO_KEY
+    outcomes = mirror.fates.outcomes(found.entries, shown_keys(found.entries, mirror))
+    variables = translator.variables
+    return Imported(mirror.form, hubs, outcomes, variables.found, variables.stand_ins, commands, remarks)
 
 
 class _Translator:
@@ -99,9 +83,10 @@ class _Translator:
         self._of_cluster: dict[str, list[Piece]] = {}
         self._named: dict[tuple[str, str], list[Piece]] = {}
         for piece in mirror.pieces:
-            self._of_cluster.setdefault(piece.cluster, []).append(piece)
+            if is_of_client(piece):
+                self._of_cluster.setdefault(piece.cluster, []).append(piece)
             self._named.setdefault((piece.name, piece.source), []).append(piece)
-        self.variables = Variables()
+        self.variables = Variables(own_names(piece.value for piece in mirror.pieces))
         self.commands: dict[str, None] = {}
         self.remarks: list[str] = []
 
@@ -130,39 +115,15 @@ class _Translator:
     def rest(self) -> None:
         """Give an outcome to whatever has none."""
         guesses = 0
-        enabled = {cluster for flow in self.mirror.flows for cluster in flow}
+        clusters = {cluster for flow in self.mirror.flows for cluster in flow}
         for piece in self.mirror.pieces:
             if self.fates.is_told(piece.entry):
                 continue
-            if (why := self._why_not(piece, enabled)) is not None:
+            if (why := why_not(piece, self._flows, clusters)) is not None:
                 self.fates.not_applicable(piece.entry, why)
                 continue
             guesses += 1
             self.fates.unknown(piece.entry, settings.meant(piece.name[:80], NAMES) if guesses <= _MANY else "")
-
-    def _why_not(self, piece: Piece, enabled: set[str]) -> str | None:
-        """Why a setting that MirrorMaker knows has no place; None where it does not know it."""
-        is_of_client = is_sign_in(piece.name) or fate(piece.name, piece.value, piece.role) is not None
-        own = settings.destination(piece.name)
-        why = settings.reason(piece.name)
-        if not (own or why or is_of_client):
-            return None
-        is_off = bool(piece.source and piece.target) and (piece.source, piece.target) not in self._flows
-        return _NOT_ENABLED if is_off else why if why and not own else self._passed_over(piece, enabled)
-
-    def _passed_over(self, piece: Piece, enabled: set[str]) -> str:
-        """Why a setting that the hub has was not taken from here."""
-        if piece.cluster and piece.cluster not in enabled:
-            return _NO_FLOW
-        if piece.name == "target.cluster.alias":
-            return "`clusters` names the target"
-        if not piece.of_records and piece.name in settings.OF_RECORDS:
-            return "the connector that copies records decides this"
-        if piece.cluster and piece.name in settings.OF_RECORDS:
-            return _NOT_THERE
-        if piece.name == "auto.offset.reset":
-            return "only the consumer that reads a source begins somewhere"
-        return _ELSEWHERE
 
     # --- clusters
 
@@ -209,12 +170,11 @@ class _Translator:
                 self.fates.mapped(piece.entry, to)
             else:
                 self.fates.mapped(piece.entry, to, f"is no `host:port`: set {variable}")
-                address = (
-                    f"${{{self.variables.of(variable, f'host:port of {self.names[alias]}, several with commas')}}}"
-                )
+                what = f"host:port of {self.names[alias]}, several with commas"
+                address = f"${{{self.variables.of(variable, what, tried=_TRIED_ADDRESS)}}}"
         if not address:
             what = f"host:port of {self.names[alias]}, several with commas, which the files do not hold"
-            address = f"${{{self.variables.of(variable, what)}}}"
+            address = f"${{{self.variables.of(variable, what, tried=_TRIED_ADDRESS)}}}"
         return address
 
     def _another_address(self, piece: Piece, winner: Piece) -> None:
@@ -226,10 +186,10 @@ class _Translator:
     def _written(self, value: str, variable: str, where: Place) -> str:
         listed = [_PROTOCOL.sub("", one.strip()) for one in value.split(",") if one.strip()]
         try:
-            servers(",".join(filled(one, "any:1", "any") for one in listed))
+            servers(",".join(filled(one, _TRIED_ADDRESS, "any") for one in listed))
         except ValueError:
             return ""
-        return self.variables.text(",".join(listed), variable, where)
+        return ",".join(self.variables.text(one, variable, where, _TRIED_ADDRESS) for one in listed)
 
     def _property(self, piece: Piece, blocks: Mapping[str, dict[str, str]], place: str, name: str) -> None:
         found = fate(piece.name, piece.value, piece.role)
@@ -245,7 +205,7 @@ class _Translator:
         if block.setdefault(found.name, value) == value:
             self.fates.mapped(piece.entry, to)
         else:
-            self.fates.not_applicable(piece.entry, _ELSEWHERE)
+            self.fates.not_applicable(piece.entry, ELSEWHERE)
 
     # --- flows
 

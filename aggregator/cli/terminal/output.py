@@ -160,7 +160,7 @@ def refuse_overwriting(paths: Iterable[Path], otherwise: str) -> None:
         Failed: one is there.
     """
     for path in paths:
-        if path.exists():
+        if path.exists() or path.is_symlink():
             raise Failed(f"{path} is there already", hint=f"move it away, or {otherwise}")
 
 

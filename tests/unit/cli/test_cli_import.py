@@ -146,3 +146,40 @@ def test_nothing_that_a_terminal_obeys_comes_out(aggregator, folder):
     assert len(texts) == (4 if done.exit_code == 0 else 2)
     assert all(line.isprintable() for text in texts for line in text.split("\n"))
     assert not [line for text in texts for line in text.split("\n") if line.startswith("next: curl")]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "a.security.protocol=${env:P}\na.sasl.mechanism=${env:M}\na.sasl.jaas.config=x.ScramLoginModule required;\n",
+        "a.security.protocol=SASL_${env:P}\na.sasl.mechanism=SCRAM-SHA-${env:M}\n",
+        "a.security.protocol=${env:P}\na.ssl.keystore.location=a.p12\n",
+        (
+            "a.security.protocol=SASL_SSL\na.sasl.mechanism=OAUTHBEARER\n"
+            "a.sasl.oauthbearer.token.endpoint.url=${env:HOST}/token\n"
+        ),
+        "a.bootstrap.servers=${env:ONE},x-${env:TWO}:9092\n",
+    ],
+)
+def test_what_stands_elsewhere_is_tried_in_its_form(aggregator, folder, lines):
+    """A protocol, a mechanism or an address that a variable holds, as a whole or in part, is written."""
+    (folder / "mm2.properties").write_text(ONE + lines)
+    done = aggregator("import", "mm2.properties")
+    assert done.exit_code == 0, done.stderr
+
+
+def test_a_link_to_nowhere_is_not_written_through(aggregator, folder):
+    """Nor is the policy beside it."""
+    (folder / "hub.yaml").symlink_to("elsewhere.yaml")
+    done = aggregator("import", "mm2.properties")
+    assert (done.exit_code, "hub.yaml is there already" in done.stderr) == (1, True)
+    assert not (folder / "policies").exists()
+
+
+def test_a_failure_half_way_leaves_no_file(aggregator, folder):
+    """The second target's folder cannot be made."""
+    (folder / "mm2.properties").write_text(BOTH)
+    (folder / "hub-a").write_text("mine")
+    done = aggregator("import", "mm2.properties")
+    assert (done.exit_code, "--out" in done.stderr) == (1, True)
+    assert not list(folder.rglob("*.yaml"))

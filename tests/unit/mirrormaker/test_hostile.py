@@ -15,6 +15,7 @@ TWO = b"clusters=a,b\na->b.enabled=true\n"
 BOMB = "kind: KafkaMirrorMaker2\na: &a [x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(20)
 )
+ALIASES = [{"alias": f"c{n}"} for n in range(2_000)]
 REFUSED = [
     ("large", b"a=b\n" * MOST_BYTES, "bytes"),
     ("many keys", TWO + b"a=b\n" * (MOST_KEYS + 1), "keys"),
@@ -25,6 +26,7 @@ REFUSED = [
     ("Latin-1", b"clusters=a,b # \xfc", "UTF-8"),
     ("NUL", TWO + b"a=\0", "mm2.properties:3: holds a control character"),
     ("an escape sequence", TWO + b"a=\x1b[2J", "control character"),
+    ("half a character in JSON", b'{"connector.class": "MirrorSourceConnector", "client.id": "\\ud800"}', "half of"),
     ("half a character", TWO + rb"a=\ud800", "half of a character"),
     ("nothing", b"", "holds no key"),
     ("comments", b"# x\n", "holds no key"),
@@ -38,6 +40,7 @@ REFUSED = [
     ("JSON that is none", b'{"connector.class": ', "mm2.properties:1: is not JSON"),
     ("another connector", b'{"connector.class": "x"}', "holds no connector"),
     ("a long number", b'{"connector.class": "MirrorSourceConnector", "tasks.max": ' + b"9" * 5_000 + b"}", "number"),
+    ("many aliases", json.dumps({"kind": "KafkaMirrorMaker2", "spec": {"clusters": ALIASES}}).encode(), "clusters"),
     ("something else", b"hello world\n", "no configuration of MirrorMaker"),
 ]
 
@@ -83,7 +86,6 @@ def test_a_producer_alone_is_refused():
         read([("producer.properties", b"bootstrap.servers=a:1\nacks=all\n")])
 
 
-ALIASES = [{"alias": f"c{n}"} for n in range(2_000)]
 COSTLY = [
     b"clusters=" + b",".join(b"c%d" % n for n in range(499)) + b"\n"
     + b"".join(b"c%d->c%d.enabled=true\n" % (n, n + 1) for n in range(498)),
@@ -93,6 +95,10 @@ COSTLY = [
     TWO + b"".join(b"unknown.key.number.%d=1\n" % n for n in range(4_000)),
     TWO + b"a.sasl.jaas.config=" + b"x" * 60_000 + b"\na.security.protocol=SASL_SSL\n",
     TWO + b'a.sasl.jaas.config=X required a="' + b"\\\\" * 20_000 + b"\na.security.protocol=SASL_SSL\n",
+    TWO + b"k=" + b"\\" * 200_000 + b"x\n",
+    b"clusters=" + b",".join(b"c%d" % n for n in range(499)) + b"\n"
+    + b"".join(b"c%d->c%d.enabled=true\n" % (n, n + 1) for n in range(498))
+    + b"".join(b"unknown.k%d=1\n" % n for n in range(4_000)),
     TWO + b"a.client.id=" + b"${" * 30_000 + b"\n",
     json.dumps({"kind": "KafkaMirrorMaker2", "spec": {"clusters": ALIASES}}).encode(),
 ]  # fmt: skip

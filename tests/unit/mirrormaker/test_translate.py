@@ -652,3 +652,146 @@ def test_what_copies_nothing_is_refused():
     """No flow is enabled."""
     with pytest.raises(ConfigError, match="copies nothing"):
         of(TWO.replace("enabled=true", "enabled=false"))
+
+
+# --- what an attack found
+
+
+def two_named(first, second, of_first, of_second):
+    """The clients of two clusters that sign in, by name and password."""
+    login = 'org.x.PlainLoginModule required username="{0}" password="{0}";'
+    lines = [f"clusters={first},{second},t\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN"]
+    lines += [f"{one}.bootstrap.servers={one}:1\n{one}->t.enabled=true" for one in (first, second)]
+    lines += [f"{first}.sasl.jaas.config={login.format(of_first)}", f"{second}.sasl.jaas.config={of_second}"]
+    return of("\n".join(lines).replace(of_second, login.format(of_second)))
+
+
+@pytest.mark.parametrize(("first", "second"), [("a-b", "a--b"), ("1", "cluster-1")])
+def test_two_secrets_never_have_one_variable(first, second):
+    """Where the names of two clusters make one name of a variable, the second has a number."""
+    found = two_named(first, second, "planted-1", "planted-2")
+    passwords = [edge.client["sasl.password"] for edge in found.hubs[0].edges.values()]
+    assert len(set(passwords)) == 2
+    assert {one.removeprefix("env:") for one in passwords} <= found.variables.keys()
+
+
+def test_a_cluster_that_is_read_and_written_by_two_users_has_two_passwords():
+    """Each hub has the one of its flow."""
+    login = 'x.PlainLoginModule required username="u" password="{}";'
+    found = of(
+        f"{TWO}b->a.enabled=true\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        f"a->b.source.cluster.sasl.jaas.config={login.format('planted-reader')}\n"
+        f"b->a.target.cluster.sasl.jaas.config={login.format('planted-writer')}\n"
+    )
+    into_b, into_a = found.hubs
+    assert into_b.edges["a"].client["sasl.password"] != into_a.central.client["sasl.password"]
+    assert into_b.edges["a"].client["sasl.username"] == into_a.central.client["sasl.username"]
+
+
+def test_a_secret_s_variable_is_none_that_the_file_names():
+    """The name that would be made is taken by an expression of another setting."""
+    login = 'x.PlainLoginModule required username="${env:A_SASL_PASSWORD}" password="planted";'
+    found = client(["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", f"sasl.jaas.config={login}"])
+    assert found["sasl.username"] == "${A_SASL_PASSWORD}"
+    assert found["sasl.password"] == "env:A_SASL_PASSWORD_2"
+
+
+@pytest.mark.parametrize("line", [PLANTED, f"{PLANTED}==", f"{PLANTED}.abc", f"a.{PLANTED}="])
+def test_a_word_alone_on_a_line_is_not_shown(line):
+    """The last line of a key in PEM, a password behind a lost continuation; also where it is written twice."""
+    for text in (f"{TWO}{line}\n", f"{TWO}{line}\n{line}\n"):
+        assert not [one.key for one in of(text).outcomes if PLANTED in one.key]
+    worker = f"plugin.path=x\n{line}\n"
+    assert not [one.key for one in of(TWO, worker).outcomes if PLANTED in one.key]
+
+
+@pytest.mark.parametrize(
+    "text", ["https://u:planted@idp/token", "https://idp/token?secret=planted", "${env:HOST}/token"]
+)
+def test_an_address_with_a_secret_or_without_its_beginning_is_a_variable(text):
+    """Of the whole; what the file holds is told by its place."""
+    found = client(
+        ["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER", f"sasl.oauthbearer.token.endpoint.url={text}"]
+    )
+    assert found["sasl.oauthbearer.token.endpoint.url"] == "${A_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL}"
+
+
+def test_extensions_of_a_token_are_a_variable():
+    """They hold whatever a server asks for."""
+    found = client(
+        ["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER", "sasl.oauthbearer.extensions=x=planted"]
+    )
+    assert found["sasl.oauthbearer.extensions"] == "${A_SASL_OAUTHBEARER_EXTENSIONS}"
+
+
+def test_strimzis_options_of_a_login_module():
+    """Its callback handler has names of its own."""
+    login = 'x.OAuthBearerLoginModule required oauth.client.id="c" oauth.client.secret="planted-s"'
+    found = client(
+        [
+            "security.protocol=SASL_SSL",
+            "sasl.mechanism=OAUTHBEARER",
+            f'sasl.jaas.config={login} oauth.scope="s" oauth.token.endpoint.uri="https://idp/token";',
+        ]
+    )
+    assert found["sasl.oauthbearer.token.endpoint.url"] == "https://idp/token"
+    assert found["sasl.oauthbearer.scope"] == "s"
+    assert found["sasl.oauthbearer.client.secret"] == "env:A_SASL_OAUTHBEARER_CLIENT_SECRET"
+
+
+def test_an_expression_behind_a_dollar_sign_is_a_variable():
+    """The hub would read it literally."""
+    assert client(["client.id=a$${env:X}"])["client.id"] == "${A_CLIENT_ID}"
+
+
+@pytest.mark.parametrize("clusters", [("hub", "b"), ("hub-2", "hub"), ("b", "hub")])
+def test_a_hub_is_called_as_no_cluster_is(clusters):
+    """Its own topics begin with its name, and those of a cluster with the cluster's."""
+    source, target = clusters
+    found = of(f"clusters={source},{target}\n{source}->{target}.enabled=true\n")
+    assert found.hubs[0].name not in clusters
+
+
+def test_enabled_without_a_flow_names_none():
+    """And is not taken elsewhere."""
+    assert fates(of(f"{TWO}enabled=true\n"))["enabled"][1].startswith("names no flow")
+
+
+def test_a_connector_that_is_off_copies_nothing():
+    """Neither of Connect's nor of Strimzi's; the other connectors' word is about themselves."""
+    ends = {"source.cluster.alias": "a", "target.cluster.alias": "b"}
+    on, off = ({"connector.class": "MirrorSourceConnector", **ends, "enabled": one} for one in ("true", "false"))
+    beside = {"connector.class": "MirrorHeartbeatConnector", **ends, "enabled": "false"}
+    with pytest.raises(ConfigError, match="copies nothing"):
+        of(json.dumps(off))
+    found = of(json.dumps([on, beside]))
+    assert [(one.kind, one.to) for one in found.outcomes if one.key == "enabled"] == [
+        (Kind.MAPPED, "edges, central"),
+        (Kind.NOT_APPLICABLE, ""),
+    ]
+    spec = {
+        "clusters": [{"alias": "a"}, {"alias": "b"}],
+        "mirrors": [{"sourceCluster": "a", "targetCluster": "b", "sourceConnector": {"config": {"enabled": "false"}}}],
+    }
+    with pytest.raises(ConfigError, match="copies nothing"):
+        of(json.dumps({"kind": "KafkaMirrorMaker2", "spec": spec}))
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]+", "x[[:digit:]-]"])
+def test_a_class_of_posix_is_named(pattern):
+    """Java reads its letters one by one, so that other topics would be copied."""
+    (outcome,) = [one for one in of(f"{TWO}topics={pattern}\n").outcomes if one.key == "topics"]
+    assert (outcome.kind, "[:…:]" in outcome.why) == (Kind.NOT_APPLICABLE, True)
+
+
+# Of Apache Kafka 4.3 and 4.4, by `ConfigDef.names()`: those that no row of the tables had.
+NEWER = (
+    "bootstrap.controllers connector.plugin.version metric.names.formats share.acknowledgement.mode share.acquire.mode"
+    " tasks.max.enforce transaction.two.phase.commit.enable internal.throw.on.fetch.stable.offset.unsupported"
+)
+
+
+@pytest.mark.parametrize("name", NEWER.split())
+def test_a_setting_of_a_newer_release_is_named(name):
+    """With the reason for which the hub does not have it."""
+    assert fates(of(f"{TWO}{name}=x\n"))[name][0] == "not applicable"

@@ -1,0 +1,82 @@
+"""Why a setting that MirrorMaker knows has no place in a hub, and which keys may be shown.
+
+Invariant: pure. A key that may be a piece of a secret, on a line of its own, is never shown.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from aggregator.mirrormaker import settings
+from aggregator.mirrormaker.client_properties import fate, is_sign_in
+from aggregator.mirrormaker.pieces import Mirror, Piece
+from aggregator.mirrormaker.result import NO_KEY, Entry
+
+ADDRESS = ("bootstrap.servers", "metadata.broker.list")
+ELSEWHERE = "another setting of this name is taken"
+_SHOWN = re.compile(r"[.\[\]A-Za-z0-9_${}<>@*:-]{1,300}")
+# Of longer words without a dot nobody can tell whether they are a key's name or a key.
+_LONGEST_WORD = 40
+_NOT_ENABLED = "the flow is not enabled"
+_NO_FLOW = "no flow that is enabled has this cluster"
+_NOT_THERE = "MirrorMaker does not look for it under the name of a cluster"
+_OF_RECORDS = "the connector that copies records decides this"
+_BY_NAME = {
+    "enabled": "names no flow: write `source->target.enabled`",
+    "target.cluster.alias": "`clusters` names the target",
+    "auto.offset.reset": "only the consumer that reads a source begins somewhere",
+}
+
+
+def is_of_client(piece: Piece) -> bool:
+    """Whether it says how a client reaches its cluster, or how it works."""
+    name = piece.name
+    return name in ADDRESS or name[:1] == "@" or is_sign_in(name) or fate(name, piece.value, piece.role) is not None
+
+
+def is_known(piece: Piece) -> bool:
+    """Whether MirrorMaker has such a setting."""
+    name = piece.name
+    return bool(settings.destination(name)) or settings.reason(name) is not None or is_of_client(piece)
+
+
+def why_not(piece: Piece, flows: Collection[tuple[str, str]], clusters: Collection[str]) -> str | None:
+    """Why a setting that nothing was said of has no place; None where MirrorMaker does not know it.
+
+    Args:
+        piece: The setting.
+        flows: Those that are enabled.
+        clusters: Theirs.
+    """
+    if not is_known(piece):
+        return None
+    if piece.source and piece.target and (piece.source, piece.target) not in flows:
+        return _NOT_ENABLED
+    if not settings.destination(piece.name) and (why := settings.reason(piece.name)):
+        return why
+    return _NO_FLOW if piece.cluster and piece.cluster not in clusters else _passed_over(piece)
+
+
+def _passed_over(piece: Piece) -> str:
+    """Why a setting that the hub has was not taken from here."""
+    if piece.name in settings.OF_RECORDS and not piece.of_records:
+        return _OF_RECORDS
+    if piece.name in settings.OF_RECORDS and piece.cluster:
+        return _NOT_THERE
+    return _BY_NAME.get(piece.name, ELSEWHERE)
+
+
+def shown_keys(entries: Iterable[Entry], mirror: Mirror) -> Mapping[int, str]:
+    """By number each key as it may be shown."""
+    pieces = {piece.entry.number: piece for piece in mirror.pieces}
+    return {
+        entry.number: _shown(pieces.get(entry.number) or Piece(entry, entry.key, entry.value), mirror)
+        for entry in entries
+    }
+
+
+def _shown(piece: Piece, mirror: Mirror) -> str:
+    key, value = piece.entry.key, piece.entry.value
+    is_word = len(key) <= _LONGEST_WORD or "." in key
+    is_alone = not value.strip("=") and not mirror.keys_are_places  # as the last line of a key in PEM
+    is_key = is_word and _SHOWN.fullmatch(key) and not (is_alone and not is_known(piece))
+    return key if is_key else NO_KEY
