@@ -161,6 +161,12 @@ WALKS = [
         "return True",
     ),
     _one(
+        "`*` that has ended closes what lies below its level",
+        PRECEDENCE,
+        "return not is_of_one_step or _has_ended(self.rule, today)",
+        "return not is_of_one_step",
+    ),
+    _one(
         "map keys are leaves of their own",
         COMPILE,
         "return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)",
@@ -250,6 +256,7 @@ RECORDS = [
         "    except DeadLetterError:\n        return REFUSED",
         "    except DeadLetterError:\n        return content",
     ),
+    _one("headers: a bare key that is Avro", UNIFIED, "is_avro=not foreign.isdisjoint(headers)", "is_avro=False"),
     _one(
         "a rejected record has no key and no value",
         TOPIC,

@@ -23,6 +23,7 @@ KEEP = "{keep: {reason: r, owner: o, expires: 2030-01-01}}"
 EXPIRED = "{keep: {reason: r, owner: o, expires: 2026-10-31}}"
 TOKEN = "{pseudonymize: {key: customer, domain: d}}"
 PERSON = {"type": "record", "name": "P", "fields": [{"name": "name", "type": "string"}]}
+NESTED = {"type": "record", "name": "A", "fields": [{"name": "p", "type": PERSON}]}
 CHAIN = {
     "type": "record",
     "name": "L",
@@ -120,6 +121,8 @@ SCENARIOS = [
     ),
     Scenario("expiry: a path", "tags: {PII: drop}\n" + _orders(f"kept: keep, x: {EXPIRED}"), tags=("PII",)),
     Scenario("expiry: a path to a field without tag", _orders(f"kept: keep, x: {EXPIRED}")),
+    Scenario("expiry: below a path of one step", _orders(f"'x.*': {EXPIRED}, '**': keep"), NESTED,
+             {"p": {"name": CANARY}}),
     Scenario("expiry: a tag", f"tags: {{PII: {EXPIRED}}}\n" + _orders(), tags=("PII",)),
     Scenario("expiry: the key", _orders(key=EXPIRED), value="", key=_KEY),
     Scenario(
@@ -175,6 +178,8 @@ SCENARIOS = [
              _orders("'**': keep", drop_record=f"[{{field: x, equals: {CANARY}}}]"), suppressed=True),
     Scenario("a condition that cannot be decided", _orders("'**': keep", drop_record="[{field: absent, equals: a}]"),
              rejected=True),
+    Scenario("headers: a bare key that is Avro", _orders(key="keep"), value="", key=_KEY,
+             headers=(("apicurio.key.globalId", b"\0" * 8),), rejected=True),
     Scenario("a condition on a header that is not there", _orders("'**': keep", drop_record="[{header: h, equals: a}]"),
              rejected=True),
     Scenario("a path that has ended below an open wildcard", _orders(f"'**': keep, x: {EXPIRED}")),
