@@ -4,6 +4,7 @@ Invariant: creation is idempotent, partitions are only ever added, and nothing i
 """
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _WITHOUT_IDS = (
     "its cluster gives topics no ids, so that nothing would tell it from one that is created again; "
     f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older"
 )
+# Between two attempts to make topics at a cluster whose brokers are fenced.
+_FENCED_S = 0.5
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 log = logging.getLogger(__name__)
 
@@ -184,12 +187,19 @@ def _created(
     A broker's answer tells only in words which setting it does not know. So it is asked again without them.
     """
 
-    def ask(wanted: Collection[TopicSpec]) -> "dict[str, Future[Any]]":
+    def ask_once(wanted: Collection[TopicSpec]) -> "dict[str, Future[Any]]":
         fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in wanted]
         return asked(
             cluster,
             lambda client: client.create_topics(fresh, request_timeout=TIMEOUT_S, validate_only=validate_only),
         )
+
+    def ask(wanted: Collection[TopicSpec]) -> "dict[str, Future[Any]]":
+        answers, end_s = ask_once(wanted), time.monotonic() + TIMEOUT_S
+        while (fenced := [s for s in wanted if _is_fenced(answers[s.name])]) and time.monotonic() < end_s:
+            time.sleep(_FENCED_S)
+            answers |= ask_once(fenced)
+        return answers
 
     answers = ask(specs)
     refused = [s for s in specs if s.dispensable and code(answers[s.name]) == KafkaError.INVALID_CONFIG]
@@ -197,6 +207,14 @@ def _created(
         return answers, []
     again = ask([spec.bare() for spec in refused])
     return answers | again, [spec for spec in refused if succeeded(again[spec.name])]
+
+
+def _is_fenced(answer: "Future[Any]") -> bool:
+    """Whether no broker may take a replica now, as for seconds after all of them stood still; only words tell."""
+    if code(answer) != KafkaError.INVALID_REPLICATION_FACTOR:
+        return False
+    error = answer.exception(0)
+    return isinstance(error, KafkaException) and "fenced" in error.args[0].str()
 
 
 def partitions(counts: Mapping[str, int]) -> list[tuple[str, int]]:
