@@ -18,7 +18,6 @@ from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.value_format import ValueFormat
 
 _WIDTH = 100  # of a longer comment, in letters
-_BLOCK = " " * 4  # indents what is said of a topic
 # A path that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
 _REASONED = '{reason: "…", owner: …, expires: 2030-01-01}}'
@@ -121,12 +120,12 @@ def policy_text(draft: Draft) -> str:
 
 def _topic(topic: FoundTopic) -> list[str]:
     warning = "    # a compacted topic at central needs it: keep or pseudonymize it" if topic.compacted else ""
-    note = _comment(topic.note, _BLOCK) if topic.note else []
+    note = _comment(topic.note) if topic.note else []
     lines = [f"  {quoted(literal(topic.name))}:", *note, f"    key: drop{warning}", "    headers: []"]
     if topic.form is None:
         told = f"no records, and the registry has no schema {topic.name}-value. If its values will not be Avro: "
         told += "`value_format` here, and a rule of its own without `lake:` in hub.yaml"
-        return [*lines, *_comment(told, _BLOCK), "    fields: {}"]
+        return [*lines, *_comment(told), "    fields: {}"]
     if topic.form is not ValueFormat.AVRO:
         lines.append(f"    value_format: {topic.form.value}")
     if not topic.form.has_fields:
@@ -138,8 +137,9 @@ def _topic(topic: FoundTopic) -> list[str]:
     return [*lines, "    fields:", *(_leaf(leaf) for leaf in topic.leaves)]
 
 
-def _comment(text: str, indent: str = "") -> list[str]:
-    return [f"{indent}# {line}" for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False)]
+def _comment(text: str) -> list[str]:
+    """Lines of a topic's block."""
+    return [f"    # {line}" for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False)]
 
 
 def _leaf(leaf: Leaf) -> str:

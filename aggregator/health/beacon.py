@@ -73,8 +73,8 @@ class Beacon:
 
     def _beat(self) -> None:
         stage = Stage.STOPPING if self._stop.is_set() else self._stage
-        standing = (one for one in self._threads.statuses() if one.condition is Condition.HANGING)
-        hanging = next((one.name for one in standing if one.name == _VITAL), "")
+        hangs = any(one.name == _VITAL and one.condition is Condition.HANGING for one in self._threads.statuses())
+        hanging = _VITAL if hangs else ""
         notify(self._environ, f"STATUS={stage}", *(() if hanging else ("WATCHDOG=1",)))
         with self._lock:
             if self._path is None:

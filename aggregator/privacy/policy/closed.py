@@ -20,11 +20,10 @@ def closed_policy(name: str, advice: Sequence[str]) -> list[str]:
     """
     names = operator_names()
     abreast = [", ".join(names[at : at + _ABREAST]) for at in range(0, len(names), _ABREAST)]
-    first, *more = advice
+    comment = ["Nothing passes yet: " + advice[0], *advice[1:]]
+    comment += ("Operators: " + ",\n".join(abreast)).split("\n")
     return [
-        f"# Nothing passes yet: {first}",
-        *(f"# {line}" for line in more),
-        *",\n".join(f"# {line}" for line in abreast).replace("# ", "# Operators: ", 1).split("\n"),
+        *(f"# {line}" for line in comment),
         "# docs/policy.md says what each of them does.",
         f"policy: {quoted(name)}",
         "version: 1",
