@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from aggregator.privacy.operators.checks import Luhn, passes_mod97
+from aggregator.privacy.operators.checks import Luhn, Mod97
 
 Span = tuple[int, int]
 
@@ -156,12 +156,11 @@ def ibans(text: str) -> Iterator[Span]:
     """Groups that begin with country and check digits, and pass the check together."""
     if not _IBAN_START.search(text):
         return iter(())
-    signs = text.encode("ascii", "replace").translate(None, _NO_WORD)
-    return _windows(text, _WORD, _IBAN_SIGNS, lambda start, end: _is_iban(signs[start:end].decode()))
-
-
-def _is_iban(signs: str) -> bool:
-    return signs[:2].isalpha() and signs[2:4].isdecimal() and passes_mod97(signs)
+    signs = text.encode("ascii", "replace").translate(None, _NO_WORD).decode()
+    check = Mod97(signs)
+    return _windows(
+        text, _WORD, _IBAN_SIGNS, lambda start, end: bool(_IBAN_START.match(signs, start)) and check.passes(start, end)
+    )
 
 
 def cards(text: str) -> Iterator[Span]:

@@ -31,7 +31,8 @@ _DETECTORS: dict[str, Callable[[str], Iterable[Span]]] = {
 
 class ScrubText(Justified):
     """What the detectors find in a text becomes its name in brackets; what they do not find stays. Escapes of URLs,
-    HTML and JSON hide nothing. The time of a log line (`2026-11-25 10:00:01`) is no phone number; a date alone is one.
+    HTML and JSON hide nothing. The time of a log line (`2026-11-25 10:00:01`) is no phone number; a date alone, a
+    coordinate or a part of a hash may be taken for one. An IBAN that touches a word, and circled digits, stay.
     """
 
     operator: Literal["scrub_text"] = "scrub_text"

@@ -1,11 +1,13 @@
 """`scrub_text` and its detectors."""
 
+import string
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from aggregator.privacy.operators.checks import passes_luhn, passes_mod97
+from aggregator.privacy.operators.checks import Mod97, passes_luhn
 from tests.growth import grows_linearly
 from tests.unit.privacy.operators.single import one, rule
 
@@ -115,9 +117,32 @@ def test_luhn_vectors(digits):
 )
 def test_iban_vectors(iban):
     """Published examples; with the last two signs swapped they are bad."""
-    assert passes_mod97(iban)
+    assert _passes_mod97(iban)
     swapped = iban[:-2] + iban[:-3:-1]
-    assert swapped == iban or not passes_mod97(swapped)
+    assert swapped == iban or not _passes_mod97(swapped)
+
+
+def _passes_mod97(iban):
+    return Mod97(iban).passes(0, len(iban))
+
+
+@given(st.text(alphabet=string.ascii_letters + string.digits, max_size=70), st.data())
+def test_any_part_of_a_row_has_the_check_of_its_number(row, data):
+    """Beside ISO 13616 as it is written: the first four signs go to the end, letters become numbers."""
+    start = data.draw(st.integers(0, max(0, len(row) - 5)))
+    end = data.draw(st.integers(min(len(row), start + 5), len(row)))
+    part = row[start:end]
+    number = "".join(str(int(sign, 36)) for sign in part[4:] + part[:4])
+    assert Mod97(row).passes(start, end) == (int(number or "0") % 97 == 1) or len(part) < 5
+
+
+@given(st.integers(0, 2), st.text(alphabet="0123456789", min_size=8, max_size=28), st.text(alphabet="aB3", max_size=9))
+def test_a_right_check_is_told_wherever_it_stands(country, account, before):
+    """Check digits as the standard makes them: 98 less the remainder."""
+    country = ("DE", "gb", "No")[country]
+    digits = "".join(str(int(sign, 36)) for sign in f"{account}{country}00")
+    iban = f"{country}{98 - int(digits) % 97:02d}{account}"
+    assert Mod97(before + iban).passes(len(before), len(before + iban))
 
 
 SECRETS = [
