@@ -61,11 +61,15 @@ class IcebergHandle:
         """Refuse a table that was altered by hand.
 
         Raises:
-            HoldError: retries are on, or the snapshot is not the one that the positions belong to.
+            HoldError: retries are on, the number of snapshots to keep is none, or the snapshot is not the one that
+                the positions belong to.
         """
         where = f"table {self.table.location()}"
         if self.table.properties.get(RETRIES) != "0":
             raise HoldError(f"{where}: its property {RETRIES} is not 0", hint="set it back: rows could be doubled")
+        stay = self.table.properties.get(_STAY, str(_SNAPSHOTS))
+        if not stay.isdecimal():
+            raise HoldError(f"{where}: its property {_STAY} is {stay!r}", hint="set it to a number of snapshots")
         known, seen = self.table.properties.get(self._mark), self._marked()
         if seen is not None and known is None:
             raise HoldError(

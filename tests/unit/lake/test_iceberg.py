@@ -243,6 +243,21 @@ def test_which_snapshots_a_commit_forgets(rewritten, protected, properties, now_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stay", ["many", "-1", "1.5", ""])
+def test_a_property_that_is_no_number_of_snapshots_holds_the_table(tables, stay):
+    """By its name, before anything is staged; with a number it goes on."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(0)))
+    with by_hand(tables).transaction() as change:
+        change.set_properties({KEEPS: stay})
+    with pytest.raises(HoldError, match=f"{KEEPS} is '{stay}'"):
+        tables.open(NAME)
+    with by_hand(tables).transaction() as change:
+        change.set_properties({KEEPS: "2"})
+    commit(tables, staged(tables, FIRST, 1, 2, ids(1)))
+    assert read_ids(tables) == [0, 1]
+
+
+@pytest.mark.slow
 def test_a_table_keeps_a_bounded_number_of_snapshots(tables):
     """Every row and position stays, a tag too; the table's own property says how many."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(0)))
