@@ -91,7 +91,7 @@ class Commit:
         if wider != schema:
             handle.widen(wider)
             return None
-        version = handle.commit(settled.files, settled.positions)
+        version = handle.commit(settled.files, settled.positions, note=settled.note())
         return Done(CommitResult(version, {**positions, **settled.positions}, settled, held))
 
 

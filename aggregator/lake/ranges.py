@@ -5,6 +5,7 @@ at the table's own position. Refuses a position that central no longer has, or d
 """
 
 import itertools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from aggregator.lake.files import StagedFile
 
 # Positions that moved over nothing but markers are worth a commit of their own only now and then.
 SPARSE_OFFSETS = 10_000
+# Of a commit's ranges in the table's history: every version that is kept holds them.
+SHOWN_RANGES = 16
 
 
 class Span(NamedTuple):
@@ -78,6 +81,19 @@ class Settlement:
         """Rows, or a long way without rows."""
         moved = sum(one.next_offset - one.span.offsets.start for outcome in self.accepted for one in outcome.reached)
         return bool(self.files) or moved > SPARSE_OFFSETS
+
+    def note(self) -> dict[str, str]:
+        """What a commit of it says of itself in the table's history: rows, partitions, and the offsets of some."""
+        ranges: dict[CentralPartition, OffsetRange] = {}
+        for one in (one for outcome in self.accepted for one in outcome.reached):
+            start = ranges.get(one.span.partition, one.span.offsets).start
+            ranges[one.span.partition] = OffsetRange(start, one.next_offset)
+        longest = sorted(ranges, key=lambda one: (-len(ranges[one]), one))[:SHOWN_RANGES]
+        return {
+            "hub.rows": str(sum(file.rows for file in self.files)),
+            "hub.partitions": str(len(ranges)),
+            "hub.ranges": json.dumps({f"{one.topic}-{one.partition}": ranges[one] for one in sorted(longest)}),
+        }
 
 
 def backlog(

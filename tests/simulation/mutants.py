@@ -616,8 +616,8 @@ LAKE_MUTANTS = [
         [
             (
                 COMMIT,
-                "version = handle.commit(settled.files, settled.positions)",
-                "version = self.tables.open(self.name).commit(settled.files, settled.positions)",
+                "version = handle.commit(settled.files, settled.positions, note=settled.note())",
+                "version = self.tables.open(self.name).commit(settled.files, settled.positions, note=settled.note())",
             )
         ],
     ),

@@ -1,11 +1,14 @@
 """Rule G on both formats: positions and files in one commit, one of two writers wins, nothing is rebased in silence."""
 
+import json
 import pickle
 import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed
@@ -13,7 +16,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
-from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.ranges import SHOWN_RANGES, Outcome, Reached, Span, settle
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
@@ -34,6 +37,40 @@ def test_files_and_positions_are_one_version(tables):
     assert handle.positions([FIRST, SECOND]) == {FIRST: 3}
     assert (handle.rows(), handle.version) == (3, first.version)
     assert read_ids(tables) == [1, 2, 3]
+
+
+def histories(tables):
+    """What the commits say of themselves, by each format's own library, the oldest first."""
+    if isinstance(tables, DeltaTables):
+        return [one for one in reversed(DeltaTable(str(tables.folder / NAME)).history()) if "hub.ranges" in one]
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tables.folder / 'catalog.db'}")
+    snapshots = catalog.load_table(("lake", NAME)).metadata.snapshots
+    summaries = [one.summary.additional_properties for one in snapshots]
+    return [one for one in summaries if "hub.ranges" in one]
+
+
+@pytest.mark.slow
+def test_history_says_which_commit_brought_a_row(tables):
+    """Rows and offsets of each; what begins a partition, and what moved over records that have no row."""
+    commit(tables, staged(tables, FIRST, 5, 8, ids(1, 2, 3)))
+    both = [
+        staged(tables, FIRST, 8, 20, ids(4)),
+        staged(tables, FIRST, 20, 21, ids(5)),
+        staged(tables, SECOND, 0, 1, ids(6)),
+    ]
+    Commit(tables, NAME, both).run(tables.open(NAME))
+    told = [(one["hub.rows"], one["hub.partitions"], json.loads(one["hub.ranges"])) for one in histories(tables)]
+    assert told == [("3", "1", {"eu.orders-0": [5, 8]}), ("3", "2", {"eu.orders-0": [8, 21], "eu.orders-1": [0, 1]})]
+
+
+def test_history_names_the_longest_ranges_alone():
+    """A commit of thousands of partitions: every version that is kept would name them all."""
+    spans = [Span(CentralPartition("eu.orders", "AAA", n), OffsetRange(0, 1 + (n % 40))) for n in range(200)]
+    outcome = Outcome(tuple(Reached(one, one.offsets.end) for one in spans), ())
+    told = settle([outcome], {}).note()
+    ranges = json.loads(told["hub.ranges"])
+    assert (told["hub.rows"], told["hub.partitions"], len(ranges)) == ("0", "200", SHOWN_RANGES)
+    assert min(end for _, end in ranges.values()) == 37
 
 
 @pytest.mark.slow
