@@ -176,7 +176,25 @@ def test_the_tables_of_a_hub_that_runs_are_waited_for(trial):
         behind = audit(trial, "--wait", "1ms", expect=4)
         assert {one["kind"] for flow in behind["flows"] for one in flow["not_compared"]} == {"behind"}
         answer = audit(trial, expect=0)
+        trial.produce("us", 40)
+        told = waited(trial, expect=0)
+        assert (len(trial.lake()), told["version"] <= trial.lake_version()) == (290, True)
+        later = str(datetime.now(UTC) + timedelta(hours=1))
+        assert "is to come" in waited(trial, "--until", later, "--timeout", "1ms", expect=4)
+    trial.produce("eu", 6)
+    assert waited(trial, "--until", "P1D", expect=0)["version"] == trial.lake_version(), "nothing is so old"
+    lacks = waited(trial, "--timeout", "1ms", expect=4)
+    assert f"eu/{trial.topic}/0 stands at 84 of 86" in lacks
     assert sum(flow["at_central"]["records"] for flow in answer["flows"]) == 250
+
+
+def waited(trial, *arguments: str, expect: int):
+    """What `lake wait` for the trial's table says: JSON, or why it gave up."""
+    done = CliRunner().invoke(
+        main, ["lake", "wait", trial.topic, "-o", "json", "--config", str(trial.config), *arguments]
+    )
+    assert done.exit_code == expect, done.output
+    return json.loads(done.stdout) if expect == 0 else done.output
 
 
 def test_what_nobody_looked_at_is_no_ok(trial):

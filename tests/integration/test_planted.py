@@ -97,6 +97,7 @@ def commands(trial) -> list[list[str]]:
         ["edge", "list", *hub],
         ["heartbeat", "status", *hub],
         ["lake", "status", *hub],
+        ["lake", "wait", "nothing", *hub],
         ["gaps", "list", *hub],
         ["backfill", "plan", "--edge", "eu", "--topic", topic, "--missing", *hub],
         ["backfill", "list", *hub],

@@ -1,4 +1,4 @@
-"""`aggregator lake …`: where the tables stand, what their gate did, and their upkeep beside a hub that runs.
+"""`aggregator lake …`: where the tables stand, what their gate did, their upkeep beside a hub that runs, and a wait.
 
 Invariant: `status` reads only; `compact` and `vacuum` change no row and no position. When one table fails, the others
 are still kept up, and the exit code is 1.
@@ -15,6 +15,7 @@ import click
 
 from aggregator.cli.lake.quality import quality
 from aggregator.cli.lake.release import release
+from aggregator.cli.lake.wait import wait
 from aggregator.cli.terminal.arguments import Parsed
 from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
@@ -44,6 +45,7 @@ def lake() -> None:
 
 lake.add_command(quality)
 lake.add_command(release)
+lake.add_command(wait)
 
 
 @lake.command(epilog="\b\nExample:\n  aggregator lake status -o json")

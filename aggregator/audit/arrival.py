@@ -1,0 +1,152 @@
+"""Whether a lake table has what its edges had before a time: for whoever plans jobs upon it.
+
+Invariant: reads only. How far the hub must have read is asked of the edges first, and stays. Once the ledger is past
+it, all of it is at central, before the ends that are asked for then; once the table is past those, it has it. What only
+markers are left of is not waited for, because a table's position may stand before them for long.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
+from aggregator.errors import Failed
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds, read_committed
+from aggregator.lake.tables.formats import open_tables
+from aggregator.replicate.discovery.edge_topic import start_of
+from aggregator.state.edge_status import read_edge_statuses
+from aggregator.state.lake_holds import LakeHold
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.ledger_log import read_ledger
+from aggregator.state.names import HubNames, central_topic
+
+
+class Wanted(NamedTuple):
+    """How far an edge partition must have been read: the topic's id, and the next offset."""
+
+    topic_id: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A partition that is waited for.
+
+    Attributes:
+        place: `eu/orders/0`, or `central eu.orders-0`.
+        next_offset: Where the hub, or the table, stands.
+        wanted: Where it must stand.
+        why: What keeps it there, if that is known; else empty.
+    """
+
+    place: str
+    next_offset: int
+    wanted: int
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place} stands at {self.next_offset} of {self.wanted}{self.why and f' ({self.why})'}"
+
+
+class Arrived(NamedTuple):
+    """The table has it: its version, None where nothing was ever written to it."""
+
+    version: int | None
+
+
+def looks(config: HubConfig, table: str, before: datetime) -> Iterator[list[Lacking] | Arrived]:
+    """Look again and again, without a pause: what is lacking, and at last that nothing is.
+
+    Args:
+        config: The hub.
+        table: Its name.
+        before: Records of earlier timestamps count, as far as the edges have them at the first look.
+
+    Raises:
+        Failed: no topic feeds such a table.
+        RetryError: a cluster or the table's storage does not answer.
+    """
+    names = HubNames(config.hub)
+    wanted, feeds = _wanted(config, table, before)
+    while lacking := not_read(wanted, read_ledger(config.central, names)):
+        yield lacking
+    bounds = offset_bounds(config.central, central_partitions(config.central, feeds))
+    while True:
+        handle = open_tables(config).open(table)
+        positions = handle.positions(bounds) if handle else {}
+        behind = {
+            one: OffsetRange(max(first, positions.get(one, first)), end)
+            for one, (first, end) in bounds.items()
+            if positions.get(one, first) < end
+        }
+        held = [one for one in read_edge_statuses(config.central, names).lake if one.table == table]
+        if behind and _has_records(config, behind):
+            yield [_lacking(one, offsets, held) for one, offsets in sorted(behind.items())]
+        else:
+            break
+    yield Arrived(handle.version if handle else None)
+
+
+def not_read(wanted: Mapping[EdgePartition, Wanted], ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Lacking]:
+    """Edge partitions that the hub has not read so far yet.
+
+    Args:
+        wanted: How far.
+        ledger: Where each flow stands.
+    """
+    found = []
+    for source, (topic_id, offset) in sorted(wanted.items()):
+        entry = ledger.get(source)
+        reached = entry.next_offset if entry is not None and entry.topic_id == topic_id else 0
+        if reached < offset:
+            gap = entry.gap if entry is not None else None
+            why = f"{gap.kind} at {gap.start}: it waits for a decision" if gap is not None else ""
+            found.append(Lacking(str(source), reached, offset, why))
+    return found
+
+
+def _wanted(config: HubConfig, table: str, before: datetime) -> tuple[dict[EdgePartition, Wanted], frozenset[str]]:
+    """How far each edge partition that feeds the table must have been read, and its central topics."""
+    wanted: dict[EdgePartition, Wanted] = {}
+    feeds, others = set(), set()
+    for edge, cluster in config.edges.items():
+        fed = []
+        for name in topics.topic_names(cluster):
+            rule = rule_for(config, edge, name) if start_of(config, edge, name) is not None else None
+            if rule is None or rule.lake is None:
+                continue
+            others.add(found := central_topic(rule.lake, edge, name))
+            if found == table:
+                fed.append(name)
+                feeds.add(central_topic(rule.central, edge, name))
+        shown = topics.described(cluster, fed)
+        places = [(name, number) for name, one in shown.items() for number in range(one.partitions)]
+        logs, offsets = ends.log_offsets(cluster, places), ends.offsets_at(cluster, places, before)
+        wanted |= {
+            EdgePartition(edge, *at): Wanted(shown[at[0]].topic_id, offsets[at])
+            for at in places
+            if offsets[at] > logs[at].start
+        }
+    if not feeds:
+        raise Failed(
+            f"no topic of an edge feeds a table {table}",
+            hint=f"tables that some feed: {', '.join(sorted(others)[:20]) or 'none; see `lake:` of the topic rules'}",
+        )
+    return wanted, frozenset(feeds)
+
+
+def _has_records(config: HubConfig, behind: Mapping[CentralPartition, OffsetRange]) -> bool:
+    """Whether a committed record lies in one of the ranges."""
+    ranges = {(one.topic, one.partition): offsets for one, offsets in behind.items()}
+    return any(True for _ in read_committed(config.central, ranges, max_bytes=1))
+
+
+def _lacking(one: CentralPartition, offsets: OffsetRange, held: list[LakeHold]) -> Lacking:
+    at = (one.topic, one.partition, offsets.start)
+    why = next((it.reason for it in held if not it.topic or (it.topic, it.partition, it.next_offset) == at), "")
+    return Lacking(f"central {one.topic}-{one.partition}", *offsets, why.partition("\n")[0])
