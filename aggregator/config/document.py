@@ -75,6 +75,8 @@ def read_document(text: str) -> Document:
 def _problem(error: MarkedYAMLError) -> str:
     """What the parser says, without the piece of text that it quotes."""
     problem = str(error.problem or error.context or "cannot be parsed")
+    if problem == "but found another document":
+        return "holds several YAML documents, and one is read"
     quoted = ("alias", "anchor", "tag", "escape", "key")
     if "'" in problem and any(word in problem for word in quoted):
         problem = problem.partition("'")[0].rstrip()

@@ -4,8 +4,10 @@ Invariant: its values go to whoever asks for one option; no error and no repr ho
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+
+from aggregator.counted import counted
 
 _OPTION = re.compile(
     r"""(?<![\w.$-])([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""",
@@ -13,6 +15,17 @@ _OPTION = re.compile(
 )
 _MODULE = re.compile(r"\s*([\w.$]+)", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)")
+# Options that may be shown: a name that no login module knows may be a piece of a password that was not quoted.
+_KNOWN = frozenset(
+    {"awsRoleArn", "awsRoleExternalId", "awsRoleSessionName", "awsStsRegion", "awsProfileName", "awsDebugCreds",
+     "awsMaxRetries", "awsMaxBackOffTimeMs", "debug", "doNotPrompt", "isInitiator", "keyTab", "principal",
+     "refreshKrb5Config", "renewTicket", "serviceName", "storeKey", "storePass", "ticketCache", "tokenauth",
+     "tryFirstPass", "useFirstPass", "useKeyTab", "useTicketCache", "clientId", "clientSecret", "scope",
+     "oauth.access.token", "oauth.audience", "oauth.check.access.token.type", "oauth.client.assertion",
+     "oauth.client.id", "oauth.client.secret", "oauth.password.grant.username", "oauth.refresh.token", "oauth.scope",
+     "oauth.ssl.endpoint.identification.algorithm", "oauth.ssl.truststore.location", "oauth.ssl.truststore.type",
+     "oauth.token.endpoint.uri", "oauth.username.claim"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +49,16 @@ def parse_jaas(text: str) -> Login:
         for found in _OPTION.finditer(text)
     }
     return Login(module[1].rpartition(".")[2] if module else "", options)
+
+
+def without(login: Login, used: Collection[str]) -> str:
+    """What of its options the hub is not told, in words; empty where it is told all.
+
+    Args:
+        login: The login module.
+        used: Options that are carried over.
+    """
+    rest = login.options.keys() - set(used)
+    named, others = sorted(rest & _KNOWN), len(rest - _KNOWN)
+    words = [f"`{name}`" for name in named] + ([counted(others, "other option")] if others else [])
+    return f"without {', '.join(words)}, which the hub does not have" if words else ""

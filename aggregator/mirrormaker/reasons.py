@@ -77,6 +77,7 @@ def shown_keys(entries: Iterable[Entry], mirror: Mirror) -> Mapping[int, str]:
 def _shown(piece: Piece, mirror: Mirror) -> str:
     key, value = piece.entry.key, piece.entry.value
     is_word = len(key) <= _LONGEST_WORD or "." in key
-    is_alone = not value.strip("=") and not mirror.keys_are_places  # as the last line of a key in PEM
+    # As the last line of a key in PEM, or of a password that was broken over lines.
+    is_alone = ("." not in key or not value.strip("=")) and not mirror.keys_are_places
     is_key = is_word and _SHOWN.fullmatch(key) and not (is_alone and not is_known(piece))
     return key if is_key else NO_KEY

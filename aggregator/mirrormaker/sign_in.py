@@ -14,7 +14,7 @@ from aggregator.config.features import MECHANISMS
 from aggregator.config.librdkafka import IDENTITY
 from aggregator.config.transport import INSECURE, PROTOCOLS
 from aggregator.mirrormaker.client_properties import NAMES
-from aggregator.mirrormaker.jaas import Login, parse_jaas
+from aggregator.mirrormaker.jaas import Login, parse_jaas, without
 from aggregator.mirrormaker.pieces import Piece
 from aggregator.mirrormaker.references import TRIED, Place, Variables, has_expression, is_expression, variable_name
 from aggregator.mirrormaker.result import Fates
@@ -173,30 +173,33 @@ class SignIn:
 
     def _mechanism(self, piece: Piece) -> None:
         if piece.value.upper() == _MSK:
-            self._msk(piece, {})
+            self._msk(piece, Login(""))
         elif piece.value.upper() in MECHANISMS or has_expression(piece.value):
             upper = piece.value if has_expression(piece.value) else piece.value.upper()
             self._set(piece, "sasl.mechanism", value=upper, tried="PLAIN")
         else:
             self._fates.not_applicable(piece.entry, f"librdkafka has {', '.join(MECHANISMS)} only")
 
-    def _msk(self, piece: Piece, options: Mapping[str, str]) -> None:
+    def _msk(self, piece: Piece, login: Login) -> None:
         self.client["sasl.mechanism"] = "OAUTHBEARER"
         found = _REGION.search(self._cluster.servers)
         name = variable_name(self._cluster.name, "AWS_REGION")
         region = found[1] if found else f"${{{self._variables.of(name, f'the AWS region of {self._cluster.name}')}}}"
         self.msk_iam.setdefault("region", region)
+        used = []
         for option, key in (("awsRoleArn", "role_arn"), ("awsProfileName", "profile")):
-            if option in options and not {"role_arn", "profile"} & self.msk_iam.keys():
+            if option in login.options and not {"role_arn", "profile"} & self.msk_iam.keys():
                 own = variable_name(self._cluster.name, "AWS", key)
-                self.msk_iam[key] = self._variables.text(options[option], own, _place(piece))
+                self.msk_iam[key] = self._variables.text(login.options[option], own, _place(piece))
+                used.append(option)
         to = f"{self._cluster.place}.msk_iam"
-        self._fates.mapped(piece.entry, to, "tokens of AWS: pip install 'aggregator[msk]'")
+        why = filter(None, ("tokens of AWS: pip install 'aggregator[msk]'", without(login, used)))
+        self._fates.mapped(piece.entry, to, "; ".join(why))
 
     def _login(self, piece: Piece, login: Login) -> None:
         match login.module:
             case "IAMLoginModule":
-                self._msk(piece, login.options)
+                self._msk(piece, login)
             case "PlainLoginModule" | "ScramLoginModule":
                 if login.module == "PlainLoginModule":
                     self.client.setdefault("sasl.mechanism", "PLAIN")
@@ -226,7 +229,8 @@ class SignIn:
                 self.client[name] = self._variables.text(value, variable, to)
             else:
                 self.client[name] = self._variables.secret(value, variable, to)
-        self._fates.mapped(piece.entry, ", ".join(self._told(name) for name in names.values() if name in self.client))
+        keys = ", ".join(self._told(name) for name in names.values() if name in self.client)
+        self._fates.mapped(piece.entry, keys, without(login, [*names, _STRIMZIS_URL]))
 
     def _complete(self) -> None:
         """What a mechanism needs and MirrorMaker's file does not say."""

@@ -29,6 +29,7 @@ _MECHANISMS = {
     "scram-sha-512": "SCRAM-SHA-512",
     "oauth": "OAUTHBEARER",
 }
+_STANDS = "the connector stands still there; the hub reads this edge once it runs (`aggregator edge pause` holds it)"
 _OF_WORKERS = ("groupId", "configStorageTopic", "offsetStorageTopic", "statusStorageTopic")
 # Strimzi's fields of `authentication`, with the property that each becomes.
 _SIGN_IN = {
@@ -108,6 +109,9 @@ class _Reader:
         for connector in _CONNECTORS:
             copies = connector == "sourceConnector"
             self._piece((*place, connector, "tasksMax"), "tasks.max", "", (source, target))
+            for field, stands in (("pause", ("true",)), ("state", ("paused", "stopped"))):
+                if copies and str(_section(one.get(connector)).get(field)).lower() in stands:
+                    self._not_applicable((*place, connector, field), _STANDS)
             for found, name in self._below((*place, connector, "config")):
                 entry = self._take(found)
                 if name == "enabled":

@@ -156,7 +156,7 @@ def test_an_edge_without_registry_is_fine_where_no_rule_reads_it(faults, good):
 
 SYNTAX = [
     pytest.param("hub: [demo\n", "is not YAML", id="bracket"),
-    pytest.param("hub: demo\n---\nhub: two\n", "is not YAML", id="two documents"),
+    pytest.param("hub: demo\n---\nhub: two\n", "several YAML documents", id="two documents"),
     pytest.param("hub: *nowhere\n", "is not YAML", id="alias to nothing"),
     pytest.param("hub: !secret demo\n", "custom tags", id="custom tag"),
     pytest.param("<<: {hub: demo}\n", "merge keys", id="merge key"),

@@ -21,6 +21,9 @@ REAL = {one.name: one for one in real()}
 TWO = "clusters=a, b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n"
 
 
+AWS = "tokens of AWS: pip install 'aggregator[msk]'"
+
+
 def of(*texts, name="mm2.properties"):
     """The import of texts."""
     return translate(
@@ -395,21 +398,21 @@ def test_what_is_written_twice_is_told():
 
 def test_a_key_that_nobody_knows_is_told_with_what_was_meant():
     """Of MirrorMaker's own, and of clients'."""
-    told = fates(of(f"{TWO}replication.factr=3\na.securty.protocol=SSL\nfrobnicate=1\n"))
+    told = fates(of(f"{TWO}replication.factr=3\na.securty.protocol=SSL\nfrob.nicate=1\n"))
     assert fates(of(f"{TWO}replication.policy.seperator=_\n"))["replication.policy.seperator"] == (
         "unknown",
         "did you mean `replication.policy.separator`?",
     )
     assert told["replication.factr"] == ("unknown", "did you mean `replication.factor`?")
     assert told["a.securty.protocol"] == ("unknown", "did you mean `security.protocol`?")
-    assert told["frobnicate"] == ("unknown", "")
+    assert told["frob.nicate"] == ("unknown", "")
 
 
 def test_a_piece_of_a_secret_on_a_line_of_its_own_is_not_shown():
     """A broken continuation makes keys out of a password."""
     lines = f'a.sasl.jaas.config=X required\n{PLANTED}pass"word;\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n'
-    shown = [one.key for one in of(TWO + lines).outcomes]
-    assert shown[-2:] == ["(no key)", "(no key)"]
+    shown = [one.key for one in of(TWO + lines + f"{PLANTED[:4]} and more\n").outcomes]
+    assert shown[-3:] == ["(no key)", "(no key)", "(no key)"]
 
 
 def test_connectors_of_one_flow_are_read_together():
@@ -737,6 +740,38 @@ def test_strimzis_options_of_a_login_module():
     assert found["sasl.oauthbearer.token.endpoint.url"] == "https://idp/token"
     assert found["sasl.oauthbearer.scope"] == "s"
     assert found["sasl.oauthbearer.client.secret"] == "env:A_SASL_OAUTHBEARER_CLIENT_SECRET"
+
+
+@pytest.mark.parametrize(
+    ("jaas", "said"),
+    [
+        (
+            'IAMLoginModule required awsRoleArn="r" awsRoleExternalId="x" awsDebugCreds=true pass word="q";',
+            f"{AWS}; without `awsDebugCreds`, `awsRoleExternalId`, 1 other option, which the hub does not have",
+        ),
+        ('IAMLoginModule required awsProfileName="p";', AWS),
+        ('Krb5LoginModule required keyTab="k" useKeyTab=true;', "without `useKeyTab`, which the hub does not have"),
+        ('ScramLoginModule required username="u" password="p";', ""),
+    ],
+)
+def test_options_of_a_login_module_that_are_lost_are_named(jaas, said):
+    """By names that login modules have; any other word may be a piece of a password."""
+    kinds = {"IAM": "AWS_MSK_IAM", "Krb": "GSSAPI", "Scr": "SCRAM-SHA-512"}
+    lines = f"a.security.protocol=SASL_SSL\na.sasl.mechanism={kinds[jaas[:3]]}\na.sasl.jaas.config=x.{jaas}\n"
+    (found,) = [one for one in of(TWO + lines).outcomes if one.key == "a.sasl.jaas.config"]
+    assert (found.kind, found.why) == (Kind.MAPPED, said)
+
+
+@pytest.mark.parametrize(("line", "told"), [("pause: true", True), ("state: stopped", True), ("state: running", False)])
+def test_a_connector_that_stands_still_is_told(line, told):
+    """The hub would read its edge at once."""
+    text = (
+        "kind: KafkaMirrorMaker2\nspec:\n  clusters: [{alias: a, bootstrapServers: 'a:1'}, "
+        "{alias: b, bootstrapServers: 'b:1'}]\n  mirrors:\n  - sourceCluster: a\n    targetCluster: b\n"
+        f"    sourceConnector:\n      {line}\n"
+    )
+    key = f"spec.mirrors[0].sourceConnector.{line.partition(':')[0]}"
+    assert ("stands still" in fates(of(text))[key][1]) is told
 
 
 def test_an_expression_behind_a_dollar_sign_is_a_variable():
