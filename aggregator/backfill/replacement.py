@@ -5,7 +5,8 @@ restate told that it read the record and left it out, and stays if not: what nob
 until another one of its record is taken: it holds no value, and what it deletes would come back. All others stay; their
 keys follow those of the rows that are replaced (`key_images`), so that none becomes the latest of a key again.
 The handle that showed them commits (protocol, rule G), with a mark, so that it happens once. What was worked out before
-a conflict is used again as far as it still holds: a table that changes every second does not outrun it.
+a conflict is used again as far as it still holds, and after a few the hub leaves it a turn: a table that changes every
+second does not outrun it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -181,7 +182,9 @@ class Replacement:
         try:
             with storage_errors(self._folder, hint=_VACUUMED):
                 lease.renew()
-            return attempted(self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pauses=PAUSES)
+            return attempted(
+                self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pauses=PAUSES, folder=self._folder
+            )
         finally:
             self._drop_fresh()
             self._drop_kept()

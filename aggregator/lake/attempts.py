@@ -1,20 +1,30 @@
 """The loop around every commit of the lake: tries again from a fresh handle, as long as other writers are first.
 
 Invariant: only a commit that was definitely refused (`CommitConflict`) is tried again. One without an answer ends the
-loop, and the next cycle looks at the table.
+loop, and the next cycle looks at the table. Who needs longer for an attempt than others leave between their commits
+asks for a turn; the hub's own cycles then wait, for a bounded time. Nothing but that depends on a turn.
 """
 
+import contextlib
 import logging
 import secrets
 import time
+import uuid
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from aggregator.backoff import Backoff
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.port import CommitConflict
 
 T = TypeVar("T")
 _AT_ONCE = Backoff(first_s=0.0, most_s=0.0)
+# A file in a table's folder, with a word of its own.
+TURN = "hub-turn"
+# Conflicts after which a turn is asked for, and again after as many more.
+_LOST = 4
+# So long a turn lasts; a drain gives up after thirty seconds in which nothing moves.
+_TURN_S = 20.0
 log = logging.getLogger(__name__)
 
 
@@ -24,7 +34,47 @@ class Done(NamedTuple, Generic[T]):
     result: T
 
 
-def attempted(name: str, attempt: Callable[[], Done[T] | None], *, most: int = 10, pauses: Backoff = _AT_ONCE) -> T:
+class Turns:
+    """Whose turn it is, for a writer that can wait.
+
+    Args:
+        clock: Seconds, never set back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[bytes, float]] = {}
+
+    def is_others(self, folder: Folder) -> bool:
+        """Whether somebody asked for a turn on this table lately; a turn that lasted too long is over.
+
+        Args:
+            folder: The table's.
+
+        Raises:
+            OSError: the storage does not answer.
+        """
+        try:
+            asked = folder.read(TURN)
+        except FileNotFoundError:
+            self._seen.pop(folder.root, None)
+            return False
+        if self._seen.get(folder.root, (b"", 0.0))[0] != asked:
+            self._seen[folder.root] = asked, self._clock()
+        if self._clock() - self._seen[folder.root][1] < _TURN_S:
+            return True
+        folder.remove(TURN)  # its owner died, or asks again
+        return False
+
+
+def attempted(
+    name: str,
+    attempt: Callable[[], Done[T] | None],
+    *,
+    most: int = 10,
+    pauses: Backoff = _AT_ONCE,
+    folder: Folder | None = None,
+) -> T:
     """The result of the first attempt that other writers let through.
 
     Args:
@@ -33,18 +83,34 @@ def attempted(name: str, attempt: Callable[[], Done[T] | None], *, most: int = 1
             has to look again.
         most: So many are tried.
         pauses: Between them; others may try at the same moments.
+        folder: The table's, where a turn is asked for; None: never.
 
     Raises:
         CommitConflict: other writers were faster every time.
     """
-    for failures in range(most):
-        if failures:
-            time.sleep(pauses.pause_s(failures, chance=secrets.SystemRandom().random()))
-        try:
-            done = attempt()
-        except CommitConflict as conflict:
-            log.info("%s", conflict.message)
-        else:
-            if done is not None:
-                return done.result
+    with contextlib.ExitStack() as ending:
+        for failures in range(most):
+            if failures:
+                time.sleep(pauses.pause_s(failures, chance=secrets.SystemRandom().random()))
+            if folder is not None and failures and failures % _LOST == 0:
+                _ask(folder)
+                ending.callback(_end, folder)
+            try:
+                done = attempt()
+            except CommitConflict as conflict:
+                log.info("%s", conflict.message)
+            else:
+                if done is not None:
+                    return done.result
     raise CommitConflict(f"table {name}: other writers were faster {most} times", hint="try again later")
+
+
+def _ask(folder: Folder) -> None:
+    """A turn; without an answer of the storage there is none."""
+    with contextlib.suppress(OSError), folder.create(TURN) as sink:
+        sink.write(uuid.uuid4().bytes)
+
+
+def _end(folder: Folder) -> None:
+    with contextlib.suppress(OSError):
+        folder.remove(TURN)

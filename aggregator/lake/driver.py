@@ -16,6 +16,7 @@ from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.kafka.readers.ends import log_end_offsets
+from aggregator.lake.attempts import Turns
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
 from aggregator.lake.current_state import SUFFIX as CURRENT
@@ -107,6 +108,7 @@ class LakeDriver:
         self._releases = releases or (lambda: read_releases(config.central, names))
         self._publish = publish
         self._states = CurrentStates(self._lake, self._tables)
+        self._turns = Turns()
         self._swept: dict[str, float] = {}
         self._gates = _gates(config, spark, self._tables, clock)
         self._without_pending: set[str] = set()
@@ -212,7 +214,7 @@ class LakeDriver:
         todo = backlog(positions, bounds, records=self._bounds.cycle_records)
         ends = {one: end for one, (_, end) in limits.items()}
         still_held = gate.still_held(todo.spans) if gate and not released else ()
-        if still_held or not todo.spans:
+        if still_held or not todo.spans or self._turns.is_others(self._tables.folder / name):
             known = _known(positions, limits)
             return TableReport(name, next_offsets=known, end_offsets=ends, held=(*todo.held, *still_held))
         outcomes = self._stage(name, handle, todo.spans)

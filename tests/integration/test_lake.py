@@ -25,6 +25,7 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.readers.committed_reader import CommittedReader, central_partitions, offset_bounds
+from aggregator.lake.attempts import TURN
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.orphans import sweep
@@ -374,6 +375,20 @@ def test_a_drain_waits_for_what_is_in_the_log(hub, spark):
     hub.write("eu", 10, settle=release.start)
     assert hub.driver(spark).drain().rows == 20
     release.join()
+
+
+def test_a_job_that_was_outrun_has_a_turn(hub, spark):
+    """A cycle leaves the table alone while somebody has one, and goes on behind it."""
+    hub.create("eu")
+    hub.write("eu", 10)
+    driver = hub.driver(spark)
+    assert driver.drain().rows == 10
+    hub.write("eu", 10)
+    (hub.folder / TURN).write_text("somebody's")
+    report = driver.cycle()
+    assert (report.rows, report.behind, report.held) == (0, False, ())
+    (hub.folder / TURN).unlink()
+    assert driver.drain().rows == 10
 
 
 def test_a_record_that_does_not_decode_holds_its_partition_only(hub, spark):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aggregator.backfill import replacement as module
 from aggregator.backfill.replacement import Everything
 from aggregator.errors import HoldError
+from aggregator.lake.attempts import TURN, Turns
 from aggregator.lake.compaction import compact
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
@@ -187,6 +188,27 @@ def test_a_faster_writer_is_given_up_against(kind, tmp_path, monkeypatch):
     with pytest.raises(CommitConflict, match="3 times"):
         restate.replacement.bring(restate.come, beside.told)
     assert content(tables) == dict(zip(range(8), range(8), strict=True))
+    assert not orphans(tables)
+
+
+@FORMATS
+@pytest.mark.slow
+def test_a_faster_writer_of_the_hub_leaves_it_a_turn(kind, tmp_path):
+    """One that commits during every attempt, as often as it may; the turn leaves nothing behind."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    commit(tables, staged(tables, FIRST, 0, 5, origins(*range(5))))
+    turns, offsets = Turns(), iter(range(5, 99))
+
+    def faster() -> None:
+        if not turns.is_others(tables.folder / NAME):
+            offset = next(offsets)
+            commit(tables, staged(tables, FIRST, offset, offset + 1, origins(offset)))
+
+    beside = Beside(*[faster] * 30)
+    restate = Restate(tables, 0, 3, range(3), admission=beside)
+    assert restate.replacement.bring(restate.come, beside.told).rows == 3
+    assert next(offsets) == 9, "four conflicts, and no more"
+    assert not (tmp_path / NAME / TURN).exists()
     assert not orphans(tables)
 
 
