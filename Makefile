@@ -36,8 +36,10 @@ test: setup ## every test of a change, real brokers included; of properties 20 e
 search: setup ## every property drawn in full, and the worst inputs of everything that has a budget
 	@$(BIN)/pytest --numprocesses 2 tests/unit tests/simulation -m "search or (hypothesis and not mutation)" $(ARGS)
 
+# As in: make simulation SCHEDULES=50000
+SCHEDULES ?= 5000
 simulation: setup ## 5,000 drawn schedules of the protocol; each of its rules and of privacy's removed; `make test` draws 200
-	@SIMULATION_SCHEDULES=5000 $(BIN)/pytest --numprocesses 2 tests/simulation tests/unit/privacy/test_mutation.py $(ARGS)
+	@SIMULATION_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --numprocesses 2 tests/simulation tests/unit/privacy/test_mutation.py $(ARGS)
 
 # As in: make chaos TRIALS=300 SEED=1 TABLE=tests/bench/results/trials.md
 export TRIALS SEED TABLE
