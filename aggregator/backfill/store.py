@@ -22,12 +22,13 @@ from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end, read_visible
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Amount, Count, Moment, TypedDecoder
+from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Moment, TypedDecoder, unreadable
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import ledger_log
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import write
 
+VERSION = 1
 _PLAN, _CANCEL, _END, _REMOVED, _POLICIES = "backfill/", "cancel/", "end/", "removed/", "policies/"
 # Below a broker's default of a million bytes for one record.
 _PLAN_BYTES = 900_000
@@ -174,11 +175,10 @@ class KnownBackfills:
             kind, _, id_ = record.key.partition("/")
             try:
                 self._take(f"{kind}/", id_, record.value)
-            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Failed):
-                raise Failed(
-                    f"{topic} offset {record.offset}: the request {record.key} is damaged",
-                    hint="replace it by a correct record, or by a tombstone, of the same key",
-                ) from None
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Failed) as error:
+                mend = "replace it by a correct record, or by a tombstone, of the same key"
+                what, hint = unreadable(error if isinstance(error, Damaged) else Damaged(), mend)
+                raise Failed(f"{topic} offset {record.offset}: the request {record.key} is {what}", hint=hint) from None
 
     def take_positions(self, records: Iterable[LogRecord], topic: str) -> None:
         """Fold in how far each has come.
@@ -314,7 +314,8 @@ def submit(cluster: ClusterConfig, names: HubNames, plan: Plan, signed: Signed, 
         Failed: it is too long for one record.
         Unreachable: central did not take it.
     """
-    value = json.dumps({"plan": plan.plain(), "rate": rate} | asdict(signed), separators=(",", ":")).encode()
+    body = {"v": VERSION, "plan": plan.plain(), "rate": rate} | asdict(signed)
+    value = json.dumps(body, separators=(",", ":")).encode()
     if len(value) > _PLAN_BYTES:
         raise Failed(
             f"the plan has {sum(len(one.segments) for one in plan.writes)} parts, too many for one record at central",
@@ -329,7 +330,7 @@ def cancel(cluster: ClusterConfig, names: HubNames, id_: str, signed: Signed) ->
     Raises:
         Unreachable: central did not take it.
     """
-    write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", json.dumps(asdict(signed)).encode())])
+    write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", json.dumps({"v": VERSION} | asdict(signed)).encode())])
 
 
 def revive(cluster: ClusterConfig, names: HubNames, id_: str) -> None:
@@ -365,7 +366,7 @@ def finish(cluster: ClusterConfig, names: HubNames, id_: str, end: End) -> None:
     Raises:
         Unreachable: central did not take it.
     """
-    write(cluster, names.backfills(), [(f"{_END}{id_}", json.dumps(asdict(end)).encode())])
+    write(cluster, names.backfills(), [(f"{_END}{id_}", json.dumps({"v": VERSION} | asdict(end)).encode())])
 
 
 def is_cancel(record: LogRecord, id_: str) -> bool:

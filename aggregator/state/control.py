@@ -1,7 +1,7 @@
 """The control topic: epochs, the lease, check values of keys, ids of clusters, what is undecided, what was written.
 
 Invariant: only the driver's producer writes here, in transactions; readers fold the whole log, last record per key. A
-damaged record is refused by name; one of a key that nobody knows is passed over.
+damaged record, or one of a later version, is refused by name; one of a key that nobody knows is passed over.
 """
 
 import json
@@ -14,8 +14,9 @@ from msgspec import Struct
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Damaged, TypedDecoder
+from aggregator.kafka.readers.typed_decoder import Damaged, TypedDecoder, unreadable
 
+VERSION = 1
 _UNDECIDED = "undecided/"
 
 
@@ -137,7 +138,7 @@ def encode(entry: ControlEntry) -> tuple[str, bytes]:
     """Key and value of a control record."""
     match entry:
         case int():
-            return "end", json.dumps({"epoch": entry}).encode()
+            return "end", _dump({"epoch": entry})
         case KeyCheck():
             key = f"{_KEY}{entry.name}/{entry.version}"
         case Cluster():
@@ -148,7 +149,11 @@ def encode(entry: ControlEntry) -> tuple[str, bytes]:
             key = f"{_TARGET}{entry.edge}/{entry.topic}/{entry.central}" + ("/by_key" if entry.by_key else "")
         case _:
             key = _SINGLE[type(entry)]
-    return key, json.dumps(asdict(entry)).encode()
+    return key, _dump(asdict(entry))
+
+
+def _dump(body: Mapping[str, object]) -> bytes:
+    return json.dumps({"v": VERSION, **body}).encode()
 
 
 class _End(Struct):
@@ -192,10 +197,11 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
                     targets.add(_WRITTEN.decode(record.value))
                 case _:
                     state = _with_places(state, record)
-        except Damaged:
+        except Damaged as error:
+            mend = "nothing but the hub's driver may write this topic; find out who did, then start the hub again"
+            what, hint = unreadable(error, mend)
             raise Failed(
-                f"{topic} offset {record.offset}: the control record {record.key} is damaged",
-                hint="nothing but the hub's driver may write this topic; find out who did, then start the hub again",
+                f"{topic} offset {record.offset}: the control record {record.key} is {what}", hint=hint
             ) from None
     return replace(state, targets=state.targets | targets) if targets - state.targets else state
 

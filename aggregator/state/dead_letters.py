@@ -16,7 +16,16 @@ from aggregator.errors import Failed, Reason
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.committed_reader import read_committed
 from aggregator.kafka.readers.log import decided_ranges
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Difference, Number, TypedDecoder, key_text
+from aggregator.kafka.readers.typed_decoder import (
+    Count,
+    Damaged,
+    Difference,
+    Later,
+    Number,
+    TypedDecoder,
+    key_text,
+    unreadable,
+)
 
 VERSION = 1
 DELIVERED = "delivered"
@@ -176,9 +185,10 @@ def fold_letters(
     for offset, key, value in records:
         try:
             letter = _letter(_BODIES.decode(value), key_text(key))
-        except Damaged:
-            hint = "who else writes this topic? nothing but the hub's own slots should"
-            raise Failed(f"{topic} offset {offset} is no dead letter of ours", hint=hint) from None
+        except Damaged as error:
+            what, hint = unreadable(error, "who else writes this topic? nothing but the hub's own slots should")
+            told = f"is a dead letter {what}" if isinstance(error, Later) else "is no dead letter of ours"
+            raise Failed(f"{topic} offset {offset} {told}", hint=hint) from None
         at = (key, letter.central if apart else "")
         found[at] = _resolved(found.get(at), letter) if letter.resolved_by else letter
     yield from found.values()

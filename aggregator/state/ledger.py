@@ -14,6 +14,7 @@ from msgspec.json import Decoder, Encoder
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Damaged, Later, check_version, unreadable
 from aggregator.state.gap import Gap
 
 VERSION = 1
@@ -72,7 +73,7 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     """Read one ledger record.
 
     Raises:
-        Failed: not JSON, another version, or a CRC that does not match; names partition, offset and flow.
+        Failed: not JSON, a later version, or a CRC that does not match; names partition, offset and flow.
     """
     text = record.value or b""
     head, _, rest = text.partition(b",")
@@ -84,13 +85,19 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
                 return found
         except (ValueError, RecursionError):
             pass  # its name and place are what helps
+        try:
+            check_version(text, VERSION)
+        except Later as later:
+            raise _damaged(record, topic, later) from None
     raise _damaged(record, topic)
 
 
-def _damaged(record: LogRecord, topic: str) -> Failed:
+def _damaged(record: LogRecord, topic: str, error: Damaged | None = None) -> Failed:
+    mend = "compare edge and central for this flow, then write a corrected record; nothing was read past it"
+    what, hint = unreadable(error or Damaged(), mend)
     return Failed(
-        f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is damaged",
-        hint="compare edge and central for this flow, then write a corrected record; nothing was read past it",
+        f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is {what}",
+        hint=hint,
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord, newest
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder, is_flow
+from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder, is_flow, unreadable
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
 from aggregator.state.releases import damaged_releases
@@ -65,12 +65,11 @@ def decode(record: LogRecord, topic: str) -> Decision:
             made = Decision(*at, gap, body.by, body.at_ms, body.reason, body.automatic)
             if gap.is_of(made.position) and _about(made.key) == _about(record.key):
                 return made
-    except Damaged:
-        pass
-    raise Failed(
-        f"{topic} offset {record.offset}: the request {record.key} is damaged",
-        hint="replace it by a correct record, or by a tombstone, of the same key",
-    )
+        fault = Damaged("of another flow")
+    except Damaged as error:
+        fault = error
+    what, hint = unreadable(fault, "replace it by a correct record, or by a tombstone, of the same key")
+    raise Failed(f"{topic} offset {record.offset}: the request {record.key} is {what}", hint=hint)
 
 
 def _about(key: str) -> str:

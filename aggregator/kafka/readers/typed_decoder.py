@@ -1,12 +1,13 @@
 """Records of internal topics by their declared types: anybody who may write there can write anything.
 
 Invariant: a value is of its type, within its bounds, or it is `Damaged`, whatever is wrong with it: numbers or nesting
-without end, another type, another encoding. No message quotes the record.
+without end, another type, another encoding. What a later version of the hub wrote (`v`) is never taken for this one's.
+No message quotes the record.
 """
 
 from typing import Annotated, Generic, TypeVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.json import Decoder
 
 from aggregator.coordinates import EdgePartition
@@ -26,24 +27,77 @@ class Damaged(ValueError):
     """A record is not what its topic and key say that it is."""
 
 
+class Later(Damaged):
+    """A later version of the hub wrote a record.
+
+    Attributes:
+        version: Which one of its kind.
+    """
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"of version {version}")
+        self.version = version
+
+
+class _Version(Struct):
+    v: Number = 0
+
+
+_VERSIONS = Decoder(_Version)
+
+
+def check_version(value: bytes, known: int) -> None:
+    """Refuse what a later version wrote; what says no version is of the first.
+
+    Args:
+        value: A record's.
+        known: The newest version of its kind.
+
+    Raises:
+        Later: it says a later one.
+    """
+    try:
+        version = _VERSIONS.decode(value).v
+    except (ValueError, RecursionError):
+        return
+    if version > known:
+        raise Later(version)
+
+
+def unreadable(error: Damaged, hint: str) -> tuple[str, str]:
+    """What a record is that cannot be read, and what to do about it.
+
+    Args:
+        error: Why not.
+        hint: What to do about a damaged one.
+    """
+    if isinstance(error, Later):
+        return f"{error}, which this hub does not know", "start the version of the hub that wrote it, or a later one"
+    return "damaged", hint
+
+
 class TypedDecoder(Generic[T]):
     """Decodes JSON of one type.
 
     Args:
         shape: The type.
+        version: The newest one of it that is known.
     """
 
-    def __init__(self, shape: type[T]) -> None:
+    def __init__(self, shape: type[T], version: int = 1) -> None:
         self._decoder: Decoder[T] = Decoder(shape)
+        self._version = version
 
     def decode(self, value: bytes | None) -> T:
         """A record's value.
 
         Raises:
-            Damaged: it is not of this type.
+            Damaged: it is not of this type, or of a later version.
         """
+        text = value or b""
+        check_version(text, self._version)
         try:
-            return self._decoder.decode(value or b"")
+            return self._decoder.decode(text)
         except (ValueError, RecursionError):
             raise Damaged("not of its type") from None
 
