@@ -275,7 +275,9 @@ def _of_tombstones(rows: pl.DataFrame, fresh: pl.DataFrame, pairs: pl.DataFrame)
             pl.concat([doubted, unknown]).with_columns(doubted=True, older=False),
         ]
     )
-    many = each.filter(pl.len().over([*_KEY, "doubted"]).max().over(_KEY) > IMAGES)
+    # Of groups and not of windows: one within another grows with the square of the rows.
+    numerous = each.group_by([*_KEY, "doubted"]).len().filter(pl.col("len") > IMAGES)
+    many = each.join(numerous, on=_KEY, how="semi")
     least = many.sort("image").unique([*_KEY, "doubted"], keep="first", maintain_order=True).with_columns(older=True)
     return pl.concat([each, least]).select(*_KEY, "image", "lost", "doubted", _deleted=True, older="older")
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS
-from aggregator.backfill.staying_rows import Rest, StayingRows, batches, same
+from aggregator.backfill.staying_rows import Rest, StayingRows, batches, check_bytes, same
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
@@ -248,6 +248,7 @@ class Replacement:
             for rows in (rows for file in outcome.files for rows in batches(folder, file.path)):
                 ours = rows.filter(pa.array(self._affected.of(rows, had)))
                 came.append(ours.select(KEY_COLUMNS))
+                check_bytes(came)
                 _add(stage, ours, handle.schema())
             return Outcome(outcome.reached, stage.close())
 

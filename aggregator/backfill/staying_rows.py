@@ -1,10 +1,10 @@
 """Rows that stay in a table when others are replaced: those of no affected origin, and those that nothing replaces.
 
 Invariant: a file is written anew only if it has affected rows, or rows whose key changes. What was found out of a file
-is not looked for again while other writers commit: a file never changes.
+is not looked for again while other writers commit: a file never changes. Refuses more keys than memory is meant for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyImages, Seen, Tombstones, repeated
+from aggregator.errors import HoldError
 from aggregator.lake.folder import Folder, without_views
 from aggregator.lake.tables.live_rows import live_rows, with_division
 from aggregator.lake.tables.port import LiveFile
 
 _BATCH_ROWS = 16_384
+# Of `KEY_COLUMNS` on both sides: seven million rows with keys of 33 bytes. To compare them takes five times as much.
+KEYS_BYTES = 1024 * 1024 * 1024
 _NONE = np.zeros(0, np.int64)
 
 
@@ -86,10 +89,12 @@ class StayingRows:
             came: `KEY_COLUMNS` of all new rows.
 
         Raises:
+            HoldError: there are more keys than may be compared at once.
             OSError: a file cannot be read.
         """
         replaced = {one.path: _NONE for one in hits}
         had = self._had(hits)
+        check_bytes([had, *came])
         shown = KeyImages.of(had, self._affected.of(had, left), came)
         if self._shown is None or self._shown[0] != shown or not same(self._shown[1], left):
             self._shown, self._seen, self._known = (shown, left), {}, None
@@ -153,6 +158,7 @@ class StayingRows:
             if one.path not in self._keys:
                 rows = live_rows(self._folder, one, KEY_COLUMNS)
                 self._keys[one.path] = rows.filter(pa.array(self._affected.marks(rows))).select(KEY_COLUMNS).cast(KEYED)
+                check_bytes(self._keys.values())
         return pa.concat_tables([KEYED.empty_table(), *(self._keys[one.path] for one in hits)])
 
     def _rows(self, file: LiveFile, left: Origins) -> tuple[pa.Table, pa.Table]:
@@ -162,6 +168,20 @@ class StayingRows:
 
     def _stays(self, rows: pa.Table, left: Origins) -> Marks:
         return ~self._affected.marks(rows) | self._affected.of(rows, left)
+
+
+def check_bytes(keys: Iterable[pa.Table]) -> None:
+    """Refuse more keys and origins than may be compared at once.
+
+    Raises:
+        HoldError: there are more.
+    """
+    size = sum(one.nbytes for one in keys)
+    if size > KEYS_BYTES:
+        raise HoldError(
+            f"the rows to replace have {size:,} bytes of keys and origins, and {KEYS_BYTES:,} are compared at once",
+            hint="cancel it, and restate in pieces: by --partition, or by --from and --to",
+        )
 
 
 def batches(folder: Folder, path: str) -> Iterator[pa.Table]:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.backfill import replacement as module
+from aggregator.backfill import staying_rows
 from aggregator.backfill.replacement import Everything
 from aggregator.errors import HoldError
 from aggregator.lake.attempts import TURN, Turns
@@ -189,6 +190,22 @@ def test_a_faster_writer_is_given_up_against(kind, tmp_path, monkeypatch):
         restate.replacement.bring(restate.come, beside.told)
     assert content(tables) == dict(zip(range(8), range(8), strict=True))
     assert not orphans(tables)
+
+
+@FORMATS
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", [300, 1300])
+def test_more_keys_than_memory_is_meant_for_are_refused(kind, tmp_path, monkeypatch, bound):
+    """Of the table's rows, and of those with the new ones; nothing changes, and the advice is followed."""
+    monkeypatch.setattr(staying_rows, "KEYS_BYTES", bound)
+    tables = kind("hub", Folder(str(tmp_path)))
+    commit(tables, staged(tables, FIRST, 0, 20, origins(*range(20))))
+    with pytest.raises(HoldError, match="are compared at once") as error:
+        Restate(tables, 0, 20, range(20)).run()
+    assert "in pieces" in error.value.hint
+    assert content(tables) == dict(zip(range(20), range(20), strict=True))
+    assert not orphans(tables)
+    assert Restate(tables, 0, 2, range(2)).run().rows == 2
 
 
 @FORMATS
