@@ -225,7 +225,7 @@ class SignIn:
             if not value and is_public:
                 continue
             to = place._replace(key=f"`{option}` of {piece.name}")
-            if is_public or (has_expression(value) and name == "sasl.username"):
+            if is_public or (is_expression(value) and name == "sasl.username"):
                 self.client[name] = self._variables.text(value, variable, to)
             else:
                 self.client[name] = self._variables.secret(value, variable, to)
@@ -349,7 +349,7 @@ class SignIn:
     def _no_client(self, piece: Piece) -> None:
         if piece.name in NAMES or piece.name.startswith(("sasl.oauthbearer.", "sasl.server.", "ssl.client.")):
             self._fates.not_applicable(piece.entry, "is none of what a client of the hub can be told")
-        else:
+        elif not self._fates.is_told(piece.entry):  # a guess takes a while, and each cluster asks
             self._fates.unknown(piece.entry, meant(piece.name, NAMES))
 
 

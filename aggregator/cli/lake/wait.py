@@ -41,7 +41,7 @@ Exit codes: 0 the table has them; 4 it has not, after the timeout."""
 @click.option(
     "--until",
     type=Moment(),
-    default="0s",
+    default=lambda: datetime.now(UTC),
     metavar="TIME",
     help="Records before this time: ISO, or how long ago; now by default. A time to come is waited for first.",
 )

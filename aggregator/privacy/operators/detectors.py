@@ -48,8 +48,7 @@ _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u20e
 _MARKS_BETWEEN_GROUPS = _UNSEEN | frozenset("-._|,\t\n\v\f\r\x85\u2028\u2029\u00b7\u2022\u2027\u2212\u2219\u30fb")
 _MARKS_BETWEEN_PHONE_GROUPS = _MARKS_BETWEEN_GROUPS | frozenset("()/")
 _SPACE_OF_FORMS = "+"  # alone; beside a space it begins the next number
-_LONGEST_PHONE_GAP = 3  # `+49 (0) 30`
-_LONGEST_GAP = 2  # `4111, 1111`, or a line's end of two signs
+_LONGEST_GAP = 3  # `+49 (0) 30`
 _PHONE_DIGITS = range(7, 16)
 _CARD_DIGITS = range(12, 20)
 _IBAN_SIGNS = range(15, 35)
@@ -154,9 +153,9 @@ def jwts(text: str) -> Iterator[Span]:
 
 def ibans(text: str) -> Iterator[Span]:
     """Groups that begin with country and check digits, and pass the check together."""
-    if not _IBAN_START.search(text):
-        return iter(())
     signs = text.encode("ascii", "replace").translate(None, _NO_WORD).decode()
+    if not _IBAN_START.search(signs):
+        return iter(())
     check = Mod97(signs)
     return _windows(
         text, _WORD, _IBAN_SIGNS, lambda start, end: bool(_IBAN_START.match(signs, start)) and check.passes(start, end)
@@ -169,7 +168,7 @@ def cards(text: str) -> Iterator[Span]:
 
 
 def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable[[int, int], bool]) -> Iterator[Span]:
-    """Neighbouring groups that pass together, the longest first; two signs may stand between them.
+    """Neighbouring groups that pass together, the longest first; three signs may stand between them.
 
     `passes` is asked with a start and an end in all the groups' signs, put together.
     """
@@ -212,7 +211,7 @@ def phones(text: str) -> Iterator[Span]:
     start = end = groups = digits = 0
     text = _UUID.sub(without_letters, _TIME.sub(blank, text))
     for group in _DIGITS.finditer(text):
-        if groups and not _is_gap(text, end, group.start(), _LONGEST_PHONE_GAP, _MARKS_BETWEEN_PHONE_GROUPS):
+        if groups and not _is_gap(text, end, group.start(), _LONGEST_GAP, _MARKS_BETWEEN_PHONE_GROUPS):
             if _is_phone(groups, digits):
                 yield _with_sign(text, start), end
             groups = digits = 0

@@ -147,6 +147,8 @@ class _Writer:
         head = _head(leaf.kind, name, node, space)
         if leaf.kind is Kind.FIXED:
             return {**head, "size": leaf.size, **_logical(leaf)}
+        if tuple(leaf.symbols) != tuple(node.symbols):
+            head.pop("aliases", None)  # former names of a type that is closed
         head["symbols"] = list(leaf.symbols)
         return head if node.default not in leaf.symbols else {**head, "default": node.default}
 

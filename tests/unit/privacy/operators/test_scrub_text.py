@@ -27,6 +27,9 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_X
         ("card 4111 1111 1111 1111 12/27 ok", "card [CARD] 12/27 ok"),
         ("x4111111111111111y", "x[CARD]y"),
         ("pay 4111-1111-1111-1111", "pay [CARD]"),
+        ("DE 89 3704 0044 0532 0130 00", "[IBAN]"),
+        ("GB-82-WEST-1234-5698-7654-32", "[IBAN]"),
+        ("GB82   WEST   1234   5698   7654   32", "[IBAN]"),
         ("IBAN DE89 3704 0044 0532 0130 00 please", "IBAN [IBAN] please"),
         ("AB12 GB82WEST12345698765432.", "AB12 [IBAN]."),
         ("from 192.0.2.17:8080 and [2001:db8::1]", "from [IP]:8080 and [[IP]]"),
@@ -126,14 +129,14 @@ def _passes_mod97(iban):
     return Mod97(iban).passes(0, len(iban))
 
 
-@given(st.text(alphabet=string.ascii_letters + string.digits, max_size=70), st.data())
+@given(st.text(alphabet=string.ascii_letters + string.digits, min_size=5, max_size=70), st.data())
 def test_any_part_of_a_row_has_the_check_of_its_number(row, data):
     """Beside ISO 13616 as it is written: the first four signs go to the end, letters become numbers."""
-    start = data.draw(st.integers(0, max(0, len(row) - 5)))
-    end = data.draw(st.integers(min(len(row), start + 5), len(row)))
+    start = data.draw(st.integers(0, len(row) - 5))
+    end = data.draw(st.integers(start + 5, len(row)))
     part = row[start:end]
     number = "".join(str(int(sign, 36)) for sign in part[4:] + part[:4])
-    assert Mod97(row).passes(start, end) == (int(number or "0") % 97 == 1) or len(part) < 5
+    assert Mod97(row).passes(start, end) == (int(number) % 97 == 1)
 
 
 @given(st.integers(0, 2), st.text(alphabet="0123456789", min_size=8, max_size=28), st.text(alphabet="aB3", max_size=9))
