@@ -38,9 +38,9 @@ class Steps:
         return None if handle is None else Steps(handle, self._event)
 
     def _around(self, write):
-        def written(*arguments):
+        def written(*arguments, **named):
             self._event()
-            done = write(*arguments)
+            done = write(*arguments, **named)
             self._event()
             return done
 
