@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.config.librdkafka import ALLOWED
 from aggregator.errors import ConfigError
-from aggregator.mirrormaker import settings
+from aggregator.mirrormaker import settings, sign_in
 from aggregator.mirrormaker.client_properties import REASONS, RENAMED
 from aggregator.mirrormaker.hub_file import hub_text
 from aggregator.mirrormaker.reading import read
@@ -772,6 +772,24 @@ def test_a_connector_that_stands_still_is_told(line, told):
     )
     key = f"spec.mirrors[0].sourceConnector.{line.partition(':')[0]}"
     assert ("stands still" in fates(of(text))[key][1]) is told
+
+
+def test_a_user_who_is_an_expression_in_part_is_a_variable():
+    """The other part is who signs in; a whole expression names a variable already."""
+    lines = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"]
+    for user, reference in (("planted${env:X}", "env:A_SASL_USERNAME"), ("${env:X}", "${X}")):
+        login = f'x.PlainLoginModule required username="{user}" password="p";'
+        assert client([*lines, f"sasl.jaas.config={login}"])["sasl.username"] == reference
+
+
+def test_what_an_unknown_key_means_is_guessed_once(monkeypatch):
+    """Not for each cluster of each hub anew: a guess takes a while."""
+    asked = []
+    monkeypatch.setattr(sign_in, "meant", lambda name, _: asked.append(name) or "")
+    clusters = [f"c{number}" for number in range(6)]
+    flows = "".join(f"{one}->{other}.enabled=true\n" for one in clusters for other in clusters if one != other)
+    of(f"clusters={','.join(clusters)}\n{flows}security.protocol=SASL_SSL\nsasl.q1=x\nsasl.q2=x\n")
+    assert sorted(asked) == ["sasl.q1", "sasl.q2"]
 
 
 def test_an_expression_behind_a_dollar_sign_is_a_variable():

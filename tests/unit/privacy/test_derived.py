@@ -80,6 +80,7 @@ CLOSED = {"type": "enum", "name": "E", "symbols": ["REDACTED"]}
         ({"type": "map", "values": "double"}, "TOK", None),
         (ENUM, "RED", CLOSED),
         (ENUM, "NULL", ["null", CLOSED]),
+        ({**ENUM, "aliases": ["Former"]}, "RED", CLOSED),
         (ENUM, "TOK", "string"),
         ("double", "TOK", None),
         ("boolean", "TOK", None),
