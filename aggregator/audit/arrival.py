@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from aggregator.config.match import rule_for
+from aggregator.audit.missing_flows import wanted_topics
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds, read_committed
+from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
-from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.state.edge_status import read_edge_statuses
 from aggregator.state.lake_holds import LakeHold
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
-from aggregator.state.names import HubNames, central_topic
+from aggregator.state.names import HubNames
 
 
 class Wanted(NamedTuple):
@@ -84,11 +84,10 @@ def looks(config: HubConfig, table: str, before: datetime) -> Iterator[list[Lack
             for one, (first, end) in bounds.items()
             if positions.get(one, first) < end
         }
-        held = [one for one in read_edge_statuses(config.central, names).lake if one.table == table]
-        if behind and _has_records(config, behind):
-            yield [_lacking(one, offsets, held) for one, offsets in sorted(behind.items())]
-        else:
+        if not (behind and _has_records(config, behind)):
             break
+        held = [one for one in read_edge_statuses(config.central, names).lake if one.table == table]
+        yield [_lacking(one, offsets, held) for one, offsets in sorted(behind.items())]
     yield Arrived(handle.version if handle else None)
 
 
@@ -113,18 +112,12 @@ def not_read(wanted: Mapping[EdgePartition, Wanted], ledger: Mapping[EdgePartiti
 def _wanted(config: HubConfig, table: str, before: datetime) -> tuple[dict[EdgePartition, Wanted], frozenset[str]]:
     """How far each edge partition that feeds the table must have been read, and its central topics."""
     wanted: dict[EdgePartition, Wanted] = {}
-    feeds, others = set(), set()
+    feeds, tables = frozenset[str](), set[str]()
     for edge, cluster in config.edges.items():
-        fed = []
-        for name in topics.topic_names(cluster):
-            rule = rule_for(config, edge, name) if start_of(config, edge, name) is not None else None
-            if rule is None or rule.lake is None:
-                continue
-            others.add(found := central_topic(rule.lake, edge, name))
-            if found == table:
-                fed.append(name)
-                feeds.add(central_topic(rule.central, edge, name))
-        shown = topics.described(cluster, fed)
+        sources = {name: lake_sources(config, [EdgePartition(edge, name, 0)]) for name in wanted_topics(config, edge)}
+        tables.update(*sources.values())
+        feeds = feeds.union(*(found.get(table, ()) for found in sources.values()))
+        shown = topics.described(cluster, [name for name, found in sources.items() if table in found])
         places = [(name, number) for name, one in shown.items() for number in range(one.partitions)]
         logs, offsets = ends.log_offsets(cluster, places), ends.offsets_at(cluster, places, before)
         wanted |= {
@@ -135,9 +128,9 @@ def _wanted(config: HubConfig, table: str, before: datetime) -> tuple[dict[EdgeP
     if not feeds:
         raise Failed(
             f"no topic of an edge feeds a table {table}",
-            hint=f"tables that some feed: {', '.join(sorted(others)[:20]) or 'none; see `lake:` of the topic rules'}",
+            hint=f"tables that some feed: {', '.join(sorted(tables)[:20]) or 'none; see `lake:` of the topic rules'}",
         )
-    return wanted, frozenset(feeds)
+    return wanted, feeds
 
 
 def _has_records(config: HubConfig, behind: Mapping[CentralPartition, OffsetRange]) -> bool:

@@ -57,6 +57,16 @@ def never_begun(
     return found
 
 
+def wanted_topics(config: HubConfig, edge: str) -> list[str]:
+    """Topics of an edge that a rule takes, heartbeats apart.
+
+    Raises:
+        Unreachable: the edge does not answer.
+    """
+    names = topics.topic_names(config.edges[edge])
+    return [name for name in names if name != HEARTBEATS and start_of(config, edge, name) is not None]
+
+
 def _of_edge(
     config: HubConfig,
     edge: str,
@@ -65,9 +75,7 @@ def _of_edge(
     held: Mapping[str, str],
 ) -> list[FlowAudit]:
     cluster = config.edges[edge]
-    names = [
-        name for name in topics.topic_names(cluster) if name != HEARTBEATS and start_of(config, edge, name) is not None
-    ]
+    names = wanted_topics(config, edge)
     shown = topics.described(cluster, [name for name in names if selection.topic in (None, name)])
     sources = [EdgePartition(edge, name, number) for name, one in shown.items() for number in range(one.partitions)]
     fresh = {(one.topic, one.partition): one for one in sources if one not in ledger and selection.takes(one)}

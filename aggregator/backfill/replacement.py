@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS
-from aggregator.backfill.staying_rows import Rest, StayingRows, batches, check_bytes, same
+from aggregator.backfill.staying_rows import Rest, StayingRows, batches, bytes_of, check_bytes, same
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
@@ -244,11 +244,13 @@ class Replacement:
     def _picked(
         self, handle: TableHandle, had: Origins, outcome: Outcome, folder: Folder, came: list[pa.Table]
     ) -> Outcome:
+        size = bytes_of(came)
         with self._stage(handle) as stage:
             for rows in (rows for file in outcome.files for rows in batches(folder, file.path)):
                 ours = rows.filter(pa.array(self._affected.of(rows, had)))
                 came.append(ours.select(KEY_COLUMNS))
-                check_bytes(came)
+                size += came[-1].nbytes
+                check_bytes(size)
                 _add(stage, ours, handle.schema())
             return Outcome(outcome.reached, stage.close())
 

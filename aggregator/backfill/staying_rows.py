@@ -68,6 +68,7 @@ class StayingRows:
         self._folder = folder
         self._affected = affected
         self._keys: dict[str, pa.Table] = {}
+        self._keys_bytes = 0
         self._shown: tuple[KeyImages, Origins] | None = None
         self._seen: dict[str, Seen] = {}
         self._known: KeyImages | None = None
@@ -94,7 +95,7 @@ class StayingRows:
         """
         replaced = {one.path: _NONE for one in hits}
         had = self._had(hits)
-        check_bytes([had, *came])
+        check_bytes(had.nbytes + bytes_of(came))
         shown = KeyImages.of(had, self._affected.of(had, left), came)
         if self._shown is None or self._shown[0] != shown or not same(self._shown[1], left):
             self._shown, self._seen, self._known = (shown, left), {}, None
@@ -158,7 +159,8 @@ class StayingRows:
             if one.path not in self._keys:
                 rows = live_rows(self._folder, one, KEY_COLUMNS)
                 self._keys[one.path] = rows.filter(pa.array(self._affected.marks(rows))).select(KEY_COLUMNS).cast(KEYED)
-                check_bytes(self._keys.values())
+                self._keys_bytes += self._keys[one.path].nbytes
+                check_bytes(self._keys_bytes)
         return pa.concat_tables([KEYED.empty_table(), *(self._keys[one.path] for one in hits)])
 
     def _rows(self, file: LiveFile, left: Origins) -> tuple[pa.Table, pa.Table]:
@@ -170,13 +172,20 @@ class StayingRows:
         return ~self._affected.marks(rows) | self._affected.of(rows, left)
 
 
-def check_bytes(keys: Iterable[pa.Table]) -> None:
+def bytes_of(keys: Iterable[pa.Table]) -> int:
+    """Of all of them; a table counts its bytes anew each time that it is asked."""
+    return sum(one.nbytes for one in keys)
+
+
+def check_bytes(size: int) -> None:
     """Refuse more keys and origins than may be compared at once.
+
+    Args:
+        size: Bytes.
 
     Raises:
         HoldError: there are more.
     """
-    size = sum(one.nbytes for one in keys)
     if size > KEYS_BYTES:
         raise HoldError(
             f"the rows to replace have {size:,} bytes of keys and origins, and {KEYS_BYTES:,} are compared at once",

@@ -93,8 +93,9 @@ def attempted(
             if failures:
                 time.sleep(pauses.pause_s(failures, chance=secrets.SystemRandom().random()))
             if folder is not None and failures and failures % _LOST == 0:
+                if failures == _LOST:
+                    ending.callback(_end, folder)
                 _ask(folder)
-                ending.callback(_end, folder)
             try:
                 done = attempt()
             except CommitConflict as conflict:
