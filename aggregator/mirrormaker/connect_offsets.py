@@ -1,0 +1,160 @@
+"""Connect's own records of MirrorMaker 2: how far its source connector has copied, and how many tasks ran exactly once.
+
+Invariant: pure. Offsets that Connect keeps are those of the *last copied* record; positions here are the *next* offset.
+Of one source partition the last record counts, and a tombstone forgets it. What is another connector's, or of another
+cluster, is passed over; what is this one's and is no offset is refused by name.
+Source: OffsetStorageWriter, MirrorUtils.wrapPartition and KafkaConfigBackingStore in Apache Kafka.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, Struct
+from msgspec import field as named
+from msgspec.json import Encoder
+
+from aggregator.coordinates import Partition
+from aggregator.errors import HoldError
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Damaged, Number, TypedDecoder
+
+
+class _Source(Struct, frozen=True):
+    """What a source offset is of; Kafka writes the fields in this order, and by their bytes the record is found."""
+
+    cluster: str
+    partition: Number
+    topic: str
+
+
+class _Copied(Struct, frozen=True):
+    offset: Annotated[int, Meta(ge=-1, le=2**63 - 2)]
+
+
+class _Tasks(Struct, frozen=True):
+    count: Annotated[int, Meta(ge=0, le=10_000)] = named(name="task-count")
+
+
+_KEYS = TypedDecoder(tuple[str, _Source])
+_VALUES = TypedDecoder(_Copied)
+_ENCODER = Encoder()
+_TASKS = TypedDecoder(_Tasks)
+_TASKS_KEY = "tasks-fencing-"
+
+
+class OffsetRecord(NamedTuple):
+    """A record of the offsets topic.
+
+    Attributes:
+        key: As it is written; Connect finds its record by these bytes alone.
+        value: None forgets the offset.
+        partition: Where its predecessor lies; None: the key decides, as Java's producer does.
+    """
+
+    key: str
+    value: bytes | None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffsets:
+    """Where the connector stands with one source cluster.
+
+    Attributes:
+        positions: The next offset of each source partition that has one.
+        records: How each was written, forgotten ones too.
+        others: Connectors and clusters that the topic speaks of beside it.
+    """
+
+    positions: Mapping[Partition, int] = field(default_factory=dict)
+    records: Mapping[Partition, OffsetRecord] = field(default_factory=dict)
+    others: tuple[tuple[str, str], ...] = ()
+
+
+def source_offsets(records: Iterable[LogRecord], connector: str, cluster: str) -> SourceOffsets:
+    """Read the offsets topic.
+
+    Args:
+        records: Of all its partitions, in log order within each.
+        connector: Whose.
+        cluster: Its alias of the source.
+
+    Raises:
+        HoldError: a record of this connector and cluster holds no offset.
+    """
+    positions: dict[Partition, int] = {}
+    written: dict[Partition, OffsetRecord] = {}
+    others: set[tuple[str, str]] = set()
+    for record in records:
+        try:
+            name, source = _KEYS.decode(record.key.encode(errors="replace"))
+        except Damaged:
+            continue  # another connector's, with partitions of its own kind
+        if (name, source.cluster) != (connector, cluster):
+            others.add((name, source.cluster))
+            continue
+        at = (source.topic, source.partition)
+        written[at] = OffsetRecord(record.key, record.value, record.partition)
+        copied = _copied(record, at)
+        if copied is None:
+            positions.pop(at, None)
+        else:
+            positions[at] = copied + 1
+    return SourceOffsets(positions, written, tuple(sorted(others)))
+
+
+def _copied(record: LogRecord, at: Partition) -> int | None:
+    """The last copied offset; None where it was forgotten, by a tombstone or by `null`."""
+    if record.value in (None, b"null"):
+        return None
+    try:
+        return _VALUES.decode(record.value).offset
+    except Damaged:
+        raise HoldError(
+            f"what Connect keeps of {at[0]}-{at[1]}, at {record.offset} of partition {record.partition}, is no offset",
+            hint='look at that record; MirrorMaker 2 itself writes {"offset": n}',
+        ) from None
+
+
+def offset_record(known: SourceOffsets, connector: str, cluster: str, at: Partition, position: int) -> OffsetRecord:
+    """The record from which the connector goes on at a position; the same bytes and place as the one before it.
+
+    Args:
+        known: What the topic holds now.
+        connector: Whose.
+        cluster: Its alias of the source.
+        at: The source partition.
+        position: The next offset; 0 forgets what was copied, so that it begins at the beginning.
+    """
+    before = known.records.get(at)
+    key = before.key if before else _ENCODER.encode((connector, _Source(cluster, at[1], at[0]))).decode()
+    value = _ENCODER.encode(_Copied(position - 1)) if position else None
+    return OffsetRecord(key, value, before.partition if before else None)
+
+
+def task_count(records: Iterable[LogRecord], connector: str) -> int:
+    """How many tasks of the connector ran exactly once, when their number was written last; 0: none ever did.
+
+    Args:
+        records: Of the configs topic, in log order.
+        connector: Whose.
+
+    Raises:
+        HoldError: its record holds no number.
+    """
+    count = 0
+    for record in records:
+        if record.key == f"{_TASKS_KEY}{connector}":
+            count = 0 if record.value is None else _counted(record)
+    return count
+
+
+def _counted(record: LogRecord) -> int:
+    try:
+        return _TASKS.decode(record.value).count
+    except Damaged:
+        raise HoldError(
+            f"{record.key} (offset {record.offset}) in Connect's configs topic holds no number of tasks",
+            hint="name the topic of MirrorMaker 2's own workers with `configs_topic` in the rule's `start`",
+        ) from None
