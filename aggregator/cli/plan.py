@@ -162,8 +162,26 @@ def _text(found: "HubPlan", summary: "Summary") -> Iterator[str]:
         heads = ("edge", "topic", "central", "partitions", "new", "waiting records")
         rows = [(f.edge, f.topic, f.central, f.partitions, f.new, _known(f.waiting_records)) for f in found.flows]
         yield from table(heads, rows)
+    yield from _takeovers(found)
     yield from drift_lines(found.drifts)
     yield from _fields(found)
+
+
+def _takeovers(found: "HubPlan") -> Iterator[str]:
+    """Where flows begin that go on from MirrorMaker 2, and what of theirs may be at central already."""
+    if not found.takeovers:
+        return
+    yield ""
+    rows = [(one.edge, one.topic, one.partition, _known(one.position), one.note) for one in found.takeovers]
+    yield from table(("edge", "topic", "partition", "after MirrorMaker 2", "note"), rows)
+    taken = [one for one in found.takeovers if one.position is not None]
+    for edge in sorted({one.edge for one in taken if not one.exactly_once}):
+        yield (
+            f"edge {edge}: MirrorMaker 2 ran at least once. What it copied behind its last commit comes again: nothing"
+            " if it was stopped in order, else what it copied in its last offset.flush.interval.ms (60 s by default)"
+        )
+    for edge in sorted({one.edge for one in taken if one.exactly_once}):
+        yield f"edge {edge}: MirrorMaker 2 ran exactly once: nothing of what it copied comes again"
 
 
 def _known(count: int | None) -> int | str:

@@ -145,8 +145,8 @@ class TopicRule(Model):
         exclude: As `match`: topics that this rule does not speak of all the same; a later one may.
         policy: Policy file.
         central: Pattern of the central topic; `{edge}` and `{topic}` are filled in.
-        start: `earliest`, `latest`, or a time: where the partitions begin that a topic has when it is first planned;
-            one that is added later begins at its beginning.
+        start: `earliest`, `latest`, a time, or `mirrormaker2` for where MirrorMaker 2 stands: where the partitions
+            begin that a topic has when it is first planned; one that is added later begins at its beginning.
         lake: Pattern of the lake table; None for no lake.
         edges: Edges that the rule speaks of; None for all.
         partition_by: `source` keeps the partition number, `key` re-partitions by the stripped key.

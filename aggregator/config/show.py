@@ -18,6 +18,7 @@ from aggregator.config.client import is_secret_property
 from aggregator.config.librdkafka import ROLES
 from aggregator.config.model import HubConfig
 from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.config.start import MirrorMaker2
 from aggregator.config.units import byte_rate, size_bytes
 
 HIDDEN = "<hidden>"
@@ -61,6 +62,8 @@ def _plain(value: object) -> object:
         return {name: _field(field, getattr(value, name)) for name, field in type(value).model_fields.items()}
     if isinstance(value, KeyRing):
         return {"current": value.current, "versions": {str(number): str(ref) for number, ref in value.versions}}
+    if isinstance(value, MirrorMaker2):
+        return value.plain()
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple | list) else _scalar(value)

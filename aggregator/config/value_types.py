@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from aggregator.config.client import ClientOption, checked, registry_refusal
 from aggregator.config.fields import hub_name, registry_reference
 from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
-from aggregator.config.units import byte_rate, duration, moment, size_bytes, start_position
+from aggregator.config.start import NAMES, WORD, MirrorMaker2, rule_start
+from aggregator.config.units import byte_rate, duration, moment, size_bytes
 
 # The JSON Schema speaks of what is written in the file, which is text where the model holds a richer value.
 _WORD = {"type": ["string", "number", "boolean"]}
@@ -37,10 +38,25 @@ Duration = Annotated[timedelta, BeforeValidator(duration), WithJsonSchema(_DURAT
 SizeBytes = Annotated[int, BeforeValidator(size_bytes), WithJsonSchema(_SIZE)]
 _RATE = {"type": "string", "examples": ["2MB/s", "512kB/s"]}
 ByteRate = Annotated[int, BeforeValidator(byte_rate), WithJsonSchema(_RATE)]
+_START = {
+    "anyOf": [
+        {"type": "string", "examples": ["earliest", "latest", WORD, "2026-11-01T00:00Z"]},
+        {
+            "type": "object",
+            "properties": {
+                WORD: {
+                    "type": "object",
+                    "properties": {name: {"type": "string"} for name in NAMES},
+                    "additionalProperties": False,
+                }
+            },
+            "required": [WORD],
+            "additionalProperties": False,
+        },
+    ]
+}
 Start = Annotated[
-    Literal["earliest", "latest"] | datetime,
-    BeforeValidator(start_position),
-    WithJsonSchema({"type": "string", "examples": ["earliest", "latest", "2026-11-01T00:00Z"]}),
+    Literal["earliest", "latest"] | datetime | MirrorMaker2, BeforeValidator(rule_start), WithJsonSchema(_START)
 ]
 Moment = Annotated[
     datetime, BeforeValidator(moment), WithJsonSchema({"type": "string", "examples": ["2026-11-01T02:00Z"]})

@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor import facts
 from aggregator.doctor.flows import CentralTopic
-from aggregator.doctor.rights import central_needs
+from aggregator.doctor.rights import central_needs, mirrormaker_topics
 from aggregator.errors import AggregatorError
 from aggregator.kafka.client.clients import TRANSACTION_TIMEOUT_MS
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
@@ -22,6 +22,7 @@ from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.discovery import without
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.replicate.epoch.plan import plan_flows
+from aggregator.replicate.epoch.takeover import taken_over
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.replicate.identity.clusters import KnownClusters
 from aggregator.replicate.identity.identities import known_clusters
@@ -84,7 +85,7 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     own = tuple(internal_topics(names, config.replication.slots))
     snapshots = {edge: one.topics for edge, one in shown.items()}
     specs = {spec.name: spec for spec in central_topics(config, snapshots)}
-    asked = {*specs, *(spec.name for spec in own), names.decisions}
+    asked = {*specs, *(spec.name for spec in own), names.decisions, *mirrormaker_topics(config)}
     found = inspection.topics(config.central, sorted({*asked, _TRANSACTION_STATE}), patience_s=_LOOK_S)
     state = found.views.get(_TRANSACTION_STATE)
     topics = Topics(
@@ -146,11 +147,15 @@ def _planned(
     """Flows that a run would refuse; or why nobody knows."""
     try:
         ledger = facts.bounded(lambda: read_ledger(config.central, names), _LEDGER_S, f"{names.ledger} at central")
+        known = without(ledger, shown)
+        snapshots = {edge: one.topics for edge, one in shown.items()}
+        begun = facts.bounded(
+            lambda: taken_over(config, known, snapshots, fences=False), _LEDGER_S, "MirrorMaker 2's offsets at central"
+        )
     except AggregatorError as error:
         return None, (error.message, error.hint)
-    snapshots = {edge: one.topics for edge, one in shown.items()}
     settings = {name: one.settings for name, one in targets.items()}
-    planned = plan_flows(config, without(ledger, shown), snapshots, settings, epoch=0, drain=False, now_ms=now_ms)
+    planned = plan_flows(config, known, begun.snapshots, settings, epoch=0, drain=False, now_ms=now_ms)
     return planned.holds, None
 
 

@@ -282,6 +282,7 @@ def _of_edge(
         yield from flows.sizes(edge, config, shown, ledger_view.targets, servers)
         if ledger_view.holds is not None:
             yield from flows.retention(edge, config, ledger_view.holds, ledger_view.targets, servers)
+            yield from flows.takeover(edge, ledger_view.holds)
     yield from condition.clock(edge, seen.skew_ms, seen.ahead_ms)
 
 

@@ -12,6 +12,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.counted import counted
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
+from aggregator.errors import NEXT
 from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeShown
@@ -121,6 +122,22 @@ def retention(
         yield failed(edge, "retention", what, then)
     if not old:
         yield ok(edge, "retention", "central keeps records longer than the oldest one that a new flow would read")
+
+
+def takeover(edge: str, holds: Iterable[Hold]) -> Iterator[Finding]:
+    """Whether flows may begin where MirrorMaker 2 stopped; nothing where none does.
+
+    Args:
+        edge: Which.
+        holds: Flows that a run would refuse now.
+    """
+    waits = defaultdict[str, set[str]](set)
+    for hold in holds:
+        if hold.source.edge == edge and hold.reason is HoldReason.MIRRORMAKER:
+            waits[hold.detail].add(hold.source.topic)
+    for why, names in sorted(waits.items()):
+        what, _, then = why.partition(NEXT)
+        yield failed(edge, "takeover", f"{listed(names)}: {what}", then)
 
 
 def _follows(config: HubConfig, edge: str, topic: str) -> bool:

@@ -2,8 +2,8 @@
 
 Invariant: pure. Says what is missing only where the cluster tells it: of a topic that is there, by the operations that
 the cluster allows us; of a transactional id, by its coordinator; of what is not there yet, and of an id that was not
-asked about, by the authorizer's rules, where we may read them. An id of which nobody tells is named. No group is asked
-for: the hub uses none.
+asked about, by the authorizer's rules, where we may read them; so it is with a group, of which the hub itself has none.
+An id of which nobody tells is named.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,7 +19,9 @@ from aggregator.state.rights import (
     ALTER_CONFIGS,
     CONFIGS,
     CREATE,
+    DESCRIBE,
     READ,
+    TAKEOVER,
     TOPIC,
     TRANSACTIONAL_ID,
     WRITE,
@@ -34,7 +36,7 @@ _ANYBODY = "User:*"
 _CLUSTER = "kafka-cluster"
 # Present where somebody has set it, without its value.
 _OPEN = "allow.everyone.if.no.acl.found"
-_WHOLE, _DESCRIBE = Right("cluster", "", False, ("Describe",), "to tell what is missing"), "Describe"
+_WHOLE = Right("cluster", "", False, (DESCRIBE,), "to tell what is missing")
 # Each of these implies Describe.
 _IMPLYING = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",)}
 # What a need is called, and how Kafka's protocol says it.
@@ -45,6 +47,7 @@ _CALLED = {
     ALTER: "ALTER",
     CONFIGS: "DESCRIBE_CONFIGS",
     ALTER_CONFIGS: "ALTER_CONFIGS",
+    DESCRIBE: "DESCRIBE",
 }
 
 
@@ -113,7 +116,7 @@ def findings(
 def _unknown(cluster: str, principal: Principal, ids: Iterable[str]) -> Finding:
     """Coordinators are asked only once it is sure that no running hub loses its id by that."""
     what = f"nobody tells whether {principal.name or 'the hub'} may write under the transactional ids {listed(ids)}"
-    then = f"aggregator acls print --for {cluster}; or, so that it is told: {principal.grant(_WHOLE, (_DESCRIBE,))}"
+    then = f"aggregator acls print --for {cluster}; or, so that it is told: {principal.grant(_WHOLE, (DESCRIBE,))}"
     return warning(cluster, "rights", what, then)
 
 
@@ -212,4 +215,11 @@ def central_needs(config: HubConfig, wanted: Collection[str], asked: Collection[
     found = [one for one in rights if not one.prefixed and (one.kind != TOPIC or one.name in asked)]
     ids = [HubNames(config.hub).slot_id(slot) for slot in range(config.replication.slots)]
     begun = [one for one in rights if one.prefixed and one.kind != TOPIC]
-    return [*found, *(one._replace(name=id_, prefixed=False) for one in begun for id_ in ids)]
+    slots = (one._replace(name=id_, prefixed=False) for one in begun if one.why != TAKEOVER for id_ in ids)
+    tasks = (one._replace(name=f"{one.name}0", prefixed=False) for one in begun if one.why == TAKEOVER)
+    return [*found, *slots, *tasks]
+
+
+def mirrormaker_topics(config: HubConfig) -> set[str]:
+    """Topics of MirrorMaker 2 that flows begin by."""
+    return {one.name for one in central_rights(config) if one.kind == TOPIC and one.why == TAKEOVER}

@@ -16,7 +16,17 @@ from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.probes.transactional_rights import writable
 from aggregator.replicate.discovery.edge_topic import is_internal
 from aggregator.state.names import HubNames
-from aggregator.state.rights import ALTER, CREATE, OWN, TOPIC, TRANSACTIONAL_ID, Right, central_rights, edge_rights
+from aggregator.state.rights import (
+    ALTER,
+    CREATE,
+    OWN,
+    TAKEOVER,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    Right,
+    central_rights,
+    edge_rights,
+)
 
 _PATIENCE_S = 5.0
 CENTRAL = "central"
@@ -90,11 +100,15 @@ def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
     """Transactional ids of a hub that has run, as their coordinators say; before, brokers may have no topic for it."""
     names = HubNames(config.hub)
     needed = [one for one in rights if one.kind == TRANSACTIONAL_ID]
-    asked = [one.name for one in needed if not one.prefixed]
+    # Of slots an id that none has; of MirrorMaker 2's tasks the first one's, which the question takes from nobody.
+    name_of = {
+        one: one.name if not one.prefixed else f"{one.name}0" if one.why == TAKEOVER else names.unused_id
+        for one in needed
+    }
+    asked = [name for name in name_of.values() if name != names.unused_id]
     answers = writable(config.central, asked, unused=names.unused_id, longest_ms=None, patience_s=_PATIENCE_S)
     for one in needed:
-        name = names.unused_id if one.prefixed else one.name
-        if not answers.get(name, True):
+        if not answers.get(name_of[one], True):
             shown = f"{one.name}*" if one.prefixed else one.name
             # A right for each slot's id alone is enough, too.
             yield Lacking(CENTRAL, shown, one.operations, hidden=False, own=not one.prefixed, kind=TRANSACTIONAL_ID)

@@ -5,7 +5,7 @@ counted whether a run would read it or not, and is unknown where nobody answers.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -16,6 +16,7 @@ from aggregator.plan.prospects import Prospect
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, start_of
 from aggregator.replicate.epoch.plan import EpochFlows
+from aggregator.replicate.epoch.takeover import Takeover
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.gaps import gap, sentence
 from aggregator.state.ledger import LedgerRecord
@@ -48,6 +49,51 @@ class FlowStep:
     waiting_records: int | None
     held: tuple[str, ...]
     dead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverStep:
+    """A partition that begins where MirrorMaker 2 stands.
+
+    Attributes:
+        edge: Its edge.
+        topic: As the edge calls it.
+        partition: Which.
+        position: The next offset that a run would read; None: nothing is taken over now.
+        copied: Whether MirrorMaker 2 has an offset of it; one without begins at the log's start, as it would there.
+        exactly_once: Whether it ran exactly once, so that nothing behind its offset was delivered.
+        note: What is not as it should be.
+    """
+
+    edge: str
+    topic: str
+    partition: int
+    position: int | None
+    copied: bool
+    exactly_once: bool
+    note: str = ""
+
+
+def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Iterator[TakeoverStep]:
+    """Each partition that begins by MirrorMaker 2.
+
+    Args:
+        takeovers: Its topics, as they were found.
+        snapshots: What the edges show.
+    """
+    for one in takeovers:
+        topic = snapshots[one.edge][one.topic]
+        for at in one.partitions:
+            if one.left is None:
+                yield TakeoverStep(one.edge, one.topic, at, None, copied=False, exactly_once=False, note="not now")
+                continue
+            upto, exactly = one.position(at), one.left.tasks > 0
+            position = upto or topic.starts[at]
+            note = "" if upto else "MirrorMaker 2 has no offset: from the start, as there"
+            high_watermark = topic.ends[at] + (topic.undecided[at] if topic.undecided else 0)
+            if position > high_watermark:
+                note = f"the edge's log ends at {high_watermark}: a run holds it as a truncated log"
+            yield TakeoverStep(one.edge, one.topic, at, position, copied=upto > 0, exactly_once=exactly, note=note)
 
 
 class PlannedFlows:

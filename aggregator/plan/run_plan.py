@@ -20,7 +20,15 @@ from aggregator.errors import AggregatorError, Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.plan.actions import BAD, CREATE, IDLE, NOTHING, WIDEN_TOPIC
-from aggregator.plan.flows import FlowStep, PlannedFlows, flow_steps, silent_steps, waiting_steps
+from aggregator.plan.flows import (
+    FlowStep,
+    PlannedFlows,
+    TakeoverStep,
+    flow_steps,
+    silent_steps,
+    takeover_steps,
+    waiting_steps,
+)
 from aggregator.plan.prospects import prospects
 from aggregator.plan.schemas import (
     FieldRoute,
@@ -41,6 +49,7 @@ from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, snapshot,
 from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic
 from aggregator.replicate.discovery.topic_settings import Drift, DriftAction, changes, drifts
 from aggregator.replicate.epoch.plan import plan_flows
+from aggregator.replicate.epoch.takeover import taken_over
 from aggregator.replicate.identity.clusters import Identity, identities, refuse_central, refuse_twins
 from aggregator.replicate.identity.identities import known_clusters, shown_ids
 from aggregator.replicate.slot.key_checks import unrecorded
@@ -79,6 +88,7 @@ class HubPlan:
     drifts: tuple[Drift, ...] = ()
     clusters: tuple[Identity, ...] = ()
     paused: Mapping[str, str] = field(default_factory=dict)
+    takeovers: tuple[TakeoverStep, ...] = ()
 
     @property
     def pending(self) -> bool:
@@ -142,11 +152,13 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)
+    begun = taken_over(config, ledger, read, fences=False)
+    snapshots |= {edge: dict(one) for edge, one in begun.snapshots.items()}
     known = topic_settings.known_settings(config.central, [spec.name for spec in specs if spec.name in have])
     settings = _settings(specs, known, topic_settings.topic_defaults(config.central))
     refused = losing_keys(config, policies, snapshots, settings, now_ms=now_ms)
     opened = partial(plan_flows, epoch=0, drain=False, now_ms=now_ms, decisions=requests.decisions, refused=refused)
-    planned = PlannedFlows(opened(config, ledger, read, settings), snapshots, now_ms=now_ms)
+    planned = PlannedFlows(opened(config, ledger, begun.snapshots, settings), snapshots, now_ms=now_ms)
     moving = planned.moving(snapshots)
     met = prospects(config, policies, snapshots, moving, settings=settings, central=central_registry(config))
     dead = {at: one.all_dead for at, one in met.items() if one.all_dead}
@@ -171,6 +183,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         tuple(_drifts(config, policies, seen, known, now_ms=now_ms)),
         clusters,
         paused,
+        tuple(takeover_steps(begun.topics, snapshots)),
     )
 
 

@@ -52,6 +52,7 @@ class PlanSelection(NamedTuple):
             drifts=tuple(one for one in drifts if self._needs(one.action != DriftAction.CHANGE)),
             clusters=tuple(one for one in plan.clusters if self._is_of(one.name) and self._needs(one.why)),
             paused={edge: why for edge, why in plan.paused.items() if self._is_of(edge)},
+            takeovers=tuple(one for one in plan.takeovers if (one.edge, one.topic) in chosen and self._needs(one.note)),
         )
 
     def _topics(self, names: list[str]) -> frozenset[str]:

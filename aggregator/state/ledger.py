@@ -31,6 +31,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     begin where the rule's `start` says, as many as it had when its first record was planned; the others begin at their
     beginning.
     Records of earlier versions do not say it. `schemas`: what the schema ids meant under which it has delivered.
+    `copied`: offsets below it had MirrorMaker 2 copied when the flow began, which are among those never read here.
     `sealed`: `<key>/<version>` to the number of values at most that went into AES-GCM envelopes under it.
     """
 
@@ -52,6 +53,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     forged: int = 0
     schemas: tuple[tuple[str, str], ...] = ()
     sealed: tuple[tuple[str, int], ...] = ()
+    copied: int = 0
 
     @property
     def position(self) -> Position:

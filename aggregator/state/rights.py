@@ -11,14 +11,17 @@ from typing import NamedTuple
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.config.patterns import Branch, names
+from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import HEARTBEATS
 from aggregator.state.names import HubNames, central_heartbeats, central_topic
 
 TOPIC, TRANSACTIONAL_ID, GROUP = "topic", "transactional-id", "group"
 READ, WRITE, CREATE, ALTER, CONFIGS = "Read", "Write", "Create", "Alter", "DescribeConfigs"
+DESCRIBE = "Describe"
 ALTER_CONFIGS = "AlterConfigs"
 # Why: without the topics that it keeps, a hub cannot begin.
 OWN = "what the hub keeps"
+TAKEOVER = "to go on where MirrorMaker 2 stopped"
 # What a hub does with a topic that it owns, or fills.
 _OWN = (READ, WRITE, CREATE)
 _FILLED = (READ, WRITE, CREATE, ALTER, CONFIGS)
@@ -83,7 +86,21 @@ def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Righ
         Right(TRANSACTIONAL_ID, own.driver_id, False, (WRITE,), "one driver at a time"),
         Right(TRANSACTIONAL_ID, own.slot_id(0).removesuffix("0"), True, (WRITE,), "exactly once"),
         Right(TRANSACTIONAL_ID, own.decisions, False, (WRITE,), "who decided what"),
+        *dict.fromkeys(_left_by_mirrormaker(config)),
     ]
+
+
+def _left_by_mirrormaker(config: HubConfig) -> Iterator[Right]:
+    """Where flows begin that go on from it; once they have begun, the rule may say `earliest`, and none is needed."""
+    for edge in config.edges:
+        for rule in config.topics:
+            if not isinstance(rule.start, MirrorMaker2) or edge not in (rule.edges or config.edges):
+                continue
+            names = rule.start.at(edge)
+            yield Right(TOPIC, names.offsets_topic, False, (READ,), TAKEOVER)
+            yield Right(TOPIC, names.configs_topic, False, (READ,), TAKEOVER)
+            yield Right(GROUP, names.group, False, (DESCRIBE,), TAKEOVER)
+            yield Right(TRANSACTIONAL_ID, names.transactional_id(0).removesuffix("0"), True, (WRITE,), TAKEOVER)
 
 
 def reader_rights(config: HubConfig, group: str, topics: Collection[str] = ()) -> list[Right]:

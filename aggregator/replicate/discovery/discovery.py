@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import chain
 
 from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
@@ -156,7 +157,8 @@ def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str,
 def _firsts_ms(
     config: HubConfig, edge: str, name: str, waits: Iterable[bool], oldest: Iterable[int | None]
 ) -> tuple[int | None, ...]:
-    """By partition, the first timestamp that a rule's `start` lets through, or an earlier one; none for `earliest`.
+    """By partition, the first timestamp that a rule's `start` lets through, or an earlier one; none where it begins at
+    the log's start, or where MirrorMaker 2 stands, which is asked for when an epoch opens.
 
     Args:
         config: The hub.
@@ -166,7 +168,7 @@ def _firsts_ms(
         oldest: By partition: timestamp of the log's first record.
     """
     start = start_of(config, edge, name)
-    if start == "earliest":
+    if start == "earliest" or isinstance(start, MirrorMaker2):
         return ()
     bound_ms = int(start.timestamp() * 1000) if isinstance(start, datetime) else 0
     return tuple(
@@ -181,17 +183,17 @@ def _later_starts(
     logs: Mapping[Partition, ends.LogOffsets],
     refused: ends.Refused,
 ) -> dict[Partition, int]:
-    """Where flows begin whose rule does not say `earliest`; `latest` is the last stable offset, as for any reader of
+    """Where flows begin whose rule says `latest` or a time; `latest` is the last stable offset, as for any reader of
     committed records: a transaction that is open then comes when it is decided.
     """
-    by_start: dict[str | datetime, list[Partition]] = {}
+    by_start: dict[str | datetime | MirrorMaker2, list[Partition]] = {}
     for name, partitions in at.items():
         by_start.setdefault(start_of(config, edge, name) or "earliest", []).extend(partitions)
     found: dict[Partition, int] = {}
     for start, partitions in by_start.items():
         if isinstance(start, datetime):
             found |= ends.offsets_at(config.edges[edge], partitions, start, refused=refused)
-        elif start != "earliest":
+        elif start == "latest":
             found |= {partition: logs[partition].last_stable for partition in partitions}
     return found
 

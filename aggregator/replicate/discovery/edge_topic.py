@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
+from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import HEARTBEATS
 
 _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
@@ -32,6 +33,8 @@ class EdgeTopic:
         leader_epochs: Of each partition's leader, just before the ends were asked for; where the edge tells.
         firsts_ms: As `oldest_ms` for the record at `firsts`, or earlier; empty where every flow begins at `starts`.
         follows: Settings that follow to central, as the edge showed them last.
+        copied: Per partition, up to where MirrorMaker 2 had copied when flows begin behind it; 0: nothing.
+        unready: Why no flow can begin where the rule's `start` says; empty: any can.
     """
 
     name: str
@@ -45,6 +48,8 @@ class EdgeTopic:
     leader_epochs: tuple[int | None, ...] = ()
     firsts_ms: tuple[int | None, ...] = ()
     follows: Mapping[str, str] = field(default_factory=dict)
+    copied: tuple[int, ...] = ()
+    unready: str = ""
 
     def oldest_read_ms(self, partition: int, *, from_start: bool) -> int | None:
         """Timestamp of the oldest record that a new flow reads, or an earlier one; None where nothing waits for it.
@@ -98,7 +103,7 @@ def is_internal(topic: str) -> bool:
     return _INTERNAL.fullmatch(topic) is not None
 
 
-def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | None:
+def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | MirrorMaker2 | None:
     """Where a flow of this topic begins, or None when nothing wants the topic."""
     if topic == HEARTBEATS:
         return "earliest"

@@ -32,6 +32,7 @@ from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_be
 from aggregator.replicate.epoch.policy_changes import record_terms
 from aggregator.replicate.epoch.shares import limits_of, shares
 from aggregator.replicate.epoch.slot_job import run_watched
+from aggregator.replicate.epoch.takeover import Leaving, Takeovers, taken_over, told
 from aggregator.replicate.epoch.terms import Policies, Terms
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.identity.clusters import ClusterGuard, ClusterIds
@@ -46,6 +47,7 @@ from aggregator.state.control import Epoch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import paused_edges
+from aggregator.state.requests import Requests
 from aggregator.threads import Pulse, Threads
 
 _GREATEST_AGE_S, _REFUSED_AGE_S = 1800.0, 300.0
@@ -146,16 +148,15 @@ class EpochRunner:
             log.warning("%s", sentence)
         unsettled = Unsettled(self._central, undecided)
         now_ms = int(time.time() * 1000)
-        requests = self._central.requests()
-        paused = paused_edges(requests.pauses.values())
-        self._guard.succeed(requests.successions)
-        for sentence in requests.damaged:
-            log.warning("%s", sentence)
+        requests = self._decided()
+        read = {edge: one for edge, one in snapshots.items() if edge not in self._paused}
+        begun = self._taken_over(without(ledger, shown), read)
+        leaving = Leaving(self._config.central, begun.groups)
         with resting():
             flows = plan_flows(
                 self._config,
                 without(ledger, shown),
-                {edge: shown for edge, shown in snapshots.items() if edge not in paused},
+                begun.snapshots,
                 settings,
                 epoch=epoch.epoch,
                 drain=self._drain,
@@ -170,23 +171,37 @@ class EpochRunner:
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = self._slot_plans(epoch.epoch, flows, count)
         work = EpochWork(self._config, policies, plans, frozenset(settings), self.checks, clusters)
-        self._known, self._outdated = {decision.key for decision in requests.decisions}, False
-        self._paused = paused
-        for edge in sorted(paused & self._config.edges.keys()):
-            log.warning("edge %s is paused by %s: %s", edge, requests.pauses[edge].by, requests.pauses[edge].reason)
         shapes, opened_s = self._shapes(snapshots), time.monotonic()
         growth = Growth(shapes, shown)
 
         def due() -> bool:
             self._pulse()
             old = not self._drain and is_old(time.monotonic() - opened_s, refused=bool(holds))
-            changed = self._changed(shapes, growth) or self._asked() or unsettled.moved()
+            changed = self._changed(shapes, growth) or self._asked() or unsettled.moved() or leaving.left()
             changed |= self._terms.policies is not policies
             return self._stop.is_set() or old or changed
 
         outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=self._threads, due=due)
         self._named |= {at for outcome in outcomes for at in outcome.closed}
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
+
+    def _decided(self) -> Requests:
+        """What people have decided by now; only what comes later makes this epoch an old one."""
+        requests = self._central.requests()
+        self._guard.succeed(requests.successions)
+        for sentence in requests.damaged:
+            log.warning("%s", sentence)
+        self._known, self._outdated = {decision.key for decision in requests.decisions}, False
+        self._paused = paused_edges(requests.pauses.values())
+        for edge in sorted(self._paused & self._config.edges.keys()):
+            log.warning("edge %s is paused by %s: %s", edge, requests.pauses[edge].by, requests.pauses[edge].reason)
+        return requests
+
+    def _taken_over(self, ledger: Mapping[EdgePartition, LedgerRecord], snapshots: Snapshots) -> Takeovers:
+        found = taken_over(self._config, ledger, snapshots, fences=True)
+        for sentence in told(found.topics):
+            log.info("%s", sentence)
+        return found
 
     def _refuse(self, holds: Sequence[Hold]) -> None:
         for flows, why in folded_holds(holds):

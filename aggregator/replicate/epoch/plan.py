@@ -90,15 +90,16 @@ def entry_of(
     if found is not None:
         again = structs.replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
         known = topic.epoch_before(source.partition, 0)
-        return structs.replace(again, gap=None, leader_epoch=known, unread=(), first_partitions=begun), True
+        return structs.replace(again, gap=None, leader_epoch=known, unread=(), first_partitions=begun, copied=0), True
     offset = (topic.firsts if source.partition < begun else topic.starts)[source.partition]
     unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
     known = topic.epoch_before(source.partition, offset)
     first = LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread)
-    return structs.replace(first, leader_epoch=known, first_partitions=begun), True
+    copied = topic.copied[source.partition] if topic.copied and source.partition < begun else 0
+    return structs.replace(first, leader_epoch=known, first_partitions=begun, copied=copied), True
 
 
-def _begun(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
+def begun_of(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
     """How many partitions of a topic begin where its rule says, by the records of those that it has now.
 
     All partitions of a topic that nobody knows; none of one that was created again, because everything in it is new.
@@ -286,7 +287,7 @@ def _of_topic(
     if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
         starts.extend(sources, going_on, topic.ends, terms)
         return []
-    begun = _begun(topic, entries)
+    begun = begun_of(topic, entries)
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
         begins = found is None or found.topic_id != topic_id
@@ -307,13 +308,15 @@ def _of_topic(
 def _hold(
     source: EdgePartition, topic: EdgeTopic, rules: _Rules, now_ms: int, *, begins: bool, from_start: bool
 ) -> Hold | None:
-    """Why a flow must not run: its policy, what is undecided at central, or, where it begins, central's retention."""
+    """Why a flow must not run: its policy, what is undecided at central, or, where it begins, what its start needs."""
     if rules.refused:
         return Hold(source, HoldReason.POLICY, rules.refused)
     if undecided := rules.why_not(source.partition):
         return Hold(source, HoldReason.UNDECIDED, undecided)
     if not begins:
         return None
+    if topic.unready and not from_start:
+        return Hold(source, HoldReason.MIRRORMAKER, topic.unready)
     name, partition = rules.terms.central, source.partition
     reason = refusal(topic, partition, rules.settings, now_ms=now_ms, central_name=name, from_start=from_start)
     return Hold(source, HoldReason.RETENTION, reason) if reason else None

@@ -36,6 +36,7 @@ class HoldReason(StrEnum):
     DISCOVERY = "discovery"
     UNDECIDED = "undecided"
     CLUSTER = "cluster"
+    MIRRORMAKER = "mirrormaker"
 
 
 @dataclass(frozen=True, slots=True)

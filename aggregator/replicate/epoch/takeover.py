@@ -1,0 +1,255 @@
+"""Taking over from MirrorMaker 2: flows whose rule says `start: mirrormaker2` begin where its source offsets end.
+
+Invariant: only a flow's first position is taken from there; the ledger wins afterwards. Nothing is taken while a worker
+of MirrorMaker 2 lives: its group has no member before and after, the ids of its tasks that ran exactly once are fenced,
+and only then are its offsets read, to the end of their topic. What cannot be known holds these flows, and no others.
+"""
+
+import logging
+import time
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.config.start import MirrorMaker2
+from aggregator.coordinates import EdgePartition
+from aggregator.counted import counted
+from aggregator.errors import AggregatorError, HoldError
+from aggregator.kafka.cluster.groups import members
+from aggregator.kafka.cluster.topics import topic_names
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.writers.writer import TransactionalWriter
+from aggregator.mirrormaker.connect_offsets import SourceOffsets, source_offsets, task_count
+from aggregator.replicate.discovery.central_topics import Snapshots
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.epoch.plan import Ledger, begun_of
+
+_PATIENCE_S, _END_S, _FENCE_S = 5.0, 10.0, 20.0
+_AGAIN_S = 5.0
+_FENCE_THREADS = 16
+_SHOWN = 3
+log = logging.getLogger(__name__)
+
+
+class Alive(HoldError):
+    """A worker of MirrorMaker 2 is in its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What MirrorMaker 2 left.
+
+    Attributes:
+        offsets: Where it stopped.
+        tasks: How many of its tasks ran exactly once, when it was written last; 0: it ran at least once.
+    """
+
+    offsets: SourceOffsets
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """An edge topic of which some partitions begin where MirrorMaker 2 stands.
+
+    Attributes:
+        edge: Its edge.
+        topic: As the edge calls it.
+        names: MirrorMaker 2's own.
+        partitions: Those that begin.
+        left: What it left; None: see `why`.
+        why: Why nothing is taken over.
+        alive: It is because a worker lives.
+    """
+
+    edge: str
+    topic: str
+    names: MirrorMaker2
+    partitions: tuple[int, ...]
+    left: Left | None = None
+    why: str = ""
+    alive: bool = False
+
+    def position(self, partition: int) -> int:
+        """Up to where MirrorMaker 2 had copied; 0: it has no offset."""
+        return self.left.offsets.positions.get((self.topic, partition), 0) if self.left else 0
+
+    def applied(self, shown: EdgeTopic) -> EdgeTopic:
+        """The topic as flows begin in it now; one that MirrorMaker 2 never copied begins at its start, as it would."""
+        if self.left is None:
+            return replace(shown, unready=self.why)
+        copied = tuple(map(self.position, range(len(shown.starts))))
+        firsts = tuple(upto or start for upto, start in zip(copied, shown.starts, strict=True))
+        # What goes on is not judged by its age, whoever had begun it.
+        ages = tuple(None if upto else oldest for upto, oldest in zip(copied, shown.oldest_ms, strict=True))
+        return replace(shown, firsts=firsts, firsts_ms=ages, copied=copied)
+
+
+@dataclass(frozen=True, slots=True)
+class Takeovers:
+    """What the edges show, with positions of MirrorMaker 2 where flows begin by them."""
+
+    snapshots: Snapshots
+    topics: tuple[Takeover, ...] = ()
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Groups of workers that stand in the way."""
+        return frozenset(one.names.group for one in self.topics if one.alive)
+
+
+def wanted(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[Takeover]:
+    """Edge topics with partitions that begin where MirrorMaker 2 stands; pure.
+
+    Args:
+        config: The hub.
+        ledger: Winning records.
+        snapshots: What the edges show.
+    """
+    for edge, shown in sorted(snapshots.items()):
+        for name, topic in sorted(shown.items()):
+            rule = rule_for(config, edge, name)
+            if rule is None or not isinstance(rule.start, MirrorMaker2):
+                continue
+            entries = [ledger.get(EdgePartition(edge, name, partition)) for partition in range(len(topic.starts))]
+            begun = begun_of(topic, entries)
+            begins = tuple(at for at, entry in enumerate(entries[:begun]) if entry is None)
+            if begins:
+                yield Takeover(edge, name, rule.start.at(edge), begins)
+
+
+def taken_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fences: bool) -> Takeovers:
+    """Look where MirrorMaker 2 stands, where flows begin by it.
+
+    Args:
+        config: The hub.
+        ledger: Winning records.
+        snapshots: What the edges show.
+        fences: Whether its transactional ids are taken away; whoever only looks takes nothing.
+    """
+    found: dict[MirrorMaker2, Left | AggregatorError] = {}
+    topics = []
+    for one in wanted(config, ledger, snapshots):
+        if one.names not in found:
+            found[one.names] = _left_or_why(config.central, one.names, fences=fences)
+        answer = found[one.names]
+        if isinstance(answer, AggregatorError):
+            topics.append(replace(one, why=str(answer), alive=isinstance(answer, Alive)))
+        else:
+            topics.append(replace(one, left=answer))
+    applied = {edge: dict(shown) for edge, shown in snapshots.items()}
+    for one in topics:
+        applied[one.edge][one.topic] = one.applied(applied[one.edge][one.topic])
+    return Takeovers(applied if topics else snapshots, tuple(topics))
+
+
+def _left_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> Left | AggregatorError:
+    """One that cannot be taken over from holds its own flows; what else happens at central is found by everybody."""
+    try:
+        return left(cluster, names, fences=fences)
+    except AggregatorError as error:
+        return error
+
+
+def left(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> Left:
+    """What MirrorMaker 2 left, once it is sure that it adds nothing; arguments as `taken_over`.
+
+    Raises:
+        Alive: a worker is in its group.
+        HoldError: it keeps no offsets under these names.
+        AggregatorError: central does not tell, or somebody takes an id back.
+    """
+    require_gone(cluster, names)
+    there = topic_names(cluster)
+    for key in ("offsets_topic", "configs_topic"):
+        if getattr(names, key) not in there:
+            raise HoldError(
+                f"central has no topic {getattr(names, key)}, where MirrorMaker 2 with the alias {names.source} keeps "
+                f"{'source offsets' if key == 'offsets_topic' else 'its settings'}",
+                hint=f"name it: `start: {{mirrormaker2: {{source: …, {key}: …}}}}`; or write `start: earliest`",
+            )
+    configs, offsets = names.configs_topic, names.offsets_topic
+    tasks = task_count(read_to_end(cluster, configs, range(there[configs]), bound_s=_END_S), names.connector)
+    if fences and tasks:
+        _fence(cluster, [names.transactional_id(task) for task in range(tasks)])
+    found = source_offsets(
+        read_to_end(cluster, offsets, range(there[offsets]), bound_s=_END_S), names.connector, names.source
+    )
+    if not found.records:
+        others = ", ".join(f"{connector} of {source}" for connector, source in found.others[:_SHOWN])
+        raise HoldError(
+            f"{offsets} at central holds no offset of {names.connector} of {names.source}"
+            + (f", only of {others}" if others else ""),
+            hint="name its `connector` and `source` in the rule's `start`, or write `start: earliest`",
+        )
+    require_gone(cluster, names)
+    return Left(found, tasks)
+
+
+def require_gone(cluster: ClusterConfig, names: MirrorMaker2) -> None:
+    """Refuse to go on while a worker is in the group.
+
+    Raises:
+        Alive: one is.
+        Unreachable: nobody tells.
+    """
+    found = members(cluster, names.group, timeout_s=_PATIENCE_S)
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise Alive(
+            f"MirrorMaker 2 lives: its group {names.group} at central has {counted(len(found), 'member')}"
+            f" ({', '.join(found[:_SHOWN])}{more})",
+            hint="stop it, and see that nothing starts it again; a killed worker leaves within its session time-out",
+        )
+
+
+def _fence(cluster: ClusterConfig, ids: Collection[str]) -> None:
+    """Take ids and give them back: what they had open is aborted, and whoever has them still can commit nothing."""
+
+    def take(one: str) -> None:
+        writer = TransactionalWriter(cluster, one)
+        try:
+            writer.open(patience_s=_FENCE_S)
+        finally:
+            writer.close()
+
+    with ThreadPoolExecutor(_FENCE_THREADS) as pool:
+        list(pool.map(take, ids))
+
+
+@dataclass(slots=True)
+class Leaving:
+    """Asks while an epoch runs whether those have left who stood in the way when it opened.
+
+    Args:
+        cluster: Central.
+        groups: Of workers that lived then.
+    """
+
+    cluster: ClusterConfig
+    groups: frozenset[str]
+    asked_s: float = field(default_factory=time.monotonic)
+
+    def left(self) -> bool:
+        """Whether a group is empty now; asks every five seconds, and a central that is silent has not answered."""
+        if not self.groups or time.monotonic() - self.asked_s < _AGAIN_S:
+            return False
+        self.asked_s = time.monotonic()
+        try:
+            return any(not members(self.cluster, group, timeout_s=_PATIENCE_S) for group in self.groups)
+        except AggregatorError:
+            return False
+
+
+def told(takeovers: Collection[Takeover]) -> Iterator[str]:
+    """Where flows begin, for the log."""
+    for one in takeovers:
+        if one.left is None:
+            continue
+        at = [(partition, one.position(partition)) for partition in one.partitions]
+        never = [str(partition) for partition, upto in at if not upto]
+        places = ", ".join(f"{partition}: {upto}" for partition, upto in at if upto)
+        lacks = f"; without an offset of its own, and begun at the start: {', '.join(never)}" if never else ""
+        yield f"{one.edge}/{one.topic} is taken over from MirrorMaker 2 at {places or 'no position'}{lacks}"
