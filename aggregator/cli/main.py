@@ -124,6 +124,11 @@ COMMANDS = {
         "Dead letters: list, show, replay, export.",
         ("aggregator dlq list --reason unknown_schema", "aggregator dlq replay --edge eu --topic orders --yes"),
     ),
+    "offsets": Lazy(
+        "aggregator.cli.offsets:offsets",
+        "Positions that come from MirrorMaker 2, or go back to it.",
+        ("aggregator offsets export --mirrormaker2",),
+    ),
     "acls": Lazy(
         "aggregator.cli.acls:acls",
         "The rights that the hub and its readers need, as kafka-acls commands.",

@@ -1,0 +1,75 @@
+"""The way back: the hub's positions as the source offsets from which MirrorMaker 2 goes on.
+
+Invariant: pure. Each flow of a rule has one record, at the position that its ledger record names; heartbeats have none.
+A flow whose present log the hub has not read yet forgets what MirrorMaker 2 had copied of the former one.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.config.start import MirrorMaker2
+from aggregator.coordinates import EdgePartition
+from aggregator.mirrormaker.connect_offsets import OffsetRecord, SourceOffsets, offset_record
+from aggregator.state.ledger import LedgerRecord
+
+
+class HandedOver(NamedTuple):
+    """One source partition, as MirrorMaker 2 goes on with it.
+
+    Attributes:
+        source: The flow.
+        names: Of the MirrorMaker 2 that copies its edge.
+        position: The next offset that it reads.
+        record: What its offsets topic has to hold; None: it holds nothing, and shall not.
+        note: What it does not know as the hub did.
+    """
+
+    source: EdgePartition
+    names: MirrorMaker2
+    position: int
+    record: OffsetRecord | None
+    note: str
+
+
+def names_of(config: HubConfig, edge: str, topic: str) -> MirrorMaker2 | None:
+    """Of the MirrorMaker 2 that copied an edge topic: as its rule's `start` says, else those of its dedicated mode.
+
+    None where no rule takes the topic.
+    """
+    rule = rule_for(config, edge, topic) if edge in config.edges else None
+    if rule is None:
+        return None
+    return (rule.start if isinstance(rule.start, MirrorMaker2) else MirrorMaker2()).at(edge)
+
+
+def handed_over(
+    config: HubConfig,
+    ledger: Mapping[EdgePartition, LedgerRecord],
+    known: Mapping[MirrorMaker2, SourceOffsets],
+    edge: str | None,
+) -> Iterator[HandedOver]:
+    """Every flow that a rule takes, in order.
+
+    Args:
+        config: The hub.
+        ledger: Winning records.
+        known: What the offsets topics hold now; nothing of those that are not there.
+        edge: One edge; None: all.
+    """
+    for source, entry in sorted(ledger.items()):
+        names = names_of(config, source.edge, source.topic)
+        if names is None or edge not in (None, source.edge):
+            continue
+        before = known.get(names, SourceOffsets())
+        at = (source.topic, source.partition)
+        record = offset_record(before, names.connector, names.source, at, entry.next_offset)
+        forgotten = record.value is None and at not in before.positions
+        yield HandedOver(source, names, entry.next_offset, None if forgotten else record, _note(entry))
+
+
+def _note(entry: LedgerRecord) -> str:
+    if entry.gap is not None:
+        return f"a gap of kind {entry.gap.kind} is open here: MirrorMaker 2 passes over it in silence"
+    return f"of these {entry.dead:,} are dead letters, which it does not deliver" if entry.dead else ""
