@@ -42,7 +42,7 @@ simulation: setup ## 5,000 drawn schedules of the protocol; each of its rules an
 	@SIMULATION_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --numprocesses 2 tests/simulation tests/unit/privacy/test_mutation.py $(ARGS)
 
 # As in: make chaos TRIALS=300 SEED=1 TABLE=tests/bench/results/trials.md
-export TRIALS SEED TABLE
+export TRIALS SEED TABLE TAKEOVERS
 chaos: setup ## every fault on real brokers; TRIALS=n SEED=s for more mixed ones
 	@$(BIN)/pytest tests/chaos $(ARGS)
 

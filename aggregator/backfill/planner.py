@@ -149,8 +149,8 @@ def wanted(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None
         # A dead letter is the live flow's matter: it is replayed into the topic that a rule names.
         return without(offsets_of(lives), (*at_central.had, *dead))
     unread = [part for at, offsets in at_central.entry.unread for part in both([offsets], _of_life(lives, at))]
-    # Of a flow's first incarnation: what MirrorMaker 2 had copied, central has.
-    had = (*at_central.had, *both(offsets_of(lives), [OffsetRange(0, at_central.entry.copied)]))
+    # What MirrorMaker 2 had copied, central has: of the life in which the flow began.
+    had = (*at_central.had, *both(_of_life(lives, 0), [OffsetRange(0, at_central.entry.copied)]))
     return union((*without(unread, had), *dead))
 
 

@@ -84,4 +84,4 @@ def _rule(rule: RuleDraft, hub: HubDraft) -> Iterator[str]:
     if set(rule.edges) != set(hub.edges):
         yield f"    edges: [{', '.join(map(quoted, rule.edges))}]"
     yield f"    central: {quoted(rule.central)}"
-    yield f"    start: {rule.start}    # earliest, latest or a time: docs/from-mirrormaker.md"
+    yield f"    start: {rule.start}    # latest, a time, or mirrormaker2: docs/from-mirrormaker.md"

@@ -63,6 +63,7 @@ class TakeoverStep:
         copied: Whether MirrorMaker 2 has an offset of it; one without begins at the log's start, as it would there.
         exactly_once: Whether it ran exactly once, so that nothing behind its offset was delivered.
         note: What is not as it should be.
+        lost: Whether a run would hold it, because the edge's log ends before the position.
     """
 
     edge: str
@@ -72,6 +73,7 @@ class TakeoverStep:
     copied: bool
     exactly_once: bool
     note: str = ""
+    lost: bool = False
 
 
 def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Iterator[TakeoverStep]:
@@ -87,13 +89,17 @@ def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Itera
             if one.left is None:
                 yield TakeoverStep(one.edge, one.topic, at, None, copied=False, exactly_once=False, note="not now")
                 continue
-            upto, exactly = one.position(at), one.left.tasks > 0
-            position = upto or topic.starts[at]
+            upto = one.position(at)
+            position, high_watermark = upto or topic.starts[at], topic.ends[at]
+            high_watermark += topic.undecided[at] if topic.undecided else 0
+            lost = position > high_watermark
             note = "" if upto else "MirrorMaker 2 has no offset: from the start, as there"
-            high_watermark = topic.ends[at] + (topic.undecided[at] if topic.undecided else 0)
-            if position > high_watermark:
+            if lost:
                 note = f"the edge's log ends at {high_watermark}: a run holds it as a truncated log"
-            yield TakeoverStep(one.edge, one.topic, at, position, copied=upto > 0, exactly_once=exactly, note=note)
+            exactly = one.left.tasks > 0
+            yield TakeoverStep(
+                one.edge, one.topic, at, position, copied=upto > 0, exactly_once=exactly, note=note, lost=lost
+            )
 
 
 class PlannedFlows:

@@ -108,7 +108,8 @@ class HubPlan:
     def troubled(self) -> bool:
         """Whether somebody does not answer, or a run would hold something or make all of a topic dead letters."""
         bad = any(action in BAD for action in self._actions())
-        return bool(self.unreachable or bad) or any(flow.held or flow.dead for flow in self.flows)
+        lost = any(one.lost for one in self.takeovers)
+        return bool(self.unreachable or bad or lost) or any(flow.held or flow.dead for flow in self.flows)
 
     def _actions(self) -> list[str]:
         schemas, tables = [one.action for one in self.schemas], [one.action for one in self.tables]

@@ -88,6 +88,7 @@ def commands(trial) -> list[list[str]]:
         ["peek", f"eu/{topic}", "--count", "3", "--show-values", *hub],
         ["peek", f"eu/{topic}", "--count", "3", "--after", *hub],
         ["peek", f"eu/{EVIL}", *hub],
+        ["offsets", "export", "--mirrormaker2", *hub],
         ["acls", "print", "--for", "edge:eu", "--topic", topic, *hub],
         ["doctor", *hub],
         ["report", *hub],

@@ -19,7 +19,8 @@ from aggregator.counted import counted
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.cluster.groups import members
 from aggregator.kafka.cluster.topics import topic_names
-from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.log import read_to_end, read_visible
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.mirrormaker.connect_offsets import SourceOffsets, source_offsets, task_count
 from aggregator.replicate.discovery.central_topics import Snapshots
@@ -170,17 +171,24 @@ def left(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> Left:
                 f"{'source offsets' if key == 'offsets_topic' else 'its settings'}",
                 hint=f"name it: `start: {{mirrormaker2: {{source: …, {key}: …}}}}`; or write `start: earliest`",
             )
-    configs, offsets = names.configs_topic, names.offsets_topic
-    tasks = task_count(read_to_end(cluster, configs, range(there[configs]), bound_s=_END_S), names.connector)
+
+    def read(topic: str) -> list[LogRecord]:
+        # Whoever only looks does not wait for what a killed task left open; a run aborts it first.
+        partitions = range(there[topic])
+        return (
+            read_to_end(cluster, topic, partitions, bound_s=_END_S)
+            if fences
+            else read_visible(cluster, topic, partitions)
+        )
+
+    tasks = task_count(read(names.configs_topic), names.connector)
     if fences and tasks:
         _fence(cluster, [names.transactional_id(task) for task in range(tasks)])
-    found = source_offsets(
-        read_to_end(cluster, offsets, range(there[offsets]), bound_s=_END_S), names.connector, names.source
-    )
+    found = source_offsets(read(names.offsets_topic), names.connector, names.source)
     if not found.records:
         others = ", ".join(f"{connector} of {source}" for connector, source in found.others[:_SHOWN])
         raise HoldError(
-            f"{offsets} at central holds no offset of {names.connector} of {names.source}"
+            f"{names.offsets_topic} at central holds no offset of {names.connector} of {names.source}"
             + (f", only of {others}" if others else ""),
             hint="name its `connector` and `source` in the rule's `start`, or write `start: earliest`",
         )

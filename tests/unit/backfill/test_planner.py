@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown, allowed, plan_partition, wanted
 from aggregator.backfill.ranges import both, offsets_of, size, union, without
@@ -209,3 +210,13 @@ def test_only_the_dead_letters_that_were_asked_for():
         Mode.MISSING, case.flow(), Shown("id", case.log, case.asked), "eu.orders", only=frozenset({25, 3})
     )
     assert plan.segments == (Segment(0, OffsetRange(25, 26)),)
+
+
+def test_what_mirrormaker_2_had_copied_is_not_missing():
+    """Central has it; what lies behind a cut is another life, and was never copied."""
+    unread = (Segment(0, OffsetRange(0, 12)),)
+    entry = LedgerRecord(0, "id", 40, epoch=1, slot=0, unread=unread, copied=10)
+    assert wanted(Mode.MISSING, FlowAtCentral(FLOW, entry)) == (OffsetRange(10, 12),)
+    cut = Decision(FLOW, Position(0, 40), Gap(GapKind.TRUNCATED, 6, None, 0), "ann", 0, "cut")
+    again = structs.replace(entry, incarnation=1, unread=(*unread, Segment(1, OffsetRange(7, 9))))
+    assert wanted(Mode.MISSING, FlowAtCentral(FLOW, again, (cut,))) == (OffsetRange(7, 9),)

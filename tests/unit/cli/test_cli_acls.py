@@ -92,6 +92,16 @@ def test_central_s_topics_begin_with_the_edge_s_name(printed):
     assert not {one for one in found if one.startswith("ALTER demo.decisions")}
 
 
+def test_a_takeover_reads_what_mirrormaker_2_keeps(printed):
+    """Of each edge of the rule: two topics, its group's members, and the ids of tasks that are fenced."""
+    text = HUB.replace("policy: policy.yaml, central", "policy: policy.yaml, start: mirrormaker2, central")
+    found = rights(printed("--for", "central", text=text))
+    assert of("mm2-offsets.us.internal mm2-configs.us.internal", "READ") <= found
+    assert {"DESCRIBE us-mm2", "WRITE us-mm2-MirrorSourceConnector-*"} <= found
+    assert not {one for one in found if "eu-mm2" in one or "mm2-offsets.eu" in one}
+    assert not {one for one in rights(printed("--for", "central")) if "mm2" in one}
+
+
 def test_a_reader_reads_what_arrives(printed):
     """Topics, and a group of its own name."""
     found = rights(printed("--for", "reader", "--principal", "User:ann"))

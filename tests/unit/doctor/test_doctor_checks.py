@@ -14,6 +14,7 @@ from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.machine import Disk, Machine, Trouble
 from aggregator.doctor.registries import RegistryView, Unframed
 from aggregator.doctor.rights import Principal
+from aggregator.errors import NEXT
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
 from aggregator.kafka.probes.cluster_view import Acl, ClusterView, Topics, TopicView
@@ -310,6 +311,23 @@ def test_records_that_central_would_delete_are_told_once_a_topic():
         *(h for h in holds if h.source.edge == "us"),
     ]
     assert not bad(flows.retention("eu", config(), other, {}, "c:1"))
+
+
+def test_a_mirrormaker_2_that_lives_is_told_once():
+    """With what to do; only to the edge whose flows wait for it."""
+    why = "MirrorMaker 2 lives: its group eu-mm2" + NEXT + "stop it"
+    holds = [
+        Hold(EdgePartition("eu", name, number), HoldReason.MIRRORMAKER, why)
+        for name in ("orders", "pay")
+        for number in (0, 1)
+    ]
+    (found,) = flows.takeover("eu", holds)
+    assert (found.check, found.what, found.next) == (
+        "takeover",
+        "orders, pay: MirrorMaker 2 lives: its group eu-mm2",
+        "stop it",
+    )
+    assert not list(flows.takeover("us", holds))
 
 
 @pytest.mark.parametrize(

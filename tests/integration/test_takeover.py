@@ -1,0 +1,183 @@
+"""Taking over from MirrorMaker 2 and handing back to it, on real brokers; its records are written by the test.
+
+`tests/chaos/test_takeover.py` does it with MirrorMaker 2 itself.
+"""
+
+import json
+import uuid
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from tests.trial import read_all, wait_for
+
+pytestmark = pytest.mark.brokers
+
+CONNECTOR = "MirrorSourceConnector"
+
+
+class MirrorMaker2:
+    """What MirrorMaker 2 leaves at central for one source, under an alias of its own."""
+
+    def __init__(self, trial, *, tasks: int = 0):
+        self.trial = trial
+        self.source = f"eu-{trial.mark}"
+        self.group = f"{self.source}-mm2"
+        self.offsets, self.configs = (f"mm2-{kind}.{self.source}.internal" for kind in ("offsets", "configs"))
+        self.bootstrap = trial.sandbox.central.bootstrap
+        trial.create("central", 25, topic=self.offsets, cleanup_policy="compact")
+        trial.create("central", 1, topic=self.configs, cleanup_policy="compact")
+        if tasks:
+            self.write(self.configs, f"tasks-fencing-{CONNECTOR}", {"task-count": tasks})
+        trial.settings["topics"] = [
+            {
+                "match": trial.topic,
+                "policy": "policy.yaml",
+                "edges": ["eu"],
+                "start": {"mirrormaker2": {"source": self.source}},
+            }
+        ]
+        trial.write()
+
+    def key(self, partition: int) -> str:
+        """As Connect's converter writes it."""
+        of = {"cluster": self.source, "partition": partition, "topic": self.trial.topic}
+        return json.dumps([CONNECTOR, of], separators=(",", ":"))
+
+    def write(self, topic: str, key: str, value: dict | None) -> None:
+        """One record, where Java's producer would put it."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 2})
+        text = None if value is None else json.dumps(value, separators=(",", ":"))
+        producer.produce(topic, text, key)
+        assert producer.flush(20) == 0
+
+    def copied(self, partition: int, offset: int | None) -> None:
+        """The offset of the last record that it has copied."""
+        self.write(self.offsets, self.key(partition), None if offset is None else {"offset": offset})
+
+    def kept(self) -> dict[int, list[tuple[int, int | None]]]:
+        """By source partition, where each of its records lies and the offset in it, in log order."""
+        found: dict[int, list[tuple[int, int | None]]] = {}
+        for m in read_all(self.bootstrap, self.offsets):
+            at = json.loads(m.key())[1]["partition"]
+            found.setdefault(at, []).append((m.partition(), json.loads(m.value())["offset"] if m.value() else None))
+        return found
+
+    @contextmanager
+    def alive(self):
+        """A member of its group."""
+        member = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group, "session.timeout.ms": 6000})
+        member.subscribe([self.configs])
+        wait_for(lambda: member.poll(0.1) is not None or member.assignment(), timeout=20, what="joining")
+        try:
+            yield
+        finally:
+            member.close()
+
+
+def plan(trial) -> tuple[int, dict]:
+    """Exit code and answer."""
+    done = trial.typed("plan", "-o", "json")
+    assert done.exit_code in (0, 4), done.output
+    return done.exit_code, json.loads(done.stdout)
+
+
+def test_a_hub_goes_on_where_mirrormaker_2_stopped(trial):
+    """Behind the last copied offset; a partition without one from its start; held while a worker lives; and back.
+
+    A task that was killed within a transaction is fenced, its offset is never seen, and the ledger wins afterwards.
+    """
+    mm2 = MirrorMaker2(trial, tasks=1)
+    trial.produce("eu", 30)
+    mm2.copied(0, 2)
+    mm2.copied(0, 4)
+    mm2.copied(1, 9)
+    mm2.copied(2, 6)
+    mm2.copied(2, None)
+    killed = Producer(
+        {
+            "bootstrap.servers": mm2.bootstrap,
+            "transactional.id": f"{mm2.group}-{CONNECTOR}-0",
+            "transaction.timeout.ms": 120_000,
+            "partitioner": "murmur2_random",
+            "log_level": 2,
+        }
+    )
+    killed.init_transactions(20)
+    killed.begin_transaction()
+    killed.produce(mm2.offsets, '{"offset":8}', mm2.key(0))
+    killed.flush(20)
+    with mm2.alive():
+        code, seen = plan(trial)
+        (flow,) = [one for one in seen["flows"] if one["topic"] == trial.topic]
+        assert code == 4
+        assert len(flow["held"]) == 3
+        assert f"MirrorMaker 2 lives: its group {mm2.group}" in flow["held"][0]
+        done = trial.drain_here(expect=4)
+        assert f"its group {mm2.group} at central has 1 member" in done.output
+        assert trial.central_count("eu") == 0
+    code, seen = plan(trial)
+    assert code == 0
+    assert [(one["partition"], one["position"], one["copied"]) for one in seen["takeovers"]] == [
+        (0, 5, True),
+        (1, 10, True),
+        (2, 0, False),
+    ]
+    trial.drain_here()
+    assert sorted(trial.origins("eu")) == [
+        *((0, 0, offset) for offset in range(5, 10)),
+        *((2, 0, offset) for offset in range(10)),
+    ]
+    with pytest.raises(KafkaException):
+        killed.commit_transaction(10)
+    assert {at: kept[-1][1] for at, kept in mm2.kept().items()} == {0: 4, 1: 9, 2: None}
+    mm2.copied(0, 0)
+    trial.produce("eu", 30)
+    trial.drain_here()
+    assert len(trial.origins("eu")) == 45
+    assert plan(trial)[1]["takeovers"] == []
+    _hands_back(trial, mm2)
+
+
+def _hands_back(trial, mm2) -> None:
+    shown = trial.typed("offsets", "export", "--mirrormaker2", "--edge", "eu")
+    assert shown.exit_code == 0, shown.output
+    lines = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [(one["topic"], one["key"][1]["partition"], one["value"]) for one in lines] == [
+        (mm2.offsets, partition, {"offset": 19}) for partition in range(3)
+    ]
+    with mm2.alive():
+        refused = trial.typed("offsets", "export", "--mirrormaker2", "--write", "--yes")
+        assert (refused.exit_code, "MirrorMaker 2 lives" in refused.output) == (4, True)
+    before = mm2.kept()
+    done = trial.typed("offsets", "export", "--mirrormaker2", "--write", "--yes")
+    assert done.exit_code == 0, done.output
+    assert {at: kept[-1] for at, kept in mm2.kept().items()} == {
+        at: (kept[-1][0], 19) for at, kept in before.items()
+    }, "in the partition where it looks for it"
+
+
+def test_positions_that_the_edge_lost_are_gaps(trial):
+    """Below the log's start what expired is named; beyond its end the log was cut. Its topic has to be there."""
+    mm2 = MirrorMaker2(trial)
+    trial.produce("eu", 30)
+    held = "holds no offset of MirrorSourceConnector"
+    assert held in trial.drain_here(expect=4).output
+    mm2.copied(0, 1)
+    mm2.copied(1, 99)
+    mm2.copied(2, 9)
+    trial.cut("eu", 0, 6)
+    code, seen = plan(trial)
+    notes = {one["partition"]: one["note"] for one in seen["takeovers"]}
+    assert (code, notes[1]) == (4, "the edge's log ends at 10: a run holds it as a truncated log")
+    trial.drain_here(expect=5)
+    gaps = {at: entry["gap"] for (_, at), entry in trial.ledger().items() if entry.get("gap")}
+    assert {at: (gap["kind"], gap["start"], gap.get("end")) for at, gap in gaps.items()} == {
+        0: ("expired", 2, 6),
+        1: ("truncated", 10, None),
+    }
+    trial.settings["topics"][0]["start"] = {"mirrormaker2": {"source": uuid.uuid4().hex[:8]}}
+    trial.settings["hub"] += "-2"
+    trial.write()
+    assert "central has no topic mm2-offsets." in trial.drain_here(expect=4).output
