@@ -5,21 +5,24 @@ taken for empty.
 """
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 
-_HINT = "check that the broker runs, and that the principal may describe the group: aggregator acls print"
+_HINT = "check that the brokers run, and that the principal may describe the group: aggregator acls print"
 # Newer brokers say so of a group that they do not know; to others it is dead.
-_UNKNOWN = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
+_UNKNOWN = KafkaError.GROUP_ID_NOT_FOUND
+# librdkafka's word for a group that is there, and of another kind.
+_NO_CONSUMERS = KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's public code has this name
 
 
 def members(cluster: ClusterConfig, group: str, *, timeout_s: float) -> tuple[str, ...]:
     """Clients that are in the group now, as they call themselves and where they are.
 
-    Two questions: a list leaves out what we may not describe without a word, and a description is asked for groups of
-    consumers, so that what it says of other members is the library's own affair.
+    The description is of consumers only, but says whether we may know, and whether a group of another kind is there.
+    Who is in that is told by the older question, which leaves out in silence what we may not describe.
 
     Args:
         cluster: Which one.
@@ -31,17 +34,30 @@ def members(cluster: ClusterConfig, group: str, *, timeout_s: float) -> tuple[st
     """
     place, admin = f"group {group} at {cluster.bootstrap_servers}", clients.admin(cluster)
     try:
-        admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result(timeout_s + 5)
+        found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result(timeout_s + 5)
     except KafkaException as failure:
-        if failure.args[0].code() not in _UNKNOWN:
-            raise Unreachable(f"{place}: {failure.args[0].str()}", hint=_HINT) from None
+        error = failure.args[0]
+        if error.code() == _UNKNOWN:
+            return ()
+        if error.code() != _NO_CONSUMERS:
+            raise Unreachable(f"{place}: {error.str()}", hint=_HINT) from None
+        return tuple(sorted(_of_another_kind(admin, group, place, timeout_s)))
     except TimeoutError:
         raise Unreachable(f"{place}: no answer", hint=_HINT) from None
+    return tuple(sorted(f"{who.client_id} on {who.host}" for who in found.members))
+
+
+def _of_another_kind(admin: AdminClient, group: str, place: str, timeout_s: float) -> list[str]:
+    """Members of a group that is there and has no consumers.
+
+    Raises:
+        Unreachable: a broker does not answer, or nobody tells of the group any more.
+    """
     try:
         found = [one for one in admin.list_groups(group, timeout=timeout_s) if one.id == group]
     except KafkaException as failure:
         raise Unreachable(f"{place}: {failure.args[0].str()}", hint=_HINT) from None
-    for one in found:
-        if one.error is not None and one.error.code() not in _UNKNOWN:
-            raise Unreachable(f"{place}: {one.error.str()}", hint=_HINT)
-    return tuple(sorted(f"{who.client_id} on {who.client_host}" for one in found for who in one.members))
+    if not found or found[0].error is not None:
+        why = found[0].error.str() if found else "no broker tells of it"
+        raise Unreachable(f"{place}: {why}", hint=_HINT)
+    return [f"{who.client_id} on {who.client_host}" for who in found[0].members]

@@ -30,7 +30,7 @@ from aggregator.replicate.epoch.plan import Ledger, begun_of
 _PATIENCE_S, _END_S, _FENCE_S = 5.0, 10.0, 20.0
 _AGAIN_S = 5.0
 _FENCE_THREADS = 16
-_SHOWN = 3
+_SHOWN, _PLACES = 3, 20
 log = logging.getLogger(__name__)
 
 
@@ -258,6 +258,11 @@ def told(takeovers: Collection[Takeover]) -> Iterator[str]:
             continue
         at = [(partition, one.position(partition)) for partition in one.partitions]
         never = [str(partition) for partition, upto in at if not upto]
-        places = ", ".join(f"{partition}: {upto}" for partition, upto in at if upto)
-        lacks = f"; without an offset of its own, and begun at the start: {', '.join(never)}" if never else ""
-        yield f"{one.edge}/{one.topic} is taken over from MirrorMaker 2 at {places or 'no position'}{lacks}"
+        places = [f"{partition}: {upto}" for partition, upto in at if upto]
+        lacks = f"; without an offset of its own, and begun at the start: {_first(never)}" if never else ""
+        yield f"{one.edge}/{one.topic} is taken over from MirrorMaker 2 at {_first(places) or 'no position'}{lacks}"
+
+
+def _first(some: list[str]) -> str:
+    more = f" and {len(some) - _PLACES} more" if len(some) > _PLACES else ""
+    return ", ".join(some[:_PLACES]) + more
