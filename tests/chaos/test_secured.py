@@ -19,6 +19,7 @@ from aggregator.observe.rights import lacking_rights
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from tests.authority import Authority
+from tests.left_by_mirrormaker import CONNECTOR, MirrorMaker2
 from tests.oauth import token_server
 from tests.secured import ALLOWED_URLS, PASSWORD, bindings, exactly, right, secured
 from tests.trial import Trial, settle, wait_for
@@ -232,6 +233,37 @@ def test_status_without_read_on_the_hubs_own_topics_says_what_it_knows(nothing, 
     assert names.ledger in [one["topic"] for one in told["rights"]]
     assert (told["unread"] != "", told["flows"]) == (True, [])
     assert f"lacks Read on topic {names.ledger}" in shown.stderr
+
+
+def test_a_takeover_needs_what_is_printed_and_is_held_without_any_of_it(nothing, hub):
+    """Each right by itself; a group that may not be described is never taken for one without members."""
+    nothing.lead(hub, {"eu": "scram", "central": "mutual"})
+    mm2 = MirrorMaker2(hub, tasks=1)
+    granted(nothing, hub)
+    hub.produce("eu", 30)
+    mm2.copied(0, 4)
+    (rule,) = hub.settings["topics"]
+    needed = [
+        (right(ResourceType.GROUP, mm2.group, AclOperation.DESCRIBE), "authorization failed"),
+        (right(ResourceType.TOPIC, mm2.offsets, AclOperation.READ), mm2.offsets),
+        (right(ResourceType.TOPIC, mm2.configs, AclOperation.READ), mm2.configs),
+        (
+            right(ResourceType.TRANSACTIONAL_ID, f"{mm2.group}-{CONNECTOR}-", AclOperation.WRITE, prefix=True),
+            "lacks Write on this transactional id",
+        ),
+    ]
+    for acl, said in needed:
+        settle(nothing.admin("central").delete_acls([exactly(acl)]))
+        time.sleep(1.0)  # until brokers and clients know
+        held = hub.drain_here(expect=4)
+        assert f"held: eu/{hub.topic}/0 (mirrormaker)" in held.output
+        assert said.lower() in held.output.lower(), acl
+        settle(nothing.admin("central").create_acls([acl]))
+    time.sleep(1.0)
+    assert rule["start"]["mirrormaker2"]["source"] == mm2.source
+    hub.drain_here()
+    assert len(hub.numbers("eu")) == 25
+    assert lacking_rights(load_config(hub.config, os.environ)) == ()
 
 
 def check_named(locked, config, cluster, acl) -> None:
