@@ -62,6 +62,9 @@ def test_a_hub_goes_on_where_mirrormaker_2_stopped(trial):
         (1, 10, True),
         (2, 0, False),
     ]
+    shown = trial.typed("plan").stdout
+    assert "edge eu: MirrorMaker 2 ran exactly once: nothing of what it copied comes again" in shown
+    assert "MirrorMaker 2 has no offset: from the start, as there" in shown
     trial.drain_here()
     assert sorted(trial.origins("eu")) == [
         *((0, 0, offset) for offset in range(5, 10)),
