@@ -32,7 +32,24 @@ FLOW = EdgePartition("eu", "orders", 3)
 AT_MS = 1_700_000_000_000
 GAP = Gap(GapKind.EXPIRED, 17, 40, AT_MS, 6)
 LEDGER = LedgerRecord(
-    1, "id", 42, 7, 0, 30, 2, 10, 64, GAP, 5, (Segment(0, OffsetRange(3, 9)),), 4, 1, 1, (("8", "f"),), (("k/1", 12),)
+    1,
+    "id",
+    42,
+    7,
+    0,
+    30,
+    2,
+    10,
+    64,
+    GAP,
+    5,
+    (Segment(0, OffsetRange(3, 9)),),
+    4,
+    1,
+    1,
+    (("8", "f"),),
+    (("k/1", 12),),
+    9,
 )
 DECISION = Decision(FLOW, Position(1, 17), GAP, "ada", AT_MS, "known", automatic=True)
 PAUSE = Pause("eu", True, "ada", AT_MS, "moved")
