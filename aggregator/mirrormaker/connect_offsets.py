@@ -83,30 +83,49 @@ def source_offsets(records: Iterable[LogRecord], connector: str, cluster: str) -
     Raises:
         HoldError: a record of this connector and cluster holds no offset.
     """
-    positions: dict[Partition, int] = {}
-    written: dict[Partition, OffsetRecord] = {}
+    last: dict[Partition, dict[tuple[str, int], LogRecord]] = {}
     others: set[tuple[str, str]] = set()
     for record in records:
         try:
             name, source = _KEYS.decode(record.key.encode(errors="replace"))
         except Damaged:
             continue  # another connector's, with partitions of its own kind
-        if (name, source.cluster) != (connector, cluster):
-            others.add((name, source.cluster))
-            continue
-        at = (source.topic, source.partition)
-        written[at] = OffsetRecord(record.key, record.value, record.partition)
-        copied = _copied(record, at)
-        if copied is None:
-            positions.pop(at, None)
+        if (name, source.cluster) == (connector, cluster):
+            last.setdefault((source.topic, source.partition), {})[record.key, record.partition] = record
         else:
-            positions[at] = copied + 1
-    return SourceOffsets(positions, written, tuple(sorted(others)))
+            others.add((name, source.cluster))
+    found = {at: _one(at, list(written.values())) for at, written in last.items()}
+    copied = {at: _copied(record, at) for at, record in found.items()}
+    return SourceOffsets(
+        {at: offset + 1 for at, offset in copied.items() if offset is not None},
+        {at: OffsetRecord(record.key, record.value, record.partition) for at, record in found.items()},
+        tuple(sorted(others)),
+    )
+
+
+def _one(at: Partition, written: list[LogRecord]) -> LogRecord:
+    """The record that counts, of those whose keys differ by their bytes or that lie in several partitions.
+
+    Raises:
+        HoldError: more than one holds an offset: which of them Connect takes, nobody can say.
+    """
+    living = [record for record in written if not _is_forgotten(record)]
+    if len(living) > 1:
+        places = ", ".join(f"{one.offset} of partition {one.partition}" for one in living)
+        raise HoldError(
+            f"Connect keeps several offsets of {at[0]}-{at[1]}, at {places}",
+            hint="write a record without a value for all but MirrorMaker 2's own, under the same key and partition",
+        )
+    return (living or written)[-1]
+
+
+def _is_forgotten(record: LogRecord) -> bool:
+    return record.value in (None, b"null")
 
 
 def _copied(record: LogRecord, at: Partition) -> int | None:
     """The last copied offset; None where it was forgotten, by a tombstone or by `null`."""
-    if record.value in (None, b"null"):
+    if _is_forgotten(record):
         return None
     try:
         return _VALUES.decode(record.value).offset

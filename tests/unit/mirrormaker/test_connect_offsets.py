@@ -80,6 +80,20 @@ def test_a_record_takes_the_place_of_the_one_before_it():
     assert written == (other_order, b'{"offset":99}', 11)
 
 
+def test_two_offsets_of_one_partition_are_refused():
+    """Other bytes, or another place: nobody can say which of them Connect takes. One that was forgotten is none."""
+    mine = record("orders", 0, b'{"offset":4}')
+    for other in (
+        LogRecord(3, 1, mine.key.replace(",", ", "), b'{"offset":9}'),
+        record("orders", 0, b'{"offset":9}', at=4),
+    ):
+        with pytest.raises(HoldError, match="several offsets of orders-0"):
+            source_offsets([mine, other], CONNECTOR, "eu")
+        gone = LogRecord(other.partition, 7, other.key, None)
+        found = source_offsets([mine, other, gone], CONNECTOR, "eu")
+        assert (found.positions, found.records["orders", 0].partition) == ({("orders", 0): 5}, 3)
+
+
 def test_tasks_that_ran_exactly_once_are_counted():
     """The last number counts; without one it ran at least once; a number that is none is refused."""
     key = "tasks-fencing-MirrorSourceConnector"
