@@ -16,6 +16,7 @@ ELSEWHERE = "another setting of this name is taken"
 _SHOWN = re.compile(r"[.\[\]A-Za-z0-9_${}<>@*:-]{1,300}")
 # Of longer words without a dot nobody can tell whether they are a key's name or a key.
 _LONGEST_WORD = 40
+_SETTING = re.compile(r"(\w+->\w+|[a-z_-]+)(\.[a-z_-]+)+")
 _NOT_ENABLED = "the flow is not enabled"
 _NO_FLOW = "no flow that is enabled has this cluster"
 _NOT_THERE = "MirrorMaker does not look for it under the name of a cluster"
@@ -75,9 +76,12 @@ def shown_keys(entries: Iterable[Entry], mirror: Mirror) -> Mapping[int, str]:
 
 
 def _shown(piece: Piece, mirror: Mirror) -> str:
-    key, value = piece.entry.key, piece.entry.value
+    key = piece.entry.key
     is_word = len(key) <= _LONGEST_WORD or "." in key
-    # As the last line of a key in PEM, or of a password that was broken over lines.
-    is_alone = ("." not in key or not value.strip("=")) and not mirror.keys_are_places
-    is_key = is_word and _SHOWN.fullmatch(key) and not (is_alone and not is_known(piece))
+    is_key = is_word and _SHOWN.fullmatch(key) and (mirror.keys_are_places or is_known(piece) or _is_named(piece))
     return key if is_key else NO_KEY
+
+
+def _is_named(piece: Piece) -> bool:
+    """Whether an unknown key is written as settings are; else it may be a line of a password or of a key in PEM."""
+    return bool(piece.entry.value.strip("=")) and _SETTING.fullmatch(piece.name) is not None

@@ -21,7 +21,7 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
 from aggregator.privacy.guard import Malformed
-from aggregator.privacy.json.text import measured
+from aggregator.privacy.json.text import Json, read_json, write_json
 from aggregator.privacy.key_tally import PATH, KeyTally, key_path
 from aggregator.privacy.operators import remembers, tokenizer
 from aggregator.privacy.operators.drop import Drop
@@ -38,7 +38,7 @@ from aggregator.schema.wire import GLUE_MAGIC, MAGIC, is_glue_framed
 # Tokens of many keys at once; None where one of them has to be looked at alone.
 TokensOf = Callable[[BytesColumn], BytesColumn | None]
 _LONG = struct.Struct(">q")
-_SCALARS = (str, int)
+_LONG_LIMIT = 2**63
 
 
 class Keys:
@@ -203,14 +203,22 @@ def _of_key(column: Column, schema_id: int) -> Column:
 
 
 def _json(key: bytes) -> Value:
-    """A scalar is its value; anything else is its canonical text as a whole, because names in it are data too."""
-    text = key.decode()
-    measured(text)
-    value = json.loads(text)
-    is_scalar = isinstance(value, _SCALARS) and not isinstance(value, bool)
-    read: Value = value if is_scalar else json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    str(read).encode()  # half a surrogate pair is no text
-    return read
+    """A text or an integer is its value; anything else is its text in one form, because names in it are data too."""
+    value = _by_meaning(read_json(key))
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return write_json(value).decode()
+
+
+def _by_meaning(value: Json) -> Json:
+    """Numbers without a fraction are integers, at any depth: JSON has one kind of number (RFC 8259, section 6)."""
+    if isinstance(value, dict):
+        return {name: _by_meaning(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_by_meaning(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and -_LONG_LIMIT <= value < _LONG_LIMIT:
+        return int(value)
+    return value
 
 
 def _long(key: bytes) -> Value:

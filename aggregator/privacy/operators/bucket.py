@@ -109,4 +109,16 @@ def _shown(exact: Fraction, places: int) -> str:
     return f"{'-' if scaled < 0 else ''}{whole}{'.' if decimals else ''}{decimals}"
 
 
-BUCKET = Descriptor(parameters=Bucket, strongest=PrivacyClass.IRREVERSIBLE, leaves=leaves, result=result, build=build)
+def named(rule: Bucket) -> Sequence[float]:
+    """The bounds of its intervals; of one size some of them."""
+    return rule.ranges or [rule.size * count for count in (-1, 0, 1, 2, 3) if rule.size]
+
+
+BUCKET = Descriptor(
+    parameters=Bucket,
+    strongest=PrivacyClass.IRREVERSIBLE,
+    leaves=leaves,
+    result=result,
+    build=build,
+    named=named,
+)

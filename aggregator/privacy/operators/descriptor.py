@@ -55,6 +55,10 @@ def _nothing(*_: object) -> str:
     return ""
 
 
+def _names_none(_rule: Parameters) -> Sequence[str | float]:
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Descriptor(Generic[P]):
     """One operator.
@@ -77,6 +81,7 @@ class Descriptor(Generic[P]):
         is_steady: A value's result is the same in every batch and on every day.
         is_remembered: A result may serve again in a later batch; free text hardly ever does, and takes much room.
         is_tried: Sample values may show what it leaves; not those of an operator with a key, and not foreign code.
+        named: Values that its parameters set apart from others, so that a sample without them shows too little.
         grows: A policy's constant decides how much longer than a value its result may be.
         tells_apart: Different values have different results, so that names (map keys, names in JSON) can take it.
         tokenizer: What makes tokens of whole record keys, from rule and key rings; None: record keys do not take it.
@@ -99,6 +104,7 @@ class Descriptor(Generic[P]):
     is_steady: bool = True
     is_remembered: bool = True
     is_tried: bool = True
+    named: Callable[[P], Sequence[str | float]] = _names_none
     grows: bool = False
     tells_apart: bool = False
     tokenizer: Callable[[P, Keys], Tokenizer] | None = None

@@ -47,5 +47,11 @@ def build(rule: Lookup, *_: object) -> Operator:
 
 
 LOOKUP = Descriptor(
-    parameters=Lookup, strongest=PrivacyClass.IRREVERSIBLE, leaves=leaves, result=text_type, build=build, grows=True
+    parameters=Lookup,
+    strongest=PrivacyClass.IRREVERSIBLE,
+    leaves=leaves,
+    result=text_type,
+    build=build,
+    named=lambda rule: [key for key, _ in rule.table],
+    grows=True,
 )

@@ -5,8 +5,10 @@ and whoever tells a verdict says that it is a sample's. Rules with a key, and fo
 """
 
 import struct
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import pairwise
+from math import floor
 
 from aggregator.privacy import operators
 from aggregator.privacy.operators.registry import descriptor
@@ -37,12 +39,14 @@ _SAMPLES: Mapping[Kind, Sequence[Value]] = {
     Kind.DOUBLE: [struct.pack("<d", number) for number in _DOUBLES],
     Kind.FLOAT: [struct.pack("<f", number) for number in _DOUBLES],
 }
+_WHOLE_BITS = {Kind.INT: 32, Kind.LONG: 64}
+_FORMATS = {Kind.DOUBLE: "<d", Kind.FLOAT: "<f"}
 _DAY = date(2026, 1, 1)
 
 
 def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
     """What `after` leaves of sample values, seen from what `before` leaves of them; `other` where neither shows."""
-    values = _samples(leaf)
+    values = _samples(leaf, [value for rule in (before, after) for value in descriptor(rule).named(rule)])
     if not (descriptor(before).is_tried and descriptor(after).is_tried and values):
         return Strictness.OTHER
     old, new = (_results(rule, leaf, values) for rule in (before, after))
@@ -52,10 +56,26 @@ def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
     return Strictness.STRICTER if less else Strictness.LOOSER
 
 
-def _samples(leaf: Leaf) -> Sequence[Value]:
+def _samples(leaf: Leaf, named: Sequence[str | float]) -> Sequence[Value]:
+    """Values of a type, and those that the two rules name, with what lies on either side of a number."""
     if leaf.kind is Kind.ENUM:
         return leaf.symbols
-    return _SAMPLES.get(leaf.kind, ())
+    texts = [value for value in named if isinstance(value, str)]
+    bounds = sorted({value for value in named if not isinstance(value, str)})
+    between = [(low + high) / 2 for low, high in pairwise(bounds)]
+    around = [*between, *(value + step for value in bounds for step in (-1, -0.001, 0, 0.001, 1))]
+    more = texts if leaf.kind is Kind.STRING else list(dict.fromkeys(_typed(leaf.kind, around)))
+    return [*_SAMPLES.get(leaf.kind, ()), *more]
+
+
+def _typed(kind: Kind, numbers: Sequence[float]) -> Iterator[Value]:
+    """Numbers as a type has them; those that it cannot hold are left out."""
+    bits = _WHOLE_BITS.get(kind)
+    for value in numbers:
+        if bits is not None and abs(value) < 2 ** (bits - 1):
+            yield floor(value)
+        elif kind in _FORMATS:
+            yield struct.pack(_FORMATS[kind], value)
 
 
 def _results(rule: AnyRule, leaf: Leaf, values: Sequence[Value]) -> list[Hashable]:

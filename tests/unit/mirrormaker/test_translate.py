@@ -413,6 +413,8 @@ def test_a_piece_of_a_secret_on_a_line_of_its_own_is_not_shown():
     lines = f'a.sasl.jaas.config=X required\n{PLANTED}pass"word;\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n'
     shown = [one.key for one in of(TWO + lines + f"{PLANTED[:4]} and more\n").outcomes]
     assert shown[-3:] == ["(no key)", "(no key)", "(no key)"]
+    for line in (f"{PLANTED[:4]}.word", "eyJhbGciOi.eyJzdWIi.SflKxw", "eyJhbGciOi.eyJzdWIi=x", "S3cr.et and more"):
+        assert of(f"{TWO}{line}\nfrob.nicate=1\n").outcomes[-2].key == "(no key)"
 
 
 def test_connectors_of_one_flow_are_read_together():

@@ -311,7 +311,7 @@ def test_a_hostile_json_key_is_a_dead_letter_and_no_more(key, operator):
     out = topic(policy).strip(Batch([key, b'"a"'], [None, None], [None, None]))
     assert {rejection.reason for rejection in out.rejected.values()} <= {Reason.BAD_KEY}
     assert 1 not in out.rejected
-    assert bool(out.rejected) is (key != b"1e999999999")
+    assert 0 in out.rejected
 
 
 class FarRegistry(MemoryRegistry):

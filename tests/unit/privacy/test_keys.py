@@ -68,6 +68,33 @@ def test_json_keys_are_equal_by_meaning(both):
     assert one == same != other
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        (b"1", b"1.0", b"10e-1", b" 1 "),
+        (b"0", b"-0", b"-0.0", b"0e9"),
+        (b"[1, 2]", b"[1.0,2e0]"),
+        (b'{"a": {"b": 3}}', b'{"a":{"b":3.0}}'),
+        (b'"caf\\u00e9"', '"café"'.encode()),
+        (b"1000000000000000000", b"1e18", b"1.0E+18"),
+    ],
+)
+def test_json_numbers_are_equal_by_value(both, keys):
+    """However a producer writes a number or a sign: one token, and none that another value has."""
+    one, *rest, other = _keys(both, _policy(TOKEN, "json"), *keys, b"1.5")
+    assert set(rest) == {one}
+    assert other != one
+
+
+@pytest.mark.parametrize(
+    "key", [b'{"id": 1, "id": 2}', b"NaN", b"[Infinity]", b"1e400", b'{"a": 0.1000000000000000055}', b"1" * 30]
+)
+@pytest.mark.parametrize("operator", ["keep", TOKEN])
+def test_a_json_key_that_readers_disagree_about_is_bad(both, key, operator):
+    """Two keys that one reader takes for one and another for two would be merged or parted in silence."""
+    assert _keys(both, _policy(operator, "json"), key) == [BAD]
+
+
 def test_avro_keys_by_wire_format(both):
     """Wire magic and a known id: the key's schema decides, its tags close, the rest is registered for keys."""
     schema = {"type": "record", "name": "K", "fields": [

@@ -103,7 +103,8 @@ def test_a_sample_tells_what_rules_do_not_and_says_so():
     """Two masks of one class: the coarser one is found by trying, and the change names its proof."""
     text = "policy: p\nversion: 1\ntopics: {{orders: {{fields: {{x: {}}}}}}}"
     schemas = [WriterSchema("orders", TAGGED.replace("confluent:tags", "other"))]
-    old, new = (parse_policy(text.format(rule)) for rule in ("{geo: {decimals: 2}}", "{lookup: {table: {a: b, c: b}}}"))
+    places = '{lookup: {table: {"52.5200,13.4050": b, "52.5211,13.4111": b}}}'
+    old, new = (parse_policy(text.format(rule)) for rule in ("{geo: {decimals: 2}}", places))
     (found,) = [one for one in policy_changes(old, new, schemas, TODAY) if one.path == "x"]
     assert (found.verdict, found.proof) == (Strictness.STRICTER, "sample")
     (found,) = [one for one in policy_changes(new, old, schemas, TODAY) if one.path == "x"]
@@ -111,6 +112,21 @@ def test_a_sample_tells_what_rules_do_not_and_says_so():
     old, new = (parse_policy(text.format(rule)) for rule in ("{mask: {keep_last: 2}}", "{mask: {keep_last: 4}}"))
     (found,) = [one for one in policy_changes(old, new, schemas, TODAY) if one.path == "x"]
     assert (found.verdict, found.proof) == (Strictness.OTHER, "none")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "leaf"),
+    [
+        (("geo", {"decimals": 2}), ("lookup", {"table": {"a": "b", "c": "b"}}), TEXT),
+        (("mask", {}), ("lookup", {"table": {"zoe": "girl", "zac": "boy", "zed": "boy"}}), TEXT),
+        (("bucket", {"size": 10}), ("bucket", {"ranges": [0, 10, 123_456_789]}), Leaf(Kind.LONG)),
+        (("bucket", {"size": 1000}), ("bucket", {"ranges": [-5000, 77_000_123]}), DOUBLE),
+    ],
+)
+def test_what_a_rule_names_is_in_the_sample(before, after, leaf):
+    """A table or an interval that tells values apart that no general sample holds is not called the stricter one."""
+    first, second = rule(before[0], **before[1]), rule(after[0], **after[1])
+    assert tried(first, second, leaf) is tried(second, first, leaf) is Strictness.OTHER
 
 
 RULES = (
