@@ -125,7 +125,7 @@ COMMANDS = {
         ("aggregator dlq list --reason unknown_schema", "aggregator dlq replay --edge eu --topic orders --yes"),
     ),
     "offsets": Lazy(
-        "aggregator.cli.offsets:offsets",
+        "aggregator.cli.offsets.offsets:offsets",
         "Positions that come from MirrorMaker 2, or go back to it.",
         ("aggregator offsets export --mirrormaker2",),
     ),

@@ -17,7 +17,7 @@ from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import EdgePartition
 from aggregator.counted import counted
 from aggregator.errors import AggregatorError, HoldError
-from aggregator.kafka.cluster.groups import members
+from aggregator.kafka.cluster.members import members
 from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.readers.log import read_to_end, read_visible
 from aggregator.kafka.readers.log_record import LogRecord

@@ -2,7 +2,7 @@
 
 import click
 
-from aggregator.cli.offsets_export import export
+from aggregator.cli.offsets.export import export
 from aggregator.cli.terminal.command_group import CommandGroup
 
 
