@@ -126,8 +126,8 @@ COMMANDS = {
     ),
     "offsets": Lazy(
         "aggregator.cli.offsets.offsets:offsets",
-        "Positions that come from MirrorMaker 2, or go back to it.",
-        ("aggregator offsets export --mirrormaker2",),
+        "Positions of consumer groups at central; positions that go back to MirrorMaker 2.",
+        ("aggregator offsets translate --group billing --edge eu", "aggregator offsets export --mirrormaker2"),
     ),
     "acls": Lazy(
         "aggregator.cli.acls:acls",

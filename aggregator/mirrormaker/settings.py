@@ -48,7 +48,7 @@ MAPPED: tuple[Setting, ...] = (
 )
 # `replication.policy.seperator` has 0.96; no two settings of MirrorMaker have more than 0.9.
 _ANOTHER_SPELLING = 0.93
-_GROUPS = "the hub reads no positions of consumer groups; consumers of central begin there anew"
+_GROUPS = "`aggregator offsets translate` finds where a group goes on at central, in central's own log"
 _LEDGER = "positions lie in the hub's ledger, in the transaction of the records"
 _OWN_TOPICS = "the hub keeps its state in topics of its own, with settings of its own"
 _BYTES = "the policy says how values are written (`value_format`), and what becomes of them"

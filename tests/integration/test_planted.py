@@ -100,6 +100,7 @@ def commands(trial) -> list[list[str]]:
         ["lake", "status", *hub],
         ["lake", "wait", "nothing", *hub],
         ["gaps", "list", *hub],
+        ["offsets", "translate", "--group", EVIL, "--edge", "eu", *hub],
         ["backfill", "plan", "--edge", "eu", "--topic", topic, "--missing", *hub],
         ["backfill", "list", *hub],
         ["dlq", "list", *hub],

@@ -25,6 +25,7 @@ ROOMS = [
     {"replicate"},
     {"lake"},
     {"backfill"},
+    {"offsets"},
     {"web"},
     {"observe"},
     {"audit", "report", "plan"},

@@ -1,0 +1,132 @@
+"""Looks into central partitions: from an offset on, until a record of one flow is found by its `hub.origin`.
+
+Invariant: only committed records count, and none that a backfill wrote. Reads no further than a range, than so many
+records, and than some seconds; how far it came is part of the answer. Refuses to skip: an offset that the partition no
+longer has is told, never passed over.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, OffsetRange, Partition
+from aggregator.errors import Unreachable
+from aggregator.kafka.client.clients import consumer
+from aggregator.kafka.readers.polls import poll_batch
+
+_BATCH = 1000
+_POLL_S = 0.1
+# So long nothing may arrive of a partition before it is given up.
+_PATIENCE_S = 10.0
+# A look wants few records: a broker hands out a batch whole, and what comes with it is looked at, too.
+_PIECE_BYTES = 256 * 1024
+
+
+class Look(NamedTuple):
+    """What is looked for in one partition.
+
+    Attributes:
+        offsets: Where; its end is at most the last stable offset.
+        prefix: How a `hub.origin` of the flow begins.
+    """
+
+    offsets: OffsetRange
+    prefix: bytes
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was there.
+
+    Attributes:
+        until: Every record from the look's start up to here was seen.
+        found: Offset and `hub.origin` of the flow's records, in order.
+        count: How many records were seen, of whichever flow.
+        trouble: Why it was not read on; empty where a record was found, or the range ended.
+    """
+
+    until: int
+    found: list[tuple[int, bytes]] = field(default_factory=list)
+    count: int = 0
+    trouble: str = ""
+
+
+class OriginReader:
+    """One client that looks into several partitions side by side.
+
+    Args:
+        cluster: Central.
+        most: Records of one look at most, if none of them is of its flow.
+    """
+
+    def __init__(self, cluster: ClusterConfig, *, most: int) -> None:
+        piece = dict.fromkeys(("fetch.message.max.bytes", "fetch.max.bytes", "message.max.bytes"), _PIECE_BYTES)
+        self._consumer: Consumer = consumer(cluster, **piece, **{"queued.min.messages": 1})
+        self._where = cluster.bootstrap_servers
+        self._most = most
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._consumer.close()
+
+    def look(self, asked: Mapping[Partition, Look]) -> dict[Partition, Seen]:
+        """Read each partition until a record of its flow is found, or its range ends.
+
+        Raises:
+            Unreachable: the client cannot be used.
+        """
+        seen = {at: Seen(one.offsets.start) for at, one in asked.items()}
+        heard = dict.fromkeys(asked, time.monotonic())
+        open_ = set(asked)
+        try:
+            self._consumer.assign([TopicPartition(*at, one.offsets.start) for at, one in asked.items()])
+            while open_:
+                for message in poll_batch(self._consumer, _BATCH, _POLL_S):
+                    at = (message.topic() or "", message.partition() or 0)
+                    if at in open_:
+                        heard[at] = time.monotonic()
+                        self._take(seen[at], asked[at], message)
+                now_s = time.monotonic()
+                for at in [one for one in open_ if now_s - heard[one] > _PATIENCE_S]:
+                    seen[at].trouble = f"nothing came for {_PATIENCE_S:.0f} s"
+                done = {at for at in open_ if self._is_done(seen[at], asked[at])}
+                if done:
+                    open_ -= done
+                    self._consumer.incremental_unassign([TopicPartition(*at) for at in done])
+        except KafkaException as failure:
+            raise Unreachable(f"{self._where}: {failure.args[0].str()}", hint="check the broker") from None
+        return seen
+
+    def _take(self, seen: Seen, look: Look, message: Message) -> None:
+        error, offset = message.error(), message.offset()
+        if error is None and offset is not None:
+            if offset < look.offsets.end:
+                seen.count += 1
+                origin = _live_origin(message.headers() or ())
+                if origin is not None and origin.startswith(look.prefix):
+                    seen.found.append((offset, origin))
+            seen.until = max(seen.until, min(offset + 1, look.offsets.end))
+        elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public code
+            seen.until = max(seen.until, min(offset or 0, look.offsets.end))
+        elif error is not None and not error.retriable():
+            seen.trouble = error.str()
+
+    def _is_done(self, seen: Seen, look: Look) -> bool:
+        if not seen.found and seen.count >= self._most and seen.until < look.offsets.end:
+            seen.trouble = f"none of {seen.count:,} records from offset {look.offsets.start} on is of this flow"
+        return bool(seen.found or seen.trouble) or seen.until >= look.offsets.end
+
+
+def _live_origin(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
+    """The last `hub.origin`; None of a record that a backfill wrote."""
+    origin = None
+    for name, content in headers:
+        if name == BACKFILL_HEADER:
+            return None
+        if name == ORIGIN_HEADER:
+            origin = content
+    return origin

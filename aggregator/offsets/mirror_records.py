@@ -1,0 +1,125 @@
+"""MirrorMaker 2's records of positions: checkpoints and offset syncs, as its clients and formatters read them.
+
+Invariant: pure; the bytes are those of Apache Kafka's connect-mirror (Checkpoint.java, OffsetSync.java): Kafka protocol
+types, big-endian, and a checkpoint's value begins with its version. Both lie in partition 0 of a compacted topic; a
+tombstone is never written, because Java's readers fail on one.
+"""
+
+import struct
+from typing import NamedTuple
+
+_VERSION = 0
+_LENGTH = struct.Struct(">h")
+_PARTITION = struct.Struct(">i")
+_POSITIONS = struct.Struct(">qq")
+_CHECKPOINT = struct.Struct(">hqq")
+
+
+class Checkpoint(NamedTuple):
+    """Where a group of the source goes on at the target.
+
+    Attributes:
+        group: At the source.
+        topic: At the target.
+        partition: Of both.
+        upstream_offset: What the group has committed at the source.
+        downstream_offset: Where that is at the target.
+        metadata: Of the commit.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    upstream_offset: int
+    downstream_offset: int
+    metadata: str = ""
+
+    def encode_key(self) -> bytes:
+        """STRING group, STRING topic, INT32 partition."""
+        return _text(self.group) + _text(self.topic) + _PARTITION.pack(self.partition)
+
+    def encode_value(self) -> bytes:
+        """INT16 version, INT64 upstream offset, INT64 downstream offset, STRING metadata."""
+        return _CHECKPOINT.pack(_VERSION, self.upstream_offset, self.downstream_offset) + _text(self.metadata)
+
+
+class OffsetSync(NamedTuple):
+    """A record of the source, and where its copy lies at the target.
+
+    Attributes:
+        topic: At the source.
+        partition: Of both.
+        upstream_offset: The record's.
+        downstream_offset: Its copy's.
+    """
+
+    topic: str
+    partition: int
+    upstream_offset: int
+    downstream_offset: int
+
+    def encode_key(self) -> bytes:
+        """STRING topic, INT32 partition."""
+        return _text(self.topic) + _PARTITION.pack(self.partition)
+
+    def encode_value(self) -> bytes:
+        """INT64 upstream offset, INT64 downstream offset."""
+        return _POSITIONS.pack(self.upstream_offset, self.downstream_offset)
+
+
+def checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises:
+        ValueError: not exactly one of version 0.
+    """
+    group, rest = _take_text(key)
+    topic, rest = _take_text(rest)
+    partition = _partition(rest)
+    if value is None or len(value) < _CHECKPOINT.size:
+        raise ValueError("the value of a checkpoint is cut")
+    version, upstream, downstream = _CHECKPOINT.unpack_from(value)
+    metadata, rest = _take_text(value[_CHECKPOINT.size :])
+    if version != _VERSION or rest or min(upstream, downstream) < 0:
+        raise ValueError("not a checkpoint of version 0")
+    return Checkpoint(group, topic, partition, upstream, downstream, metadata)
+
+
+def offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
+    """Read an offset sync.
+
+    Raises:
+        ValueError: not exactly one.
+    """
+    topic, rest = _take_text(key)
+    partition = _partition(rest)
+    if value is None or len(value) != _POSITIONS.size:
+        raise ValueError("not an offset sync")
+    upstream, downstream = _POSITIONS.unpack(value)
+    if min(upstream, downstream) < 0:
+        raise ValueError("an offset sync has no such offset")
+    return OffsetSync(topic, partition, upstream, downstream)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
+
+
+def _take_text(data: bytes | None) -> tuple[str, bytes]:
+    if data is None or len(data) < _LENGTH.size:
+        raise ValueError("a text is cut")
+    (length,) = _LENGTH.unpack_from(data)
+    end = _LENGTH.size + length
+    if length < 0 or len(data) < end:
+        raise ValueError("a text has no sane length")
+    return data[_LENGTH.size : end].decode(), data[end:]
+
+
+def _partition(data: bytes) -> int:
+    if len(data) != _PARTITION.size:
+        raise ValueError("a key has no partition at its end")
+    (partition,) = _PARTITION.unpack(data)
+    if partition < 0:
+        raise ValueError("a partition is none")
+    return int(partition)

@@ -1,0 +1,90 @@
+"""From what a group has committed at an edge to what is looked for at central, or to why nothing can be.
+
+Invariant: pure. A position counts in the incarnation that its offset belongs to: after an accepted rewind an offset
+before the cut is one of the incarnation before. A topic that was created again is not looked for until the hub met it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, Partition, Position
+from aggregator.offsets.translation import Question, Translation, Why
+from aggregator.replicate.discovery.central_topics import is_by_key, target
+from aggregator.replicate.discovery.edge_topic import start_of
+from aggregator.replicate.flow.gaps import segments
+from aggregator.state.gap import Decision, GapKind
+from aggregator.state.ledger import LedgerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of flows and topics.
+
+    Attributes:
+        ledger: Where each flow stands.
+        decisions: About gaps of each flow; those of flows in their first incarnation are no matter.
+        edges: Id of each topic that the edge has, by edge and topic.
+        central: Id and partitions of each topic that central has.
+        targets: Central topics that each edge topic was ever written to, and whether by key, by edge and topic.
+    """
+
+    ledger: Mapping[EdgePartition, LedgerRecord]
+    decisions: Mapping[EdgePartition, tuple[Decision, ...]] = field(default_factory=dict)
+    edges: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    central: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    targets: Mapping[tuple[str, str], frozenset[tuple[str, bool]]] = field(default_factory=dict)
+
+
+def question(config: HubConfig, group: str, source: EdgePartition, offset: int, facts: Facts) -> Question | Translation:
+    """What to look for.
+
+    Args:
+        config: The hub.
+        group: Whose position.
+        source: The edge partition.
+        offset: The next one that the group reads.
+        facts: As they were read.
+    """
+    made = Translation(group, source, offset)
+    edge, topic, partition = source
+    if start_of(config, edge, topic) is None:
+        return made.refused(Why.NOT_REPLICATED, "no rule leads this topic to central: aggregator explain says why")
+    name = target(config, edge, topic)
+    made = Translation(group, source, offset, name, partition)
+    if is_by_key(config, edge, topic):
+        made = Translation(group, source, offset, name)
+        return made.refused(
+            Why.BY_KEY, "`partition_by: key` spreads its records over all partitions, where no position has all before"
+        )
+    entry, known = facts.ledger.get(source), facts.central.get(name)
+    if entry is None or known is None or partition >= known[1]:
+        return made.refused(Why.NOT_BEGUN, "the hub has delivered nothing of it yet: aggregator status shows its flows")
+    if facts.edges.get((edge, topic)) != entry.topic_id:
+        return made.refused(Why.RECREATED, "the topic at the edge is another one than the hub has read; ask again")
+    if entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED and offset > entry.gap.start:
+        return made.refused(
+            Why.GAP, f"the log was cut at {entry.gap.start}, and nobody has decided about it: aggregator gaps list"
+        )
+    went = {one for one, by_key in facts.targets.get((edge, topic), ()) if by_key or one != name}
+    position = placed(offset, entry, facts.decisions.get(source, ()))
+    return Question(group, source, position, (name, partition), known[0], tuple(sorted(went)))
+
+
+def placed(offset: int, entry: LedgerRecord, decisions: tuple[Decision, ...]) -> Position:
+    """An offset of the edge's log as a position: with the incarnation that it belongs to.
+
+    Args:
+        offset: Of the log as it is now.
+        entry: Where the flow stands.
+        decisions: About its gaps.
+    """
+    if offset >= entry.next_offset:
+        return Position(entry.incarnation, offset)
+    return Position(segments(entry.position, offset, decisions)[0].incarnation, offset)
+
+
+def is_merged(config: HubConfig, at: Partition, facts: Facts) -> bool:
+    """Whether several edge topics are written to a central topic, so that no group's position there is one flow's."""
+    topics = {(one.edge, one.topic) for one in facts.ledger if start_of(config, one.edge, one.topic) is not None}
+    return sum(one[0] in config.edges and target(config, *one) == at[0] for one in topics) > 1

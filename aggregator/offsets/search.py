@@ -1,0 +1,109 @@
+"""The search for a flow's position in one central partition: records of one flow lie there in the order of its edge.
+
+Invariant: pure. Offsets below `low` hold no record at or behind the wanted position, and `before` is the flow's last
+one among them; offsets from `high` on, up to `at`, hold none of the flow. What lies between was not looked at. Markers,
+aborted records, those of other flows and what compaction removed are offsets without a record of the flow.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from aggregator.coordinates import OffsetRange, Position
+
+# So few offsets are read from their beginning: halving them would cost more questions than it saves records.
+_NEAR = 256
+
+
+class Placed(NamedTuple):
+    """A record of the flow: its central offset, and its own position at the edge."""
+
+    offset: int
+    position: Position
+
+
+class Window(NamedTuple):
+    """What was read of a partition.
+
+    Attributes:
+        start: First offset.
+        until: Everything before it was seen.
+        found: The flow's records in it, in order; not those that a backfill wrote.
+        trouble: Why reading ended before a record was found; empty: it did not.
+    """
+
+    start: int
+    until: int
+    found: tuple[Placed, ...] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How far the search has come.
+
+    Attributes:
+        wanted: Edge position.
+        low: First offset that is not known to lie before it.
+        high: Offset behind the last one that is still to be looked at.
+        before: The flow's last record that is known to lie before the wanted position.
+        at: The first one that is known to lie at it or behind it; None: there is none.
+        trouble: Why the search ended without an answer.
+    """
+
+    wanted: Position
+    low: int
+    high: int
+    before: Placed | None = None
+    at: Placed | None = None
+    trouble: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to look at, or to be found that way."""
+        return self.low >= self.high or bool(self.trouble)
+
+    @property
+    def probe(self) -> OffsetRange:
+        """What to read next, from its beginning on, until a record of the flow is found."""
+        span = self.high - self.low
+        return OffsetRange(self.low if span <= _NEAR else self.low + span // 2, self.high)
+
+    def narrowed(self, seen: Window) -> "Search":
+        """The search after a look at what `probe` names.
+
+        Args:
+            seen: From the probe's start, up to its first record of the flow at least.
+        """
+        if not seen.found:
+            if seen.until < self.high:
+                return replace(self, trouble=seen.trouble or f"nothing of the flow from {seen.start} to {seen.until}")
+            return replace(self, high=seen.start)
+        place = next((n for n, one in enumerate(seen.found) if one.position >= self.wanted), None)
+        if place is None:
+            return replace(self, low=max(self.low, seen.until), before=seen.found[-1])
+        if place == 0:
+            return replace(self, high=seen.start, at=seen.found[0])
+        at = seen.found[place]
+        return replace(self, low=at.offset, high=at.offset, before=seen.found[place - 1], at=at)
+
+    def onward(self, wanted: Position, high: int) -> "Search":
+        """The search for a later position of the same flow, which begins where this one ended.
+
+        Args:
+            wanted: No earlier than this one's.
+            high: Offset behind the last one to be looked at.
+        """
+        return Search(wanted, self.low if self.at is None else self.at.offset, high, before=self.before)
+
+
+def searched(search: Search, look: Callable[[OffsetRange], Window]) -> Search:
+    """Search to the end.
+
+    Args:
+        search: From where.
+        look: Reads a range of the partition until a record of the flow is found.
+    """
+    while not search.over:
+        search = search.narrowed(look(search.probe))
+    return search

@@ -1,0 +1,128 @@
+"""What a group's position at an edge is at central, or why it is none there; names are the contract of `-o json`.
+
+Invariant: pure. A position at central is exact: every record of the flow before the group's position lies before it,
+and none from there on does. Where that cannot be said there is none, with the reason.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from aggregator.coordinates import EdgePartition, Partition, Position
+from aggregator.offsets.search import Placed, Search
+from aggregator.state.ledger import LedgerRecord
+
+
+class Why(StrEnum):
+    """Why a position is none at central."""
+
+    NOT_REPLICATED = "not_replicated"
+    BY_KEY = "by_key"
+    NOT_BEGUN = "not_begun"
+    RECREATED = "recreated"
+    GAP = "gap"
+    AHEAD = "ahead"
+    MOVED = "moved"
+    UNDECIDED = "undecided"
+    UNREAD = "unread"
+
+
+class Question(NamedTuple):
+    """A position that is looked for.
+
+    Attributes:
+        group: Whose; empty: the hub's own.
+        source: The edge partition.
+        position: At the edge, in the incarnation that its offset belongs to.
+        at: Where the flow's records lie.
+        topic_id: Of that central topic.
+        went: Central topics that earlier rules wrote the flow to.
+    """
+
+    group: str
+    source: EdgePartition
+    position: Position
+    at: Partition
+    topic_id: str
+    went: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One partition of a group.
+
+    Attributes:
+        group: Its name.
+        source: The edge partition.
+        edge_offset: What it has committed there: the next offset that it reads.
+        topic: At central; None: the rules lead it nowhere.
+        partition: At central.
+        central_offset: The next offset to read there; None: see `why`.
+        behind_records: Offsets of the edge that the hub delivers before it is where the group is; None: nobody knows.
+        why: Why there is none; None: there is.
+        detail: The same in words.
+        before: The flow's last record before it, where one was met.
+        topic_id: Of the central topic.
+    """
+
+    group: str
+    source: EdgePartition
+    edge_offset: int
+    topic: str | None = None
+    partition: int | None = None
+    central_offset: int | None = None
+    behind_records: int | None = None
+    why: Why | None = None
+    detail: str = ""
+    before: Placed | None = None
+    topic_id: str = ""
+
+    def refused(self, why: Why, detail: str) -> "Translation":
+        """Without a position at central."""
+        return replace(self, central_offset=None, why=why, detail=detail)
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return {
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "edge_offset": self.edge_offset,
+            "central_topic": self.topic,
+            "central_partition": self.partition,
+            "central_offset": self.central_offset,
+            "behind_records": self.behind_records,
+            "reason": self.why and self.why.value,
+            "detail": self.detail,
+        }
+
+
+def translated(asked: Question, found: Search, entry: LedgerRecord, *, end: int, decided: bool) -> Translation:
+    """What the search says.
+
+    Args:
+        asked: What was looked for.
+        found: The search, at its end.
+        entry: The flow in the ledger, as it was before `end` was asked for.
+        end: Central's last stable offset, up to which was searched.
+        decided: Everything that central had when the ledger was read lies before it.
+    """
+    (group, source, position, (topic, partition), topic_id, went) = asked
+    behind = max(0, position.next_offset - entry.next_offset) if position >= entry.position else 0
+    made = Translation(
+        group, source, position.next_offset, topic, partition, None, behind, before=found.before, topic_id=topic_id
+    )
+    if found.trouble:
+        return made.refused(Why.UNREAD, f"{topic}-{partition} at central: {found.trouble}")
+    if went and found.before is None:
+        return made.refused(
+            Why.MOVED, f"earlier rules wrote it to {', '.join(went)}, and {topic} has no record before this position"
+        )
+    if found.at is not None:
+        return replace(made, central_offset=found.at.offset)
+    if entry.position < position:
+        return made.refused(Why.AHEAD, f"the hub has delivered up to {entry.next_offset}")
+    if not decided:
+        return made.refused(
+            Why.UNDECIDED, f"an open transaction hides what {topic}-{partition} has behind offset {end}; ask again"
+        )
+    return replace(made, central_offset=end)

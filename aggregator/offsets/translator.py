@@ -1,0 +1,243 @@
+"""The translator: asks what the hub has delivered, and looks into central for the positions of groups.
+
+Invariant: reads only. The ledger is read before central's ends are asked for, so that whatever it has passed lies below
+an end that has become stable since. Partitions are searched side by side, the positions of one in their order.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition, Position
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.origin_reader import Look, OriginReader, Seen
+from aggregator.offsets.questions import Facts, question
+from aggregator.offsets.search import Placed, Search, Window
+from aggregator.offsets.translation import Question, Translation, translated
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.discovery.edge_topic import start_of
+from aggregator.state.control_log import read_control
+from aggregator.state.ledger_log import read_ledger
+from aggregator.state.names import HubNames
+from aggregator.state.request_log import read_requests
+from aggregator.state.requests import by_flow
+
+# Records of other flows and of backfills in a row, after which a search says so instead of reading on.
+MOST_FOREIGN = 500_000
+# A transaction of a slot takes half a second; what stays open for longer is somebody else's, or left behind.
+_OPEN_S = 5.0
+_AGAIN_S = 0.05
+Committed = Mapping[EdgePartition, int]
+
+
+class Settled(NamedTuple):
+    """What a read_committed reader can reach of a partition, and whether that is all that was there."""
+
+    offsets: OffsetRange
+    decided: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Translations:
+    """What was found.
+
+    Attributes:
+        of: Each position that was asked for, in that order.
+        facts: What they rest on.
+    """
+
+    of: tuple[Translation, ...]
+    facts: Facts
+
+
+class Translator:
+    """Translates positions of groups; remembers them, so that it searches from there the next time.
+
+    Args:
+        config: The hub.
+    """
+
+    def __init__(self, config: HubConfig) -> None:
+        self._config = config
+        self._names = HubNames(config.hub)
+        self._known: dict[tuple[str, EdgePartition], tuple[Question, Translation]] = {}
+
+    def translate(self, committed: Mapping[str, Committed]) -> Translations:
+        """Translate what groups have committed, and forget groups and partitions that are not among it.
+
+        Args:
+            committed: By group; under an empty name the hub's own positions, where somebody wants those.
+
+        Raises:
+            Failed: the ledger or the control topic is damaged, or their ends stay stuck.
+            Unreachable: a cluster does not answer.
+        """
+        facts = self.facts({source for own in committed.values() for source in own})
+        asked = [
+            question(self._config, group, source, offset, facts)
+            for group, own in sorted(committed.items())
+            for source, offset in sorted(own.items())
+        ]
+        answers = self._answers([one for one in asked if isinstance(one, Question)], facts)
+        self._known = {(one.group, one.source): (one, answers[one]) for one in answers}
+        return Translations(tuple(answers[one] if isinstance(one, Question) else one for one in asked), facts)
+
+    def facts(self, sources: Collection[EdgePartition]) -> Facts:
+        """What is known of these flows; errors as of `translate`."""
+        config, central = self._config, self._config.central
+        ledger = read_ledger(central, self._names)
+        wanted = {source for source in sources if start_of(config, source.edge, source.topic) is not None}
+        decided = any(ledger[source].incarnation for source in wanted if source in ledger)
+        control = read_control(central, self._names) if ledger else None
+        targets: dict[tuple[str, str], set[tuple[str, bool]]] = defaultdict(set)
+        for one in control.targets if control else ():
+            targets[one.edge, one.topic].add((one.central, one.by_key))
+        return Facts(
+            ledger,
+            by_flow(read_requests(central, self._names).decisions) if decided else {},
+            {
+                (edge, one.name): one.topic_id
+                for edge in sorted({source.edge for source in wanted})
+                for one in topics.described(
+                    config.edges[edge], sorted({source.topic for source in wanted if source.edge == edge})
+                ).values()
+            },
+            {one.name: (one.topic_id, one.partitions) for one in self._central_topics(wanted)},
+            {at: frozenset(found) for at, found in targets.items()},
+        )
+
+    def _central_topics(self, sources: Iterable[EdgePartition]) -> Collection[topics.Topic]:
+        names = {target(self._config, source.edge, source.topic) for source in sources}
+        return topics.described(self._config.central, sorted(names)).values()
+
+    def _answers(self, asked: list[Question], facts: Facts) -> dict[Question, Translation]:
+        """What is remembered of a position that has not moved is as exact now as it was."""
+        found = {one: kept for one in asked if (kept := self._kept(one)) is not None}
+        left = [one for one in asked if one not in found]
+        if not left:
+            return found
+        settled = settled_ranges(self._config.central, {one.at for one in left})
+        rests = self._at_rest(left, facts)
+        queues: dict[Partition, list[Question]] = defaultdict(list)
+        for one in sorted(left, key=lambda one: (one.source, one.position)):
+            queues[one.at].append(one)
+        for one, search in self._searched(queues, settled, rests).items():
+            entry, (offsets, decided) = facts.ledger[one.source], settled[one.at]
+            found[one] = translated(one, search, entry, end=offsets.end, decided=decided)
+        return found
+
+    def _kept(self, asked: Question) -> Translation | None:
+        before, answer = self._known.get((asked.group, asked.source), (None, None))
+        if answer is None or before != asked or answer.central_offset is None:
+            return None
+        return answer
+
+    def _at_rest(self, asked: Collection[Question], facts: Facts) -> set[Question]:
+        """Positions at which their very flows stand, and stood before central's ends were asked for.
+
+        Central has no record of such a flow behind it, and a quiet flow among busy ones costs no search.
+        """
+        caught = {one for one in asked if not one.went and facts.ledger[one.source].position == one.position}
+        caught = {one for one in caught if one.group}  # whoever asks for the flow itself wants its last record
+        if not caught:
+            return set()
+        after = read_ledger(self._config.central, self._names)
+        return {one for one in caught if one.source in after and after[one.source].position == one.position}
+
+    def _searched(
+        self,
+        queues: Mapping[Partition, list[Question]],
+        settled: Mapping[Partition, Settled],
+        rests: Collection[Question],
+    ) -> dict[Question, Search]:
+        """The search for each question, at its end; partitions are looked into side by side."""
+        found: dict[Question, Search] = {}
+        lanes = {at: self._lane(queue, settled[at].offsets, rests, found) for at, queue in queues.items()}
+        looks = {at: look for at, lane in lanes.items() if (look := next(lane, None)) is not None}
+        if not looks:
+            return found
+        reader = OriginReader(self._config.central, most=MOST_FOREIGN)
+        try:
+            while looks:
+                seen = reader.look(looks)
+                looks = {at: look for at in looks if (look := _next(lanes[at], seen[at])) is not None}
+        finally:
+            reader.close()
+        return found
+
+    def _lane(
+        self,
+        queue: Iterable[Question],
+        offsets: OffsetRange,
+        rests: Collection[Question],
+        found: dict[Question, Search],
+    ) -> Generator[Look, Seen, None]:
+        """What is to be looked for in one partition, one after the other; takes what was there."""
+        former, of = None, None
+        for asked in queue:
+            search = self._start(asked, offsets)
+            if asked in rests:
+                search = Search(asked.position, offsets.end, offsets.end)
+            elif former is not None and of == asked.source:
+                search = _later(search, former)
+            while not search.over:
+                look = Look(search.probe, f"{self._config.hub}/{asked.source}/".encode())
+                search = search.narrowed(_window(look.offsets.start, (yield look)))
+            found[asked] = former = search
+            of = asked.source
+
+    def _start(self, asked: Question, offsets: OffsetRange) -> Search:
+        """The search for a position, from where an earlier one of the group lay if that is known."""
+        known, answer = self._known.get((asked.group, asked.source), (None, None))
+        if known is not None and answer is not None and answer.central_offset is not None:
+            usable = known.topic_id == asked.topic_id and known.position <= asked.position
+            if usable and offsets.start <= answer.central_offset <= offsets.end:
+                return Search(asked.position, answer.central_offset, offsets.end, before=answer.before)
+        return Search(asked.position, offsets.start, offsets.end)
+
+
+def _later(start: Search, former: Search) -> Search:
+    """The further one of two starts: its own, or behind what an earlier position of the same flow has found."""
+    if former.trouble:
+        return start
+    onward = former.onward(start.wanted, start.high)
+    return onward if onward.low > start.low else start
+
+
+def _next(lane: Generator[Look, Seen, None], seen: Seen) -> Look | None:
+    """What a lane looks for next, with what it asked for; None at its end."""
+    try:
+        return lane.send(seen)
+    except StopIteration:
+        return None
+
+
+def _window(start: int, seen: Seen) -> Window:
+    """What was read, with the positions that the headers tell."""
+    found = []
+    for offset, header in seen.found:
+        try:
+            origin = Origin.decode(header)
+        except ValueError:
+            continue  # not the hub's own
+        found.append(Placed(offset, Position(origin.incarnation, origin.offset)))
+    return Window(start, seen.until, tuple(found), seen.trouble)
+
+
+def settled_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, Settled]:
+    """What each partition holds, once what is open now is decided, as far as that comes within some seconds.
+
+    Raises:
+        Unreachable: the cluster does not answer.
+    """
+    highs = ends.log_end_offsets(cluster, partitions)
+    deadline = time.monotonic() + _OPEN_S
+    while True:
+        ranges = ends.readable_ranges(cluster, partitions)
+        if all(ranges[at].end >= high for at, high in highs.items()) or time.monotonic() > deadline:
+            return {at: Settled(ranges[at], ranges[at].end >= high) for at, high in highs.items()}
+        time.sleep(_AGAIN_S)
