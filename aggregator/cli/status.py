@@ -207,6 +207,7 @@ def _text(seen: "HubStatus", *, partitions: bool = False, problems: bool = False
     yield from _waiver_lines(seen)
     yield from cluster_lines(seen.clusters)
     yield from drift_lines(seen.drifts)
+    yield from _group_lines(seen)
     if seen.lake:
         yield ""
         yield from _tables(seen)
@@ -320,6 +321,23 @@ def _waiver_lines(seen: "HubStatus") -> Iterator[str]:
     if seen.waivers:
         yield ""
         yield from table(("open connection", "setting", "what it does", "reason"), seen.waivers)
+
+
+def _group_lines(seen: "HubStatus") -> Iterator[str]:
+    """Groups of the edges with what central has for them where they would go on; nothing where none are told."""
+    from aggregator.observe.hub_status import known
+
+    groups = dict.fromkeys((one.group, one.edge) for one in seen.groups)
+    if groups:
+        yield ""
+        yield from table(
+            ("group", "of edge", "partitions", "records ahead at central"),
+            [
+                (group, edge, len(own), known([one.ahead_records for one in own], sum))
+                for group, edge in groups
+                if (own := [one for one in seen.groups if (one.group, one.edge) == (group, edge)])
+            ],
+        )
 
 
 def _tables(seen: "HubStatus") -> list[str]:

@@ -14,6 +14,8 @@ from aggregator.coordinates import HEARTBEATS
 
 # What the room of Kafka names under `<hub>.`; a test holds the two lists together.
 RESERVED = ("ledger", "control", "requests", "decisions", "dead-letters", "edge-status", "telemetry")
+# How names end that MirrorMaker 2 copies nowhere either.
+_INTERNAL = (".internal", "-internal")
 
 
 class Target(NamedTuple):
@@ -72,21 +74,23 @@ def collisions(rules: dict[int, TopicRule], every: Sequence[Target]) -> Iterator
 
 
 def reserved_names(hub: str, edges: Sequence[str]) -> list[str]:
-    """Central topics that belong to the hub itself, and the edges' heartbeats."""
+    """Central topics that belong to the hub itself, the edges' heartbeats, and those that tell positions of groups."""
     own = [f"{hub}.{name}" for name in RESERVED]
-    return [*own, *(f"{hub}.backfill.{name}" for name in RESERVED), *(f"{edge}.{HEARTBEATS}" for edge in edges)]
+    told = [name for edge in edges for name in (f"{edge}.checkpoints.internal", f"mm2-offset-syncs.{edge}.internal")]
+    return [*own, *(f"{hub}.backfill.{name}" for name in RESERVED), *(f"{edge}.{HEARTBEATS}" for edge in edges), *told]
 
 
 def reserved_hit(rule: TopicRule, target: Target, names: Sequence[str]) -> str | None:
     """The first name of the hub's own that this target would write into.
 
-    An edge's `heartbeats` under its default name is no hit: it is the heartbeat flow itself.
+    An edge's `heartbeats` under its default name is no hit: it is the heartbeat flow itself. Nor is a topic of an edge
+    that is internal there: no rule replicates such a one.
     """
     for name in names:
         topic = target.topic(name)
         if topic is None or (topic == HEARTBEATS and name == f"{target.edge}.{HEARTBEATS}"):
             continue
-        if speaks_of(rule, topic):
+        if speaks_of(rule, topic) and not topic.endswith(_INTERNAL):
             return name
     return None
 

@@ -66,6 +66,14 @@ def topic_pattern(value: str) -> str:
     return value
 
 
+def group_pattern(value: str) -> str:
+    """A regular expression on names of consumer groups that RE2 compiles."""
+    if found := foreign(value):
+        raise ValueError(f"holds {found}, which RE2 does not have or reads otherwise; `exclude` leaves groups out")
+    full_matches(value, [])
+    return value
+
+
 def central_pattern(value: str) -> str:
     """Text of topic characters around exactly one `{topic}` and at most one `{edge}`."""
     _only_placeholders(value)

@@ -16,6 +16,7 @@ from aggregator.config.fields import (
     AUTHENTICATE,
     broker_count,
     central_pattern,
+    group_pattern,
     host_name,
     is_loopback,
     lake_format,
@@ -297,6 +298,29 @@ class HeartbeatConfig(Model):
     interval: Duration = timedelta(seconds=1)
 
 
+GroupPattern = Annotated[str, AfterValidator(group_pattern)]
+
+
+class OffsetsConfig(Model):
+    """Positions of the edges' consumer groups, told at central in MirrorMaker 2's topics.
+
+    Attributes:
+        checkpoints: Write what each group's positions are at central.
+        syncs: Write which record of central the newest one of each flow is.
+        sync_groups: Commit the positions for groups at central that have no member there, never backwards.
+        groups: Full-match regular expressions (RE2) on the groups.
+        exclude: The same for groups that are left out all the same; MirrorMaker 2's own by default.
+        interval: Time between two looks.
+    """
+
+    checkpoints: bool = True
+    syncs: bool = False
+    sync_groups: bool = False
+    groups: tuple[GroupPattern, ...] = (".*",)
+    exclude: tuple[GroupPattern, ...] = ("console-consumer-.*", "connect-.*", "__.*")
+    interval: Duration = timedelta(seconds=60)
+
+
 class AvailabilityConfig(Model):
     """What is expected of the edges: percent of the time in which records come through."""
 
@@ -348,6 +372,7 @@ class HubConfig(Model):
         exclude: Full-match regular expression (RE2) on edge topics that no rule speaks of.
         chain_key: Name of the key that this hub shares with the hubs before and behind it: by its seal it knows records
             that have passed its central before.
+        offsets: What is told of consumer groups; None: nothing.
         config_sync: What becomes of topic settings in which central differs from its edges: `tell` them in `plan` and
             `status`, or `apply` them.
     """
@@ -366,6 +391,7 @@ class HubConfig(Model):
     config_sync: Literal["tell", "apply"] = "tell"
     replication: ReplicationConfig = ReplicationConfig()
     heartbeats: HeartbeatConfig = HeartbeatConfig()
+    offsets: OffsetsConfig | None = None
     availability: AvailabilityConfig = AvailabilityConfig()
     metrics: MetricsConfig = MetricsConfig()
     ui: UiConfig = UiConfig()

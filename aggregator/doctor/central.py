@@ -28,7 +28,7 @@ from aggregator.replicate.identity.clusters import KnownClusters
 from aggregator.replicate.identity.identities import known_clusters
 from aggregator.replicate.slot.key_checks import Checks
 from aggregator.state.control_log import read_control
-from aggregator.state.internal_topics import internal_topics
+from aggregator.state.internal_topics import internal_topics, offset_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.rights import TRANSACTIONAL_ID, Right
@@ -82,7 +82,7 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
         now_ms: The present.
     """
     names = HubNames(config.hub)
-    own = tuple(internal_topics(names, config.replication.slots))
+    own = (*internal_topics(names, config.replication.slots), *offset_topics(config))
     snapshots = {edge: one.topics for edge, one in shown.items()}
     specs = {spec.name: spec for spec in central_topics(config, snapshots)}
     asked = {*specs, *(spec.name for spec in own), names.decisions, *mirrormaker_topics(config)}

@@ -2,7 +2,7 @@
 
 Invariant: pure. Says what is missing only where the cluster tells it: of a topic that is there, by the operations that
 the cluster allows us; of a transactional id, by its coordinator; of what is not there yet, and of an id that was not
-asked about, by the authorizer's rules, where we may read them; so it is with a group, of which the hub itself has none.
+asked about, by the authorizer's rules, where we may read them; so it is with groups, of which the hub itself has none.
 An id of which nobody tells is named.
 """
 
@@ -20,6 +20,7 @@ from aggregator.state.rights import (
     CONFIGS,
     CREATE,
     DESCRIBE,
+    GROUP,
     READ,
     TAKEOVER,
     TOPIC,
@@ -44,6 +45,7 @@ _CALLED = {
     READ: "READ",
     WRITE: "WRITE",
     CREATE: "CREATE",
+    DESCRIBE: "DESCRIBE",
     ALTER: "ALTER",
     CONFIGS: "DESCRIBE_CONFIGS",
     ALTER_CONFIGS: "ALTER_CONFIGS",
@@ -68,7 +70,9 @@ class Principal:
     def grant(self, need: Right, operations: Iterable[str]) -> str:
         """The command that gives rights."""
         words = " ".join(f"--operation {one}" for one in operations)
-        who, what = self.name or "User:<the hub's>", f"--{need.kind} '{need.name}'".removesuffix(" ''")
+        name = need.name or ("*" if need.kind == GROUP else "")
+        who, what = self.name or "User:<the hub's>", f"--{need.kind} '{name}'".removesuffix(" ''")
+        what += " --resource-pattern-type prefixed" if need.prefixed and need.name else ""
         return f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal '{who}' {words} {what}"
 
 
@@ -104,7 +108,7 @@ def findings(
         if missing:
             well = False
             words, kind = " and ".join(missing), need.kind.replace("-", " ")
-            what = f"{principal.name or 'the hub'} has no right to {words} on {kind} {need.name}: {need.why}"
+            what = f"{principal.name or 'the hub'} has no right to {words} on {kind} {need.name or '*'}: {need.why}"
             yield failed(cluster, "rights", what, principal.grant(need, missing))
     if unknown:
         well = False
@@ -200,7 +204,8 @@ def edge_needs(config: HubConfig, edge: str, wanted: Collection[str]) -> list[Ri
         edge: Its name.
         wanted: Topics that are replicated, without the heartbeats.
     """
-    return [one for one in edge_rights(config, edge, wanted) if one.name in wanted or one.name == HEARTBEATS]
+    topics = {*wanted, HEARTBEATS}
+    return [one for one in edge_rights(config, edge, wanted) if one.kind == GROUP or one.name in topics]
 
 
 def central_needs(config: HubConfig, wanted: Collection[str], asked: Collection[str]) -> list[Right]:
@@ -212,9 +217,10 @@ def central_needs(config: HubConfig, wanted: Collection[str], asked: Collection[
         asked: Topics that the hub keeps or fills.
     """
     rights = central_rights(config, wanted)
-    found = [one for one in rights if not one.prefixed and (one.kind != TOPIC or one.name in asked)]
+    found = [one for one in rights if one.kind == GROUP or (not one.prefixed and one.kind != TOPIC)]
+    found += [one for one in rights if one.kind == TOPIC and not one.prefixed and one.name in asked]
     ids = [HubNames(config.hub).slot_id(slot) for slot in range(config.replication.slots)]
-    begun = [one for one in rights if one.prefixed and one.kind != TOPIC]
+    begun = [one for one in rights if one.prefixed and one.kind == TRANSACTIONAL_ID]
     slots = (one._replace(name=id_, prefixed=False) for one in begun if one.why != TAKEOVER for id_ in ids)
     tasks = (one._replace(name=f"{one.name}0", prefixed=False) for one in begun if one.why == TAKEOVER)
     return [*found, *slots, *tasks]

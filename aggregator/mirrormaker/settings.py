@@ -48,7 +48,7 @@ MAPPED: tuple[Setting, ...] = (
 )
 # `replication.policy.seperator` has 0.96; no two settings of MirrorMaker have more than 0.9.
 _ANOTHER_SPELLING = 0.93
-_GROUPS = "`aggregator offsets translate` finds where a group goes on at central, in central's own log"
+_GROUPS = "`offsets: {…}` tells positions at central, and commits them if asked to: see 'Consumers that move'"
 _LEDGER = "positions lie in the hub's ledger, in the transaction of the records"
 _OWN_TOPICS = "the hub keeps its state in topics of its own, with settings of its own"
 _BYTES = "the policy says how values are written (`value_format`), and what becomes of them"

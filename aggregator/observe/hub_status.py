@@ -15,6 +15,7 @@ from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.rights import Lacking
+from aggregator.offsets.told_positions import GroupPosition
 from aggregator.replicate.discovery.topic_settings import Drift
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.edge_status import EdgeState
@@ -135,6 +136,7 @@ class HubStatus:
         rights: What the hub's principals lack, by topic; None where nobody asked.
         drifts: Settings in which central's topics differ from their edges', where somebody looked once.
         clusters: Which cluster answers under each name.
+        groups: Where groups of the edges would go on at central, as a hub told it last; where somebody looked once.
         unread: Why nothing of what the hub keeps at central could be read, if so; no flow is known then.
     """
 
@@ -153,6 +155,7 @@ class HubStatus:
     rights: tuple[Lacking, ...] | None = None
     drifts: tuple[Drift, ...] = ()
     clusters: tuple[Identity, ...] = ()
+    groups: tuple[GroupPosition, ...] = ()
     unread: str = ""
 
     @property
@@ -192,6 +195,7 @@ class HubStatus:
             "rights": None if self.rights is None else [one.plain() for one in self.rights],
             "clusters": [one._asdict() for one in self.clusters],
             "drifts": [one.plain() for one in self.drifts],
+            "groups": [one._asdict() for one in self.groups],
             "refused": [{"flow": flow, "reason": word, "detail": why} for flow, (word, why) in self.refused.items()],
         }
 

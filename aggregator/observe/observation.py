@@ -15,6 +15,7 @@ from aggregator.observe.exposition import Watcher
 from aggregator.observe.metrics_server import MetricsServer
 from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
 from aggregator.observe.snapshot import Snapshot
+from aggregator.offsets.publisher import LOOK_S, OffsetsPublisher
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.state.edge_status import threads_record
@@ -87,7 +88,7 @@ class Watching:
         watching = self._threads.watch(self._stop, self._thread_states or _nobody)
         if self._wanted:
             monitor = self._threads.start("monitor", self._watch, stop=self._stop, bound_s=MONITOR_BOUND_S)
-            self._running = (monitor, watching)
+            self._running = (monitor, watching, *self._tell_offsets())
             for teller in self._tellers:
                 teller.serve(self)
 
@@ -111,6 +112,14 @@ class Watching:
             self._thread_states.close()
         for teller in self._tellers:
             teller.close()
+
+    def _tell_offsets(self) -> list[Supervised]:
+        """The thread that tells positions of consumer groups, where that is wanted."""
+        if (settings := self._config.offsets) is None:
+            return []
+        publisher = OffsetsPublisher(self._config, settings, self._stop)
+        bound_s = settings.interval.total_seconds() + LOOK_S
+        return [self._threads.start("offsets", publisher.run, stop=self._stop, bound_s=bound_s)]
 
     def _watch(self, pulse: Pulse) -> None:
         number = self._before.number + 1 if self._before else 0

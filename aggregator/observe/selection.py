@@ -50,6 +50,7 @@ class Selection(NamedTuple):
             refused={flow: why for flow, why in seen.refused.items() if self._takes(*_place(flow), chosen)},
             clusters=tuple(clusters),
             lake=tuple(tables),
+            groups=tuple(one for one in seen.groups if self._is_of(one.edge) and not self.problems),
         )
 
     def _topics(self, names: list[str]) -> frozenset[str]:

@@ -28,6 +28,7 @@ from aggregator.observe.history_rows import lasting, written_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import Survey, survey
 from aggregator.observe.warnings import troubles
+from aggregator.offsets.told_positions import group_positions
 from aggregator.state.edge_status import EdgeState, EdgeStatuses, is_watched, read_edge_statuses
 from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
@@ -92,6 +93,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         waivers(config),
         drifts=drift(config, _answered(found)),
         clusters=found.clusters,
+        groups=group_positions(config),
     )
 
 

@@ -66,31 +66,34 @@ class Translator:
         self._names = HubNames(config.hub)
         self._known: dict[tuple[str, EdgePartition], tuple[Question, Translation]] = {}
 
-    def translate(self, committed: Mapping[str, Committed]) -> Translations:
+    def translate(self, committed: Mapping[str, Committed], *, flows: Collection[str] = ()) -> Translations:
         """Translate what groups have committed, and forget groups and partitions that are not among it.
 
         Args:
-            committed: By group; under an empty name the hub's own positions, where somebody wants those.
+            committed: By group.
+            flows: Edges whose flows are translated themselves, too, under no group: where the hub stands.
 
         Raises:
             Failed: the ledger or the control topic is damaged, or their ends stay stuck.
             Unreachable: a cluster does not answer.
         """
-        facts = self.facts({source for own in committed.values() for source in own})
+        facts = self._facts({source for own in committed.values() for source in own}, flows)
+        own = {source: entry.next_offset for source, entry in facts.ledger.items() if source.edge in flows}
         asked = [
             question(self._config, group, source, offset, facts)
-            for group, own in sorted(committed.items())
+            for group, own in sorted({**committed, "": own}.items())
             for source, offset in sorted(own.items())
         ]
         answers = self._answers([one for one in asked if isinstance(one, Question)], facts)
         self._known = {(one.group, one.source): (one, answers[one]) for one in answers}
         return Translations(tuple(answers[one] if isinstance(one, Question) else one for one in asked), facts)
 
-    def facts(self, sources: Collection[EdgePartition]) -> Facts:
-        """What is known of these flows; errors as of `translate`."""
+    def _facts(self, sources: Collection[EdgePartition], flows: Collection[str]) -> Facts:
+        """What is known of these flows, and of all flows of these edges."""
         config, central = self._config, self._config.central
         ledger = read_ledger(central, self._names)
-        wanted = {source for source in sources if start_of(config, source.edge, source.topic) is not None}
+        asked = {*sources, *(source for source in ledger if source.edge in flows)}
+        wanted = {source for source in asked if start_of(config, source.edge, source.topic) is not None}
         decided = any(ledger[source].incarnation for source in wanted if source in ledger)
         control = read_control(central, self._names) if ledger else None
         targets: dict[tuple[str, str], set[tuple[str, bool]]] = defaultdict(set)

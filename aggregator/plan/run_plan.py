@@ -55,7 +55,7 @@ from aggregator.replicate.identity.identities import known_clusters, shown_ids
 from aggregator.replicate.slot.key_checks import unrecorded
 from aggregator.state.control_log import read_control
 from aggregator.state.decisions import decisions_topic
-from aggregator.state.internal_topics import internal_topics
+from aggregator.state.internal_topics import internal_topics, offset_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
@@ -150,7 +150,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     requests = _asked(config, names, have)
     paused = {edge: one.sentence for edge, one in requests.pauses.items() if one.paused and edge in config.edges}
     read = {edge: topics for edge, topics in snapshots.items() if edge not in paused}
-    internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
+    internal = [*internal_topics(names, config.replication.slots), decisions_topic(names), *offset_topics(config)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)
     begun = taken_over(config, ledger, read, fences=False)

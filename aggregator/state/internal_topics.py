@@ -3,9 +3,10 @@
 Invariant: each has the settings that the protocol needs; whoever creates or checks one takes them from here.
 """
 
+from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.state import edge_status
-from aggregator.state.names import HubNames
+from aggregator.state.names import HubNames, checkpoints, offset_syncs
 
 
 def internal_topics(names: HubNames, slots: int) -> list[TopicSpec]:
@@ -20,3 +21,12 @@ def internal_topics(names: HubNames, slots: int) -> list[TopicSpec]:
         # A segment that is written to is never deleted: without a short one, retention would be that of a week.
         TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),
     ]
+
+
+def offset_topics(config: HubConfig) -> list[TopicSpec]:
+    """Topics that tell positions of consumer groups, by MirrorMaker 2's names; none unless they are wanted."""
+    if config.offsets is None:
+        return []
+    names = [checkpoints(edge) for edge in config.edges if config.offsets.checkpoints]
+    names += [offset_syncs(edge) for edge in config.edges if config.offsets.syncs]
+    return [TopicSpec(name, 1, {"cleanup.policy": "compact"}) for name in names]

@@ -73,3 +73,13 @@ def central_topic(pattern: str, edge: str, topic: str) -> str:
 def central_heartbeats(edge: str) -> str:
     """Where an edge's heartbeats arrive; MirrorMaker 2's default naming."""
     return f"{edge}.{HEARTBEATS}"
+
+
+def checkpoints(edge: str) -> str:
+    """Where positions of an edge's groups are told; MirrorMaker 2's name."""
+    return f"{edge}.checkpoints.internal"
+
+
+def offset_syncs(edge: str) -> str:
+    """Where it is told which record of central one of the edge is; MirrorMaker 2's name."""
+    return f"mm2-offset-syncs.{edge}.internal"

@@ -7,20 +7,16 @@ from collections.abc import Collection, Iterable
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.tail import LogTail
+from aggregator.kafka.writers.acknowledged import Record, write_acknowledged
 from aggregator.state.gap import Decision
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release, fold_releases
 from aggregator.state.requests import Requests, encode, fold_requests
 from aggregator.state.successions import Succession
-
-# An idempotent producer asks for its id half a second after its start; a request that comes twice is the same request.
-_AT_ONCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
-_FLUSH_S = 15.0
 
 
 def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
@@ -62,18 +58,7 @@ def write(cluster: ClusterConfig, names: HubNames, requests: Iterable[tuple[str,
     Raises:
         Unreachable: central did not take all of them; writing them again does no harm.
     """
-    refused: list[str] = []
-    producer = clients.plain_producer(cluster, **_AT_ONCE)
-    for key, value in requests:
-        producer.produce(
-            names.requests,
-            value,
-            key,
-            0,
-            on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
-        )
-    if producer.flush(_FLUSH_S) or refused:
-        why = refused[0] if refused else "no answer"
+    if why := write_acknowledged(cluster, (Record(names.requests, key, value) for key, value in requests)):
         raise Unreachable(
             f"{names.requests} at {cluster.bootstrap_servers} did not take the request: {why}",
             hint="check the broker and the principal's right to write this topic, then ask again",

@@ -9,19 +9,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.config.match import rule_for
-from aggregator.config.model import HubConfig, TopicRule
+from aggregator.config.model import HubConfig, OffsetsConfig, TopicRule
 from aggregator.config.patterns import Branch, names
 from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import HEARTBEATS
-from aggregator.state.names import HubNames, central_heartbeats, central_topic
+from aggregator.state.names import HubNames, central_heartbeats, central_topic, checkpoints, offset_syncs
 
 TOPIC, TRANSACTIONAL_ID, GROUP = "topic", "transactional-id", "group"
 READ, WRITE, CREATE, ALTER, CONFIGS = "Read", "Write", "Create", "Alter", "DescribeConfigs"
-DESCRIBE = "Describe"
-ALTER_CONFIGS = "AlterConfigs"
+ALTER_CONFIGS, DESCRIBE = "AlterConfigs", "Describe"
 # Why: without the topics that it keeps, a hub cannot begin.
 OWN = "what the hub keeps"
 TAKEOVER = "to go on where MirrorMaker 2 stopped"
+_POSITIONS = "positions of consumer groups"
 # What a hub does with a topic that it owns, or fills.
 _OWN = (READ, WRITE, CREATE)
 _FILLED = (READ, WRITE, CREATE, ALTER, CONFIGS)
@@ -62,7 +62,8 @@ def edge_rights(config: HubConfig, edge: str, topics: Collection[str] = ()) -> l
         for one, _, wide in _sources(config, edge, topics)
     ]
     operations = (READ, WRITE, CREATE, CONFIGS) if config.heartbeats.emit else (READ, CONFIGS)
-    return [*found, Right(TOPIC, HEARTBEATS, False, operations, "heartbeats")]
+    groups = [] if config.offsets is None else _groups(config.offsets, (DESCRIBE,))
+    return [*found, Right(TOPIC, HEARTBEATS, False, operations, "heartbeats"), *groups]
 
 
 def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Right]:
@@ -83,6 +84,7 @@ def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Righ
         *(Right(TOPIC, name, False, operations, OWN) for name, operations in settings.items()),
         *_filled(config, topics, filled, "records without personal data"),
         *(Right(TOPIC, name, False, (READ, WRITE, CREATE, CONFIGS), "heartbeats") for name in beats),
+        *(_positions(config, config.offsets) if config.offsets else ()),
         Right(TRANSACTIONAL_ID, own.driver_id, False, (WRITE,), "one driver at a time"),
         Right(TRANSACTIONAL_ID, own.slot_id(0).removesuffix("0"), True, (WRITE,), "exactly once"),
         Right(TRANSACTIONAL_ID, own.decisions, False, (WRITE,), "who decided what"),
@@ -101,6 +103,26 @@ def _left_by_mirrormaker(config: HubConfig) -> Iterator[Right]:
             yield Right(TOPIC, names.configs_topic, False, (READ,), TAKEOVER)
             yield Right(GROUP, names.group, False, (DESCRIBE,), TAKEOVER)
             yield Right(TRANSACTIONAL_ID, names.transactional_id(0).removesuffix("0"), True, (WRITE,), TAKEOVER)
+
+
+def _positions(config: HubConfig, asked: OffsetsConfig) -> Iterator[Right]:
+    """To tell positions of groups, and to commit them."""
+    topics = [checkpoints(edge) for edge in config.edges if asked.checkpoints]
+    topics += [offset_syncs(edge) for edge in config.edges if asked.syncs]
+    yield from (Right(TOPIC, name, False, _OWN, _POSITIONS) for name in topics)
+    if asked.sync_groups:
+        yield from _groups(asked, (READ,))
+
+
+def _groups(asked: OffsetsConfig, operations: tuple[str, ...]) -> list[Right]:
+    """On groups, by name where patterns list them, else by how they begin."""
+    listed = {one for pattern in asked.groups for one in names(pattern)}
+    begins = [one.literal for one in listed if not one.whole]
+    return [
+        Right(GROUP, one.literal, not one.whole, operations, _POSITIONS)
+        for one in sorted(listed)
+        if not any(one.literal.startswith(begin) and one != Branch(begin, whole=False) for begin in begins)
+    ]
 
 
 def reader_rights(config: HubConfig, group: str, topics: Collection[str] = ()) -> list[Right]:

@@ -1,8 +1,14 @@
 """The clusters of the chaos tests: the same as elsewhere, and lines to the edges that can be broken."""
 
-import pytest
+import os
 
+import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from aggregator.sandbox.jars import pyspark_jars
+from aggregator.sandbox.java import find_java
 from aggregator.sandbox.sandbox import Sandbox
+from tests.bench import mirrormaker
 from tests.chaos.lines import lined
 from tests.chaos.promptness import Arrivals
 from tests.trial import Trial
@@ -57,3 +63,19 @@ def arrivals(trial):
     yield made
     for one in made.values():
         one.close()
+
+
+@pytest.fixture
+def java():
+    """A Java with MirrorMaker 2's classes."""
+    (own,) = pyspark_jars("py4j-*.jar")
+    port, token = launch_gateway(
+        jarpath=str(own),
+        classpath=f"{mirrormaker.jars()}/*",
+        java_path=str(find_java(os.environ)),
+        die_on_exit=True,
+        enable_auth=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+    yield gateway.jvm
+    gateway.shutdown()

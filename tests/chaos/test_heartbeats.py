@@ -1,33 +1,11 @@
 """MirrorMaker 2 itself reads our heartbeats: at the edge where they are written, and at central after their way."""
 
-import os
-
 import pytest
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from aggregator.edges.heartbeats import decode
-from aggregator.sandbox.jars import pyspark_jars
-from aggregator.sandbox.java import find_java
-from tests.bench import mirrormaker
 from tests.trial import read_all
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def java():
-    """A Java with MirrorMaker 2's classes."""
-    (own,) = pyspark_jars("py4j-*.jar")
-    port, token = launch_gateway(
-        jarpath=str(own),
-        classpath=f"{mirrormaker.jars()}/*",
-        java_path=str(find_java(os.environ)),
-        die_on_exit=True,
-        enable_auth=True,
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
-    yield gateway.jvm
-    gateway.shutdown()
 
 
 def formatted(java, key: bytes, value: bytes) -> str:

@@ -2,11 +2,12 @@
 
 import json
 import os
+import threading
 import time
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from aggregator.cli.main import main
@@ -15,9 +16,11 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
+from aggregator.observe.observation import Watching
 from aggregator.observe.rights import lacking_rights
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
+from aggregator.threads import Threads
 from tests.authority import Authority
 from tests.left_by_mirrormaker import CONNECTOR, MirrorMaker2
 from tests.oauth import token_server
@@ -211,6 +214,36 @@ def test_the_rights_that_are_printed_are_enough_and_each_is_asked_for_by_name(no
     refused = hub.drain(expect=1)
     assert said in refused.stderr
     assert "aggregator acls print --for central" in refused.stderr
+
+
+def test_positions_of_groups_take_the_rights_that_are_printed(nothing, hub):
+    """They are told and committed with these alone; a group that the hub may not describe at its edge is none to it."""
+    mine, other = f"app-{hub.mark}", f"other-{hub.mark}"
+    hub.settings["offsets"] = {"syncs": True, "sync_groups": True, "groups": [f"app-{hub.mark}"], "interval": "1s"}
+    nothing.lead(hub, {"eu": "scram", "central": "mutual"})
+    granted(nothing, hub)
+    hub.produce("eu", 30)
+    hub.drain_here("--only", "replicate")
+    for group in (mine, other):
+        at = ConsumerGroupTopicPartitions(group, [TopicPartition(hub.topic, 0, 5)])
+        settle(nothing.admin("eu").alter_consumer_group_offsets([at]))
+    stop, threads = threading.Event(), Threads()
+    watching = Watching(load_config(hub.config, os.environ), stop, threads, wanted=True)
+    watching.begin()
+    try:
+
+        def committed(group: str) -> list:
+            asked = nothing.admin("central").list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+            return asked[group].result(15).topic_partitions
+
+        (one,) = wait_for(lambda: committed(mine), timeout=40, what="a commit at central")
+        assert (one.topic, one.partition) == (f"eu.{hub.topic}", 0)
+        assert not committed(other)
+        denied = hub.run("offsets", "translate", "--group", other, "--edge", "eu")
+        assert denied.returncode == 4, denied.stderr
+        assert "lacks Describe on it" in denied.stderr
+    finally:
+        watching.finish()
 
 
 def test_status_without_read_on_the_hubs_own_topics_says_what_it_knows(nothing, hub):

@@ -2,15 +2,20 @@
 
 import json
 import random
+import threading
+from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
+from aggregator.observe.observation import Watching
+from aggregator.offsets.mirror_records import Checkpoint, OffsetSync, checkpoint, offset_sync
 from aggregator.offsets.translator import Translator
-from tests.trial import POLICY
+from aggregator.threads import Threads
+from tests.trial import POLICY, read_all, wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -149,3 +154,93 @@ def test_the_command_says_where_a_group_goes_on_and_why_it_does_not(trial):
         done = trial.typed("offsets", "translate", *words)
         assert done.exit_code == code, done.output
         assert told in done.stderr
+
+
+def told(trial, topic: str, decoded) -> dict:
+    """The newest record of each key in a topic at central, by what comes before its offsets."""
+    found = {}
+    for message in read_all(trial.sandbox.central.bootstrap, topic):
+        one = decoded(message.key(), message.value())
+        found[one[:-2] if isinstance(one, OffsetSync) else one[:3]] = one
+    return found
+
+
+@contextmanager
+def member(bootstrap: str, group: str, topic: str):
+    """Somebody who reads in a group."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    reader.subscribe([topic])
+    try:
+        wait_for(lambda: reader.poll(0.2), timeout=30, what="a first record")
+        yield reader
+    finally:
+        reader.close()
+
+
+def forge(trial, topic: str) -> None:
+    """Records that are no positions, as anybody who may write there can write them."""
+    producer = Producer({"bootstrap.servers": trial.sandbox.central.bootstrap})
+    for key, value in ((None, b"x"), (b"x", None), (b"\xff" * 9, b"\xff" * 40), (b"\0\1g\0\1t\0\0\0\1", b"\0")):
+        producer.produce(topic, value, key, 0)
+    assert producer.flush(30) == 0
+
+
+@contextmanager
+def telling(trial):
+    """What a hub that leads has beside its slots: the monitor and what tells positions."""
+    stop = threading.Event()
+    threads = Threads(stop)
+    watching = Watching(load_config(trial.config, {}), stop, threads, wanted=True)
+    watching.begin()
+    try:
+        yield
+        assert {one.name: one.restarts for one in threads.statuses()}["offsets"] == 0
+    finally:
+        watching.finish()
+
+
+def test_a_hub_tells_positions_and_commits_them_for_groups_that_rest(trial):
+    """Checkpoints, syncs, and KIP-545: for a group without a member, never for one that has one, never backwards."""
+    edge, central = trial.sandbox.edges["eu"].bootstrap, trial.sandbox.central.bootstrap
+    mark, topic = trial.mark, f"eu.{trial.topic}"
+    rests, reads, leads, left_out = (f"{name}-{mark}" for name in ("rests", "reads", "leads", "console-consumer"))
+    trial.settings["offsets"] = {"syncs": True, "sync_groups": True, "groups": [f".*-{mark}"], "interval": "1s"}
+    trial.write()
+    trial.produce("eu", 300)
+    trial.drain_here("--only", "replicate")
+    first = {partition: at[30] for partition, at in scanned(trial, "eu").items()}  # edge offset 30, with its place
+    for group in (rests, reads, leads, left_out):
+        committed(edge, group, {(trial.topic, at): 30 for at in first})
+    ends = {(topic, at): end_of(trial, topic, at) for at in first}
+    committed(central, leads, ends)
+    with member(central, reads, topic), telling(trial):
+        wait_for(lambda: positions(central, rests), timeout=40, what="a commit for the group that rests")
+        assert positions(central, rests) == {(topic, at): offset for at, (_, offset) in first.items()}
+        assert positions(central, leads) == ends
+        assert positions(central, reads) == {}
+        assert positions(central, left_out) == {}
+        found = told(trial, "eu.checkpoints.internal", checkpoint)
+        for group in (rests, reads, leads):
+            for at, (_, offset) in first.items():
+                assert found[group, topic, at] == Checkpoint(group, topic, at, 30, offset)
+        assert not [one for one in found if one[0] == left_out]
+        last = {partition: at[-1] for partition, at in scanned(trial, "eu").items()}
+        syncs = told(trial, "mm2-offset-syncs.eu.internal", offset_sync)
+        for at, pair in last.items():
+            assert syncs[trial.topic, at] == OffsetSync(trial.topic, at, *pair)
+        forge(trial, "eu.checkpoints.internal")
+        status = trial.status()
+        shown = {(one["group"], one["partition"]): one["central_offset"] for one in status["groups"]}
+        assert shown[rests, 1] == first[1][1]
+        assert rests in trial.typed("status").output
+        committed(edge, rests, {(trial.topic, 0): 60, (trial.topic, 1): 10})
+        sixty = scanned(trial, "eu")[0][60][1]
+        wait_for(lambda: positions(central, rests)[topic, 0] == sixty, timeout=20, what="a further position")
+        assert positions(central, rests)[topic, 1] == first[1][1]

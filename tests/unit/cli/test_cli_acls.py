@@ -102,6 +102,21 @@ def test_a_takeover_reads_what_mirrormaker_2_keeps(printed):
     assert not {one for one in rights(printed("--for", "central")) if "mm2" in one}
 
 
+def test_positions_of_groups_take_rights_only_where_they_are_told(printed):
+    """Describe on the groups at edges; topics of their own at central, and Read on groups to commit for them."""
+    assert not {one for word in ("edge:eu", "central") for one in rights(printed("--for", word)) if "internal" in one}
+    text = HUB + "offsets: {}\n"
+    assert "DESCRIBE *" in rights(printed("--for", "edge:eu", text=text))
+    found = rights(printed("--for", "central", text=text))
+    assert of("eu.checkpoints.internal us.checkpoints.internal", "READ WRITE CREATE") <= found
+    assert not {one for one in found if "mm2-offset-syncs" in one or one == "READ *"}
+    text = HUB + "offsets: {syncs: true, sync_groups: true, groups: ['billing', 'app-.*', 'app-x']}\n"
+    assert of("billing app-*", "DESCRIBE") < rights(printed("--for", "edge:eu", text=text))
+    found = rights(printed("--for", "central", text=text))
+    assert of("mm2-offset-syncs.eu.internal", "READ WRITE CREATE") | of("billing app-*", "READ") <= found
+    assert "READ app-x" not in found
+
+
 def test_a_reader_reads_what_arrives(printed):
     """Topics, and a group of its own name."""
     found = rights(printed("--for", "reader", "--principal", "User:ann"))

@@ -118,6 +118,8 @@ OWN = [
     pytest.param("demo\\.backfill\\.ledger", "{topic}", "eu", "demo.backfill.ledger", id="backfill"),
     pytest.param("us\\.heartbeats", "{topic}", "eu", "us.heartbeats", id="another edge's heartbeats"),
     pytest.param(".*", "{edge}.{topic}", "eu", None, id="its own heartbeats"),
+    pytest.param("eu.*", "{topic}.internal", "eu", "eu.checkpoints.internal", id="positions of groups"),
+    pytest.param(".*internal", "{topic}", "eu", None, id="what no edge replicates"),
     pytest.param("orders", "{topic}", "eu", None, id="an honest name"),
 ]
 

@@ -118,6 +118,26 @@ def test_transactional_ids_are_judged_by_the_rules_of_the_authorizer(acls, more,
     assert bool(bad(rights.findings("central", HUB, seen, Topics(), WRITES))) is not fine
 
 
+@pytest.mark.parametrize(
+    ("need", "acls", "command"),
+    [
+        (Right("group", "", True, ("Describe",), "positions"), (allow("READ", "*", "GROUP"),), None),
+        (Right("group", "", True, ("Describe",), "positions"), (allow("READ", "app", "GROUP"),), "--group '*'"),
+        (Right("group", "app-", True, ("Read",), "positions"), (allow("READ", "app", "GROUP", is_prefix=True),), None),
+        (
+            Right("group", "app-", True, ("Read",), "positions"),
+            (allow("DESCRIBE", "*", "GROUP"),),
+            "--operation Read --group 'app-' --resource-pattern-type prefixed",
+        ),
+    ],
+)
+def test_groups_are_judged_by_the_rules_of_the_authorizer(need, acls, command):
+    """Of all groups, and of those whose names begin so."""
+    seen = ClusterView("id", {}, AUTHORIZED, frozenset(), acls)
+    found = [one for one in rights.findings("eu", HUB, seen, Topics(), [need]) if one.state is State.FAILED]
+    assert [one.next.endswith(command or "") for one in found] == ([True] if command else [])
+
+
 def test_a_transactional_id_is_judged_by_its_coordinator_before_any_rule():
     """It knows what no rule tells, and needs no right to read them."""
     rules = (allow("WRITE", "h.driver", "TRANSACTIONAL_ID"),)

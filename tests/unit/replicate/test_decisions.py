@@ -11,6 +11,7 @@ from aggregator.replicate.leadership.lease import LeaseState, lease_state
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.state.control import Lease
 from aggregator.state.gap import Gap, GapKind
+from aggregator.state.names import checkpoints, offset_syncs
 
 DAY = 86_400_000
 
@@ -151,7 +152,8 @@ def test_trap_2_old_records_are_not_written_to_be_deleted(edge, central, refused
 
 
 @pytest.mark.parametrize(
-    "name", ["__consumer_offsets", ".hidden", "mm2-offset-syncs.a.internal", "connect-internal", "a.replica"]
+    "name",
+    ["__consumer_offsets", ".hidden", offset_syncs("a"), checkpoints("a"), "connect-internal", "a.replica"],
 )
 def test_internal_topics_are_never_replicated(name):
     """MirrorMaker 2's default exclusions."""

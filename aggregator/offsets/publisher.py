@@ -1,0 +1,161 @@
+"""The publisher of positions: looks at the groups of all edges now and then, and tells at central where they go on.
+
+Invariant: beside the flows, never before them: it holds no record up, and what fails is tried again at the next look.
+An edge that does not answer delays no other by more than its time-outs. Only what changed is written, and never a
+tombstone. What a group wrote beside a position (its metadata) stays at the edge: it is anybody's text.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from aggregator.config.model import HubConfig, OffsetsConfig
+from aggregator.config.patterns import full_matches
+from aggregator.coordinates import EdgePartition, Partition
+from aggregator.counted import counted
+from aggregator.errors import AggregatorError, HoldError, RetryError, Unreachable
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.groups import commit_offsets, committed_offsets, group_names, idle_groups
+from aggregator.kafka.writers.acknowledged import Record, write_acknowledged
+from aggregator.offsets.group_commits import forward, wanted_commits
+from aggregator.offsets.mirror_records import Checkpoint, OffsetSync
+from aggregator.offsets.questions import is_merged
+from aggregator.offsets.told_positions import Told, told_positions
+from aggregator.offsets.translation import Translation
+from aggregator.offsets.translator import Translator
+from aggregator.repeated_warnings import RepeatedWarnings
+from aggregator.replicate.identity.identities import require_own
+from aggregator.state.internal_topics import offset_topics
+from aggregator.state.names import checkpoints, offset_syncs
+from aggregator.threads import Pulse
+
+# Beside the pause between two: many groups, and searches of each.
+LOOK_S = 600.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look found, and what kept it from more."""
+
+    committed: dict[str, dict[EdgePartition, int]] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)
+    troubles: dict[str, str] = field(default_factory=dict)
+
+
+class OffsetsPublisher:
+    """Publishes until `stop` is set.
+
+    Args:
+        config: The hub, which asks for it.
+        settings: What is asked for.
+        stop: Ends it.
+    """
+
+    def __init__(self, config: HubConfig, settings: OffsetsConfig, stop: threading.Event) -> None:
+        self._config, self._settings, self._stop = config, settings, stop
+        self._translator = Translator(config)
+        self._told: Told | None = None
+        self._said = RepeatedWarnings()
+
+    def run(self, pulse: Pulse) -> None:
+        """Look, and look again after the interval.
+
+        Args:
+            pulse: Called at every look.
+
+        Raises:
+            AggregatorError: but for what comes right by itself.
+        """
+        while not self._stop.is_set():
+            pulse()
+            look = _Look()
+            try:
+                self._publish(look)
+            except (RetryError, HoldError) as error:
+                look.troubles["central"] = error.message
+            for sentence in self._said.due(look.troubles, time.monotonic()):
+                log.warning("positions of consumer groups: %s", sentence)
+            self._stop.wait(self._settings.interval.total_seconds())
+
+    def _publish(self, look: _Look) -> None:
+        if self._told is None:
+            topics.ensure(
+                self._config.central,
+                offset_topics(self._config),
+                replication_factor=self._config.replication_factor,
+            )
+            self._told = told_positions(self._config)
+        with ThreadPoolExecutor(max(1, len(self._config.edges))) as pool:
+            for edge, groups in zip(self._config.edges, pool.map(self._of_edge, self._config.edges), strict=True):
+                if isinstance(groups, AggregatorError):
+                    look.troubles[edge] = f"edge {edge}: {groups.message}"
+                    continue
+                look.answered.add(edge)
+                for group, own in groups.items():
+                    look.committed.setdefault(group, {}).update(own)
+        found = self._translator.translate(look.committed, flows=look.answered if self._settings.syncs else ())
+        self._write(self._told, found.of)
+        if self._settings.sync_groups:
+            places = {(one.topic, one.partition or 0) for one in found.of if one.topic is not None}
+            merged = {at for at in places if is_merged(self._config, at, found.facts)}
+            self._commit(wanted_commits(found.of, merged), look)
+
+    def _of_edge(self, edge: str) -> dict[str, dict[EdgePartition, int]] | AggregatorError:
+        """What the groups of an edge have committed, or why nobody knows."""
+        cluster = self._config.edges[edge]
+        try:
+            require_own(self._config, [edge])
+            return {
+                group: {EdgePartition(edge, *at): offset for at, offset in committed_offsets(cluster, group).items()}
+                for group in self._wanted(group_names(cluster))
+            }
+        except (RetryError, HoldError) as error:
+            return error
+
+    def _wanted(self, groups: list[str]) -> list[str]:
+        """Those that the configuration asks for."""
+
+        def match(patterns: Iterable[str]) -> list[bool]:
+            taken = [full_matches(pattern, groups) for pattern in patterns]
+            return [any(one) for one in zip(*taken, strict=True)] if taken else [False] * len(groups)
+
+        asked, left_out = match(self._settings.groups), match(self._settings.exclude)
+        return [group for group, yes, no in zip(groups, asked, left_out, strict=True) if group and yes and not no]
+
+    def _write(self, told: Told, found: Iterable[Translation]) -> None:
+        changed = {at: value for at, value in self._records(found) if told.get(at) != value}
+        if not changed:
+            return
+        records = [Record(topic, key, value) for (topic, key), value in changed.items()]
+        if why := write_acknowledged(self._config.central, records):
+            raise Unreachable(
+                f"central does not take {counted(len(changed), 'position')}: {why}",
+                hint="aggregator acls print --for central names every right",
+            )
+        told |= changed
+
+    def _records(self, found: Iterable[Translation]) -> Iterator[tuple[tuple[str, bytes], bytes]]:
+        """Topic and key, and value, of what is to be told."""
+        for one in found:
+            edge, topic, partition = one.source
+            if not one.group and one.before is not None:
+                sync = OffsetSync(topic, partition, one.before.position.next_offset, one.before.offset)
+                yield (offset_syncs(edge), sync.encode_key()), sync.encode_value()
+            if one.group and self._settings.checkpoints and one.central_offset is not None and one.topic is not None:
+                at = Checkpoint(one.group, one.topic, partition, one.edge_offset, one.central_offset)
+                yield (checkpoints(edge), at.encode_key()), at.encode_value()
+
+    def _commit(self, wanted: Mapping[str, Mapping[Partition, int]], look: _Look) -> None:
+        """Commit at central for groups that have no member there; one that is refused keeps no other from it."""
+        central = self._config.central
+        for group in sorted(idle_groups(central, wanted)):
+            try:
+                if due := forward(wanted[group], committed_offsets(central, group)):
+                    commit_offsets(central, group, due)
+                    log.info("group %s goes on at central in %s", group, counted(len(due), "partition"))
+            except HoldError as error:
+                look.troubles[f"group {group}"] = error.message
