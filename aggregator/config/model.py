@@ -16,7 +16,6 @@ from aggregator.config.fields import (
     AUTHENTICATE,
     broker_count,
     central_pattern,
-    group_pattern,
     host_name,
     is_loopback,
     lake_format,
@@ -35,6 +34,7 @@ from aggregator.config.value_types import (
     ByteRate,
     Duration,
     EdgeName,
+    GroupPattern,
     HubName,
     Key,
     Moment,
@@ -298,16 +298,13 @@ class HeartbeatConfig(Model):
     interval: Duration = timedelta(seconds=1)
 
 
-GroupPattern = Annotated[str, AfterValidator(group_pattern)]
-
-
 class OffsetsConfig(Model):
     """Positions of the edges' consumer groups, told at central in MirrorMaker 2's topics.
 
     Attributes:
         checkpoints: Write what each group's positions are at central.
         syncs: Write which record of central the newest one of each flow is.
-        sync_groups: Commit the positions for groups at central that have no member there, never backwards.
+        sync_groups: Commit them at central for groups without a member there; None: for those that `groups` names.
         groups: Full-match regular expressions (RE2) on the groups.
         exclude: The same for groups that are left out all the same; MirrorMaker 2's own by default.
         interval: Time between two looks.
@@ -315,10 +312,15 @@ class OffsetsConfig(Model):
 
     checkpoints: bool = True
     syncs: bool = False
-    sync_groups: bool = False
+    sync_groups: bool | None = None
     groups: tuple[GroupPattern, ...] = (".*",)
     exclude: tuple[GroupPattern, ...] = ("console-consumer-.*", "connect-.*", "__.*")
     interval: Duration = timedelta(seconds=60)
+
+    @property
+    def commits(self) -> bool:
+        """Whether positions are committed at central."""
+        return "groups" in self.model_fields_set if self.sync_groups is None else self.sync_groups
 
 
 class AvailabilityConfig(Model):

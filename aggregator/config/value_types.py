@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from aggregator.config.client import ClientOption, checked, registry_refusal
-from aggregator.config.fields import hub_name, registry_reference
+from aggregator.config.fields import group_pattern, hub_name, registry_reference
 from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
 from aggregator.config.start import NAMES, WORD, MirrorMaker2, rule_start
 from aggregator.config.units import byte_rate, duration, moment, size_bytes
@@ -68,4 +68,5 @@ Text = Annotated[str, WithJsonSchema(_WORD)]
 RegistryReference = Annotated[str, AfterValidator(registry_reference)]
 RegistryOptions = Annotated[dict[str, Option], AfterValidator(checked(registry_refusal))]
 EdgeName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
+GroupPattern = Annotated[str, AfterValidator(group_pattern)]
 HubName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$"), AfterValidator(hub_name)]

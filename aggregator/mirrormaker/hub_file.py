@@ -7,7 +7,7 @@ is to be read literally has been written so.
 from collections.abc import Iterator, Mapping
 
 from aggregator.escapes import quoted
-from aggregator.mirrormaker.result import ClusterDraft, HubDraft, RuleDraft
+from aggregator.mirrormaker.result import ClusterDraft, HubDraft, OffsetsDraft, RuleDraft
 from aggregator.privacy.policy.closed import closed_policy
 
 _ADVICE = (
@@ -74,6 +74,20 @@ def _settings(hub: HubDraft) -> Iterator[str]:
     heartbeats += [f"interval: {hub.interval}"] if hub.interval else []
     if heartbeats:
         yield f"heartbeats: {{{', '.join(heartbeats)}}}"
+    if hub.offsets is not None:
+        yield "offsets:    # positions of the edges' consumer groups at central"
+        yield from _offsets(hub.offsets)
+
+
+def _offsets(draft: OffsetsDraft) -> Iterator[str]:
+    for name, value in (("checkpoints", draft.checkpoints), ("syncs", draft.syncs), ("sync_groups", draft.sync_groups)):
+        if value is not None:
+            yield f"  {name}: {str(value).lower()}"
+    for name, pattern in (("groups", draft.groups), ("exclude", draft.exclude)):
+        if pattern:
+            yield f"  {name}: [{quoted(pattern)}]"
+    if draft.interval:
+        yield f"  interval: {draft.interval}"
 
 
 def _rule(rule: RuleDraft, hub: HubDraft) -> Iterator[str]:

@@ -91,6 +91,27 @@ class RuleDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsDraft:
+    """The block `offsets:`; None, or empty: the hub's default.
+
+    Attributes:
+        checkpoints: Whether positions are told.
+        syncs: Whether pairs of offsets are.
+        sync_groups: Whether they are committed.
+        groups: A pattern.
+        exclude: A pattern.
+        interval: Between two looks, as a duration.
+    """
+
+    checkpoints: bool | None = None
+    syncs: bool | None = None
+    sync_groups: bool = False
+    groups: str = ""
+    exclude: str = ""
+    interval: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HubDraft:
     """One hub.
 
@@ -104,6 +125,7 @@ class HubDraft:
         config_sync: `apply` or `tell`; empty where nothing was said.
         emit: Whether heartbeats are written; None where nothing was said.
         interval: Between two of them, as a duration; empty where nothing was said.
+        offsets: What is told of consumer groups; None where nothing was said.
     """
 
     name: str
@@ -115,6 +137,7 @@ class HubDraft:
     config_sync: str = ""
     emit: bool | None = None
     interval: str = ""
+    offsets: OffsetsDraft | None = None
 
     @property
     def policy_path(self) -> str:

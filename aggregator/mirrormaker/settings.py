@@ -45,10 +45,16 @@ MAPPED: tuple[Setting, ...] = (
     Setting("sync.topic.configs.enabled", "config_sync", "true becomes `apply`, false `tell`"),
     Setting("emit.heartbeats.enabled", "heartbeats.emit", "the hub writes them to edges, and sees them arrive"),
     Setting("emit.heartbeats.interval.seconds", "heartbeats.interval", ""),
+    Setting("emit.checkpoints.enabled", "offsets.checkpoints", "without a word about groups there is no `offsets`"),
+    Setting("emit.checkpoints.interval.seconds", "offsets.interval", ""),
+    Setting("emit.offset-syncs.enabled", "offsets.syncs", ""),
+    Setting("sync.group.offsets.enabled", "offsets.sync_groups", ""),
+    Setting("groups groups.whitelist", "offsets.groups", "a list becomes alternatives"),
+    Setting("groups.exclude groups.blacklist", "offsets.exclude", "a list becomes alternatives"),
 )
 # `replication.policy.seperator` has 0.96; no two settings of MirrorMaker have more than 0.9.
 _ANOTHER_SPELLING = 0.93
-_GROUPS = "`offsets: {…}` tells positions at central, and commits them if asked to: see 'Consumers that move'"
+_GROUPS = "`offsets: {…}` has one interval, patterns as the only filter, and MirrorMaker 2's own names of topics"
 _LEDGER = "positions lie in the hub's ledger, in the transaction of the records"
 _OWN_TOPICS = "the hub keeps its state in topics of its own, with settings of its own"
 _BYTES = "the policy says how values are written (`value_format`), and what becomes of them"
@@ -63,10 +69,10 @@ NOT_APPLICABLE: tuple[Setting, ...] = (
         "",
         "the hub always delivers exactly once",
     ),
-    Setting("offset.lag.max offset-syncs.* emit.offset-syncs.enabled mm.enable.internal*", "", _LEDGER),
+    Setting("offset.lag.max offset-syncs.* mm.enable.internal*", "", _LEDGER),
     Setting(
-        "groups groups.exclude groups.blacklist groups.whitelist group.filter.class sync.group.offsets.*"
-        " emit.checkpoints.* refresh.groups.* checkpoints.topic.* checkpoints.replication.*",
+        "group.filter.class sync.group.offsets.interval.seconds refresh.groups.* checkpoints.topic.*"
+        " checkpoints.replication.*",
         "",
         _GROUPS,
     ),

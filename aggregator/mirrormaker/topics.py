@@ -1,10 +1,10 @@
-"""Lists of topic names and Java's regular expressions, as the patterns of a rule.
+"""Lists of names and Java's regular expressions, as the patterns of a rule or of groups.
 
 Invariant: a part that RE2 would refuse or read otherwise is left out and named; nothing is rewritten.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aggregator.config.fields import topic_pattern
 from aggregator.mirrormaker.pieces import Piece
@@ -22,12 +22,16 @@ class Patterns:
         fates: Where each key's fate is told.
         variables: Where a variable is told.
         edge: The edge's name.
+        check: Raises ValueError for a pattern that `hub.yaml` would not take.
 
     Attributes:
         is_complete: Whether everything could be taken that was read last.
     """
 
-    def __init__(self, fates: Fates, variables: Variables, edge: str) -> None:
+    def __init__(
+        self, fates: Fates, variables: Variables, edge: str, check: Callable[[str], object] = topic_pattern
+    ) -> None:
+        self._check = check
         self._fates = fates
         self._variables = variables
         self._edge = edge
@@ -44,7 +48,7 @@ class Patterns:
         why = ""
         for part in _parts(piece.value):
             try:
-                topic_pattern(filled(part, "any", "any"))
+                self._check(filled(part, "any", "any"))
                 _refuse_posix(part)
             except ValueError as error:
                 why = str(error)

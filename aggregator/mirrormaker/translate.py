@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from aggregator.config.fields import servers
+from aggregator.config.fields import group_pattern, servers
 from aggregator.config.patterns import literal
 from aggregator.errors import ConfigError
 from aggregator.mirrormaker import settings
@@ -18,7 +18,7 @@ from aggregator.mirrormaker.pieces import Mirror, Piece, by_weight
 from aggregator.mirrormaker.reading import Read
 from aggregator.mirrormaker.reasons import ADDRESS, ELSEWHERE, is_of_client, shown_keys, why_not
 from aggregator.mirrormaker.references import Place, Variables, filled, own_names, variable_name
-from aggregator.mirrormaker.result import ClusterDraft, HubDraft, Imported, RuleDraft
+from aggregator.mirrormaker.result import ClusterDraft, HubDraft, Imported, OffsetsDraft, RuleDraft
 from aggregator.mirrormaker.sign_in import Cluster, SignIn
 from aggregator.mirrormaker.topics import Patterns, joined
 
@@ -36,6 +36,8 @@ _CIRCLE = (
 _MORE_TOPICS = "`exclude` lacks a part that could not be taken over: topics are read that MirrorMaker passed over"
 _ONE_ADDRESS = "`bootstrap_servers` of the cluster is the one address of all its clients"
 _FACTORS = re.compile(r"-1|[1-9]\d{0,4}")
+# What a hub does not do unless it is asked to.
+_NO_POSITIONS = (OffsetsDraft(), OffsetsDraft(checkpoints=False), OffsetsDraft(checkpoints=False, syncs=False))
 _SECONDS = re.compile(r"[1-9]\d{0,5}")
 
 
@@ -108,8 +110,9 @@ class _Translator:
             rules=rules,
             replication_factor=self._replication_factor(sources, target),
             config_sync=self._config_sync(sources, target),
-            emit=self._emit(sources, target),
-            interval=self._interval(sources, target),
+            emit=self._switch("emit.heartbeats.enabled", "heartbeats.emit", sources, target),
+            interval=self._seconds("emit.heartbeats.interval.seconds", "heartbeats.interval", sources, target),
+            offsets=self._offsets(sources, target),
         )
 
     def rest(self) -> None:
@@ -306,8 +309,8 @@ class _Translator:
 
     # --- of the whole hub
 
-    def _values(self, name: str, sources: Sequence[str], target: str) -> list[Piece]:
-        found = [self._of_flow((name,), source, target) for source in sources]
+    def _values(self, names: str, sources: Sequence[str], target: str) -> list[Piece]:
+        found = [self._of_flow(names.split(), source, target) for source in sources]
         return [piece for piece in found if piece is not None]
 
     def _one(self, name: str, to: str, found: Sequence[Piece]) -> str:
@@ -334,21 +337,38 @@ class _Translator:
         return self._one("replication_factor", "replication_factor", found)
 
     def _config_sync(self, sources: Sequence[str], target: str) -> str:
-        found = self._values("sync.topic.configs.enabled", sources, target)
-        return (
-            "" if not found else "apply" if self._one("config_sync", "config_sync", found).lower() == "true" else "tell"
-        )
+        follows = self._switch("sync.topic.configs.enabled", "config_sync", sources, target)
+        return "" if follows is None else "apply" if follows else "tell"
 
-    def _emit(self, sources: Sequence[str], target: str) -> bool | None:
-        found = self._values("emit.heartbeats.enabled", sources, target)
-        return self._one("heartbeats.emit", "heartbeats.emit", found).lower() == "true" if found else None
+    def _switch(self, name: str, to: str, sources: Sequence[str], target: str) -> bool | None:
+        found = self._values(name, sources, target)
+        return self._one(to, to, found).lower() == "true" if found else None
 
-    def _interval(self, sources: Sequence[str], target: str) -> str:
+    def _seconds(self, name: str, to: str, sources: Sequence[str], target: str) -> str:
         found = []
-        for piece in self._values("emit.heartbeats.interval.seconds", sources, target):
+        for piece in self._values(name, sources, target):
             if _SECONDS.fullmatch(piece.value):
                 found.append(piece)
             else:
                 self.fates.not_applicable(piece.entry, "is no number of seconds; the hub's default holds")
-        value = self._one("heartbeats.interval", "heartbeats.interval", found)
+        value = self._one(to, to, found)
         return f"{value}s" if value else ""
+
+    def _offsets(self, sources: Sequence[str], target: str) -> OffsetsDraft | None:
+        draft = OffsetsDraft(
+            checkpoints=self._switch("emit.checkpoints.enabled", "offsets.checkpoints", sources, target),
+            syncs=self._switch("emit.offset-syncs.enabled", "offsets.syncs", sources, target),
+            sync_groups=bool(self._switch("sync.group.offsets.enabled", "offsets.sync_groups", sources, target)),
+            groups=self._groups("groups groups.whitelist", "offsets.groups", sources, target),
+            exclude=self._groups("groups.exclude groups.blacklist", "offsets.exclude", sources, target),
+            interval=self._seconds("emit.checkpoints.interval.seconds", "offsets.interval", sources, target),
+        )
+        return None if draft in _NO_POSITIONS else draft
+
+    def _groups(self, names: str, to: str, sources: Sequence[str], target: str) -> str:
+        found = self._values(names, sources, target)
+        taken = self._one(to, to, found)
+        piece = next((one for one in found if one.value == taken), None)
+        if piece is None:
+            return ""
+        return Patterns(self.fates, self.variables, self.names[sources[0]], group_pattern).read(piece, to)

@@ -99,7 +99,7 @@ class OffsetsPublisher:
                     look.committed.setdefault(group, {}).update(own)
         found = self._translator.translate(look.committed, flows=look.answered if self._settings.syncs else ())
         self._write(self._told, found.of)
-        if self._settings.sync_groups:
+        if self._settings.commits:
             places = {(one.topic, one.partition or 0) for one in found.of if one.topic is not None}
             merged = {at for at in places if is_merged(self._config, at, found.facts)}
             self._commit(wanted_commits(found.of, merged), look)

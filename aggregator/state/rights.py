@@ -110,7 +110,7 @@ def _positions(config: HubConfig, asked: OffsetsConfig) -> Iterator[Right]:
     topics = [checkpoints(edge) for edge in config.edges if asked.checkpoints]
     topics += [offset_syncs(edge) for edge in config.edges if asked.syncs]
     yield from (Right(TOPIC, name, False, _OWN, _POSITIONS) for name in topics)
-    if asked.sync_groups:
+    if asked.commits:
         yield from _groups(asked, (READ,))
 
 

@@ -219,7 +219,7 @@ def test_the_rights_that_are_printed_are_enough_and_each_is_asked_for_by_name(no
 def test_positions_of_groups_take_the_rights_that_are_printed(nothing, hub):
     """They are told and committed with these alone; a group that the hub may not describe at its edge is none to it."""
     mine, other = f"app-{hub.mark}", f"other-{hub.mark}"
-    hub.settings["offsets"] = {"syncs": True, "sync_groups": True, "groups": [f"app-{hub.mark}"], "interval": "1s"}
+    hub.settings["offsets"] = {"syncs": True, "groups": [f"app-{hub.mark}"], "interval": "1s"}
     nothing.lead(hub, {"eu": "scram", "central": "mutual"})
     granted(nothing, hub)
     hub.produce("eu", 30)

@@ -211,7 +211,7 @@ def test_a_hub_tells_positions_and_commits_them_for_groups_that_rest(trial):
     edge, central = trial.sandbox.edges["eu"].bootstrap, trial.sandbox.central.bootstrap
     mark, topic = trial.mark, f"eu.{trial.topic}"
     rests, reads, leads, left_out = (f"{name}-{mark}" for name in ("rests", "reads", "leads", "console-consumer"))
-    trial.settings["offsets"] = {"syncs": True, "sync_groups": True, "groups": [f".*-{mark}"], "interval": "1s"}
+    trial.settings["offsets"] = {"syncs": True, "groups": [f".*-{mark}"], "interval": "1s"}
     trial.write()
     trial.produce("eu", 300)
     trial.drain_here("--only", "replicate")

@@ -9,9 +9,22 @@ def test_nothing_is_told_unless_it_is_asked_for(load, good):
     """Without the block nothing; with an empty one checkpoints of all groups that MirrorMaker 2 takes, too."""
     assert load(good).offsets is None
     plain = load(good + "offsets: {}\n").offsets
-    assert (plain.checkpoints, plain.syncs, plain.sync_groups) == (True, False, False)
+    assert (plain.checkpoints, plain.syncs, plain.commits) == (True, False, False)
     assert (plain.groups, plain.interval) == ((".*",), timedelta(seconds=60))
     assert plain.exclude == ("console-consumer-.*", "connect-.*", "__.*")
+
+
+@pytest.mark.parametrize(
+    ("section", "commits"),
+    [
+        ("{syncs: true, checkpoints: true, groups: ['app-.*']}", True),
+        ("{groups: ['app-.*'], sync_groups: false}", False),
+        ("{sync_groups: true}", True),
+    ],
+)
+def test_positions_are_committed_for_groups_that_are_named(load, good, section, commits):
+    """Or for all, if that is said."""
+    assert load(f"{good}offsets: {section}\n").offsets.commits is commits
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -415,6 +416,21 @@ def test_a_piece_of_a_secret_on_a_line_of_its_own_is_not_shown():
     assert shown[-3:] == ["(no key)", "(no key)", "(no key)"]
     for line in (f"{PLANTED[:4]}.word", "eyJhbGciOi.eyJzdWIi.SflKxw", "eyJhbGciOi.eyJzdWIi=x", "S3cr.et and more"):
         assert of(f"{TWO}{line}\nfrob.nicate=1\n").outcomes[-2].key == "(no key)"
+
+
+def test_what_is_said_of_groups_becomes_offsets():
+    """Switches, patterns and the interval; nothing said, or all of it off, is no block."""
+    said = "a->b.groups=billing, app-.*, (?=x)y\nb.groups.exclude=app-test\nsync.group.offsets.enabled=true\n"
+    found = of(f"{TWO}{said}emit.checkpoints.interval.seconds=5\ngroups.exclude=tmp-.*\n")
+    text = hub_text(found.hubs[0])
+    block = yaml.safe_load(text)["offsets"]
+    assert block == {"sync_groups": True, "groups": ["billing|app-.*"], "exclude": ["tmp-.*"], "interval": "5s"}
+    assert "one part is left out" in next(one.why for one in found.outcomes if one.key == "a->b.groups")
+    off = "emit.checkpoints.enabled=false\n"
+    for nothing in ("", off, f"{off}sync.group.offsets.enabled=no\n"):
+        assert "offsets" not in yaml.safe_load(hub_text(of(TWO + nothing).hubs[0]))
+    only = of(f"{TWO}emit.checkpoints.enabled=true\n")
+    assert yaml.safe_load(hub_text(only.hubs[0]))["offsets"] == {"checkpoints": True, "sync_groups": False}
 
 
 def test_connectors_of_one_flow_are_read_together():
