@@ -59,6 +59,7 @@ def kind_of(result: Result) -> str:
         ("limit_bytes_per_s", "rate-limit"),
         ("far_ms", "wan"),
         ("idle", "idle"),
+        ("mirrormaker_2", "offsets"),
     ):
         if key in result:
             return kind
@@ -325,6 +326,19 @@ def idle(result: Result) -> str:
     return "\n\n".join((_measured(asked, result), table(head, rows)))
 
 
+def offsets(result: Result) -> str:
+    """Positions of consumer groups: what a consumer that moves reads twice."""
+    log = result["edge"]
+    asked = f"python -m tests.bench.offsets --records {log['produced']} --every {log['every']} -o json"
+    names = ("copied", "positions", "without_position", "exact", "missed_records", "twice_median", "twice_most")
+    rows = [
+        (words, *(f"{result[name][key]:,.0f}" for key in names))
+        for name, words in (("hub", "hub"), ("mirrormaker_2", _NAMES["mm2_exactly_once"]))
+    ]
+    head = ("", "copied", "positions", "none told", "exact", "records missed", "read twice, median", "most")
+    return "\n\n".join((_measured(asked, result), table(head, rows)))
+
+
 KINDS: Mapping[str, Callable[[Result], str]] = {
     "contest": contest,
     "latency": latency,
@@ -338,6 +352,7 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "rate-limit": rate_limit,
     "wan": wan,
     "idle": idle,
+    "offsets": offsets,
 }
 # Kinds of blocks that are made of another kind's result.
 _MADE_OF = {"headline": "contest"}
