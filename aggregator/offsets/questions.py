@@ -16,6 +16,9 @@ from aggregator.replicate.flow.gaps import segments
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
+BY_KEY = "`partition_by: key` spreads its records over all partitions, where no position has all before"
+RECREATED = "the topic at the edge is another one than the hub has read; ask again"
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -54,14 +57,12 @@ def question(config: HubConfig, group: str, source: EdgePartition, offset: int, 
     made = Translation(group, source, offset, name, partition)
     if is_by_key(config, edge, topic):
         made = Translation(group, source, offset, name)
-        return made.refused(
-            Why.BY_KEY, "`partition_by: key` spreads its records over all partitions, where no position has all before"
-        )
+        return made.refused(Why.BY_KEY, BY_KEY)
     entry, known = facts.ledger.get(source), facts.central.get(name)
     if entry is None or known is None or partition >= known[1]:
         return made.refused(Why.NOT_BEGUN, "the hub has delivered nothing of it yet: aggregator status shows its flows")
     if facts.edges.get((edge, topic)) != entry.topic_id:
-        return made.refused(Why.RECREATED, "the topic at the edge is another one than the hub has read; ask again")
+        return made.refused(Why.RECREATED, RECREATED)
     if entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED and offset > entry.gap.start:
         return made.refused(
             Why.GAP, f"the log was cut at {entry.gap.start}, and nobody has decided about it: aggregator gaps list"

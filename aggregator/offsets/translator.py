@@ -15,10 +15,11 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.origin_reader import Look, OriginReader, Seen
-from aggregator.offsets.questions import Facts, question
+from aggregator.offsets.questions import BY_KEY, RECREATED, Facts, question
 from aggregator.offsets.search import Placed, Search, Window
-from aggregator.offsets.translation import Question, Translation, translated
-from aggregator.replicate.discovery.central_topics import target
+from aggregator.offsets.translation import Question, Translation, Why, translated
+from aggregator.offsets.way_back import WayBack, way_back
+from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.state.control_log import read_control
 from aggregator.state.ledger_log import read_ledger
@@ -87,6 +88,49 @@ class Translator:
         answers = self._answers([one for one in asked if isinstance(one, Question)], facts)
         self._known = {(one.group, one.source): (one, answers[one]) for one in answers}
         return Translations(tuple(answers[one] if isinstance(one, Question) else one for one in asked), facts)
+
+    def back(self, edge: str, committed: Mapping[Partition, int]) -> tuple[WayBack, ...]:
+        """Where a group of central goes on at an edge, for every flow of it that the group reads.
+
+        Args:
+            edge: Its name.
+            committed: What the group has committed at central.
+
+        Raises:
+            Failed, Unreachable: as of `translate`.
+        """
+        config, central = self._config, self._config.central
+        ledger = read_ledger(central, self._names)
+        own = {one for one in ledger if one.edge == edge and start_of(config, edge, one.topic) is not None}
+        facts = self._facts(own, ())
+        asked = [
+            WayBack(one, at, committed[at])
+            for one in sorted(own & facts.ledger.keys())
+            if (at := (target(config, edge, one.topic), one.partition)) in committed
+        ]
+        settled = settled_ranges(central, {one.at for one in asked}) if asked else {}
+        return tuple(self._back(one, facts, settled[one.at]) for one in asked)
+
+    def _back(self, asked: WayBack, facts: Facts, settled: Settled) -> WayBack:
+        if is_by_key(self._config, asked.source.edge, asked.source.topic):
+            return asked.refused(Why.BY_KEY, BY_KEY)
+        entry, (offsets, decided) = facts.ledger[asked.source], settled
+        if facts.edges.get((asked.source.edge, asked.source.topic)) != entry.topic_id:
+            return asked.refused(Why.RECREATED, RECREATED)
+        begin = min(max(asked.central_offset, offsets.start), offsets.end)
+        window = Window(begin, begin)
+        if begin < offsets.end:
+            reader = OriginReader(self._config.central, most=MOST_FOREIGN)
+            try:
+                look = Look(OffsetRange(begin, offsets.end), self._prefix(asked.source))
+                window = _window(begin, reader.look({asked.at: look})[asked.at])
+            finally:
+                reader.close()
+        return way_back(asked, window, entry, end=offsets.end, decided=decided)
+
+    def _prefix(self, source: EdgePartition) -> bytes:
+        """How the origins of a flow begin."""
+        return f"{self._config.hub}/{source}/".encode()
 
     def _facts(self, sources: Collection[EdgePartition], flows: Collection[str]) -> Facts:
         """What is known of these flows, and of all flows of these edges."""
@@ -188,7 +232,7 @@ class Translator:
             elif former is not None and of == asked.source:
                 search = _later(search, former)
             while not search.over:
-                look = Look(search.probe, f"{self._config.hub}/{asked.source}/".encode())
+                look = Look(search.probe, self._prefix(asked.source))
                 search = search.narrowed(_window(look.offsets.start, (yield look)))
             found[asked] = former = search
             of = asked.source

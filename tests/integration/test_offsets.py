@@ -244,3 +244,40 @@ def test_a_hub_tells_positions_and_commits_them_for_groups_that_rest(trial):
         sixty = scanned(trial, "eu")[0][60][1]
         wait_for(lambda: positions(central, rests)[topic, 0] == sixty, timeout=20, what="a further position")
         assert positions(central, rests)[topic, 1] == first[1][1]
+
+
+def test_a_group_moves_to_central_and_back(trial):
+    """Committed at central for a group that rests there, and, once it has read on, at its edge; nothing twice."""
+    edge, central = trial.sandbox.edges["eu"].bootstrap, trial.sandbox.central.bootstrap
+    group, topic = f"moves-{trial.mark}", f"eu.{trial.topic}"
+    (trial.folder / "policy.yaml").write_text(A_TENTH)
+    in_transactions(trial, "eu", range(600))
+    trial.drain_here("--only", "replicate")
+    there = scanned(trial, "eu")
+    committed(edge, group, {(trial.topic, at): 50 for at in there})
+    with member(central, group, topic):
+        refused = trial.typed("offsets", "translate", "--group", group, "--edge", "eu", "--commit")
+        assert (refused.exit_code, "has a member" in refused.stderr) == (1, True)
+    said = trial.typed("offsets", "translate", "--group", group, "--edge", "eu", "--commit", "-o", "json")
+    assert said.exit_code == 0, said.output
+    moved = {one["partition"]: one["offset"] for one in json.loads(said.stdout)["committed"]}
+    assert {(topic, at): offset for at, offset in moved.items()} == positions(central, group)
+    for at, offset in moved.items():
+        right(there[at], 50, offset)
+    again = trial.typed("offsets", "translate", "--group", group, "--edge", "eu", "--commit")
+    assert "committed at central: 0 of 3 partitions; the others stand there already" in again.output
+    # It reads on: one partition for a while, one to its end, one not at all.
+    ends = {at: end_of(trial, topic, at) for at in there}
+    committed(central, group, {(topic, 0): there[0][100][1], (topic, 1): ends[1]})
+    back = trial.typed("offsets", "translate", "--group", group, "--edge", "eu", "--back", "--commit", "-o", "json")
+    assert back.exit_code == 0, back.output
+    home = {one["partition"]: one["edge_offset"] for one in json.loads(back.stdout)["partitions"]}
+    ledger = {at: entry["next_offset"] for (name, at), entry in trial.ledger().items() if name == "eu"}
+    first = next(offset for offset, at in there[2] if at >= moved[2])
+    assert home == {0: there[0][100][0], 1: ledger[1], 2: first}
+    assert positions(edge, group) == {(trial.topic, at): offset for at, offset in home.items()}
+    nothing = trial.typed("offsets", "translate", "--group", "nobody", "--edge", "eu", "--back")
+    assert (nothing.exit_code, "central: group nobody has no committed position of edge eu" in nothing.stderr) == (
+        1,
+        True,
+    )

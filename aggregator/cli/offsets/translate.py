@@ -1,9 +1,11 @@
-"""`aggregator offsets translate`: where a consumer group of an edge goes on at central.
+"""`aggregator offsets translate`: where a consumer group of an edge goes on at central, and the way back.
 
-Invariant: reads only; no group is joined and nothing is committed. The JSON names are a contract.
+Invariant: no group is joined. Nothing is committed unless that is asked for; then only for a group without a member,
+and never backwards. The JSON names are a contract.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +13,15 @@ import click
 
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
-from aggregator.config.model import HubConfig
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.counted import counted
 from aggregator.errors import ExitCode, Failed
 
 if TYPE_CHECKING:
+    from aggregator.coordinates import Partition
     from aggregator.offsets.translation import Translation
+    from aggregator.offsets.translator import Translations
+    from aggregator.offsets.way_back import WayBack
 
 
 @click.command(
@@ -23,16 +29,22 @@ if TYPE_CHECKING:
 Examples:
   aggregator offsets translate --group billing --edge eu
   aggregator offsets translate --group billing --edge eu --topic orders -o json
+  aggregator offsets translate --group billing --edge eu --commit
+  aggregator offsets translate --group billing --edge eu --back --commit
 
 \b
-Exit codes: 0 every position has one at central; 4 some have none, with the reason."""
+Exit codes: 0 every position has one on the other side; 4 some have none, with the reason."""
 )
 @config_option
-@click.option("--group", required=True, help="Consumer group at the edge.")
-@click.option("--edge", required=True, help="Edge at which it has committed.")
+@click.option("--group", required=True, help="Consumer group.")
+@click.option("--edge", required=True, help="Edge at which it has committed, or, with --back, goes on.")
 @click.option("--topic", help="One topic, as the edge calls it; all by default.")
+@click.option("--back", is_flag=True, help="From its positions at central to the edge.")
+@click.option("--commit", "is_committed", is_flag=True, help="Commit them for the group, which has no member there.")
 @output_option
-def translate(config: Path, *, group: str, edge: str, topic: str | None, output: str) -> None:
+def translate(
+    config: Path, *, group: str, edge: str, topic: str | None, back: bool, is_committed: bool, output: str
+) -> None:
     """Show where a group of an edge goes on at central, partition by partition.
 
     Each position is found in central's log itself: of the first record from the group's position on. What was dropped,
@@ -41,15 +53,28 @@ def translate(config: Path, *, group: str, edge: str, topic: str | None, output:
     hub = load_config(config, os.environ)
     if edge not in hub.edges:
         raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
-    found = _translated(hub, group, edge, topic)
+    found: tuple[Translation, ...] | tuple[WayBack, ...]
+    cluster: ClusterConfig
+    if back:
+        found = _ways_back(hub, group, edge, topic)
+        place, cluster, lines, wanted = f"edge {edge}", hub.edges[edge], _lines_back(found), _homeward(found)
+    else:
+        forward = _translated(hub, group, edge, topic)
+        found = forward.of
+        place, cluster, lines, wanted = "central", hub.central, _lines(found), _wanted(hub, group, forward)
     answer = {"group": group, "edge": edge, "partitions": [one.plain() for one in found]}
-    emit(answer, output, lambda: _lines(found))
+    if is_committed:
+        made = _committed(cluster, group, place, wanted)
+        answer["committed"] = [{"topic": at[0], "partition": at[1], "offset": offset} for at, offset in made.items()]
+        rest = "" if len(made) == len(wanted) else "; the others stand there already, or further"
+        lines = [*lines, "", f"committed at {place}: {len(made)} of {counted(len(wanted), 'partition')}{rest}"]
+    emit(answer, output, lambda: lines)
     if any(one.why for one in found):
         raise SystemExit(ExitCode.HELD)
 
 
-def _translated(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tuple[Translation, ...]":
-    """Every partition that the group has committed.
+def _translated(hub: HubConfig, group: str, edge: str, topic: str | None) -> "Translations":
+    """Every partition that the group has committed at the edge.
 
     Raises:
         Failed: it has committed nothing there.
@@ -66,12 +91,69 @@ def _translated(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tu
         if topic in (None, at[0])
     }
     if not committed:
-        of = f" of topic {topic}" if topic else ""
+        raise _nothing(f"edge {edge}", group, f"of topic {topic}" if topic else "")
+    return Translator(hub).translate({group: committed})
+
+
+def _ways_back(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tuple[WayBack, ...]":
+    """Every flow of the edge that the group reads at central.
+
+    Raises:
+        Failed: it reads none of them there.
+    """
+    from aggregator.kafka.cluster.groups import committed_offsets
+    from aggregator.offsets.translator import Translator
+    from aggregator.replicate.identity.identities import require_own
+
+    require_own(hub, [edge])
+    ways = Translator(hub).back(edge, committed_offsets(hub.central, group))
+    found = tuple(one for one in ways if topic in (None, one.source.topic))
+    if not found:
+        raise _nothing("central", group, f"of topic {topic}" if topic else f"of edge {edge}")
+    return found
+
+
+def _nothing(place: str, group: str, of: str) -> Failed:
+    return Failed(
+        f"{place}: group {group} has no committed position {of}".rstrip(),
+        hint="`kafka-consumer-groups.sh --describe` there shows groups and their positions",
+    )
+
+
+def _wanted(hub: HubConfig, group: str, found: "Translations") -> "dict[Partition, int]":
+    """What could be committed at central: not where several edge topics lie in one, of which each has its own."""
+    from aggregator.offsets.group_commits import wanted_commits
+    from aggregator.offsets.questions import is_merged
+
+    places = {(one.topic, one.partition or 0) for one in found.of if one.topic is not None}
+    merged = {at for at in places if is_merged(hub, at, found.facts)}
+    return wanted_commits(found.of, merged).get(group, {})
+
+
+def _homeward(found: "tuple[WayBack, ...]") -> "dict[Partition, int]":
+    return {(one.source.topic, one.source.partition): one.edge_offset for one in found if one.edge_offset is not None}
+
+
+def _committed(
+    cluster: ClusterConfig, group: str, place: str, wanted: "Mapping[Partition, int]"
+) -> "dict[Partition, int]":
+    """Commit what is a step forward, and return it.
+
+    Raises:
+        Failed: the group has a member.
+    """
+    from aggregator.kafka.cluster.groups import commit_offsets, committed_offsets, idle_groups
+    from aggregator.offsets.group_commits import forward
+
+    if not idle_groups(cluster, [group]):
         raise Failed(
-            f"edge {edge}: group {group} has no committed position{of}",
-            hint="`kafka-consumer-groups.sh --describe` at the edge shows groups and their positions",
+            f"{place}: group {group} has a member, or may not be described",
+            hint="stop its consumers there first: while they run, its positions are their own",
         )
-    return Translator(hub).translate({group: committed}).of
+    due = forward(wanted, committed_offsets(cluster, group))
+    if due:
+        commit_offsets(cluster, group, due)
+    return due
 
 
 def _lines(found: "tuple[Translation, ...]") -> list[str]:
@@ -87,6 +169,15 @@ def _lines(found: "tuple[Translation, ...]") -> list[str]:
             one.behind_records,
             one.detail,
         )
+        for one in found
+    ]
+    return table(columns, rows)
+
+
+def _lines_back(found: "tuple[WayBack, ...]") -> list[str]:
+    columns = ("central topic", "partition", "at central", "topic", "partition", "at the edge", "why")
+    rows = [
+        (*one.at, one.central_offset, one.source.topic, one.source.partition, one.edge_offset, one.detail)
         for one in found
     ]
     return table(columns, rows)

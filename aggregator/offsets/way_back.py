@@ -1,0 +1,75 @@
+"""Where a group of central goes on at an edge: the way back, once consumers move home.
+
+Invariant: pure. What the group has read of a flow at central lies before its position at the edge, and what the hub has
+delivered behind that, or will deliver, does not. What was dropped or became a dead letter is no matter: the group never
+saw it.
+"""
+
+from typing import Any, NamedTuple
+
+from aggregator.coordinates import EdgePartition, Partition
+from aggregator.offsets.search import Window
+from aggregator.offsets.translation import Why
+from aggregator.state.ledger import LedgerRecord
+
+
+class WayBack(NamedTuple):
+    """One flow that the group reads at central; names are the contract of `-o json`.
+
+    Attributes:
+        source: The edge partition.
+        at: Where the flow's records lie.
+        central_offset: The next offset that the group reads there.
+        edge_offset: The next one to read at the edge; None: see `why`.
+        why: Why there is none; None: there is.
+        detail: The same in words.
+    """
+
+    source: EdgePartition
+    at: Partition
+    central_offset: int
+    edge_offset: int | None = None
+    why: Why | None = None
+    detail: str = ""
+
+    def refused(self, why: Why, detail: str) -> "WayBack":
+        """Without a position at the edge."""
+        return self._replace(edge_offset=None, why=why, detail=detail)
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return {
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "edge_offset": self.edge_offset,
+            "central_topic": self.at[0],
+            "central_partition": self.at[1],
+            "central_offset": self.central_offset,
+            "reason": self.why and self.why.value,
+            "detail": self.detail,
+        }
+
+
+def way_back(asked: WayBack, seen: Window, entry: LedgerRecord, *, end: int, decided: bool) -> WayBack:
+    """The position, by what follows the group's own at central.
+
+    Args:
+        asked: Without a position yet.
+        seen: From there on, up to the flow's first record, or to `end`.
+        entry: The flow in the ledger, as it was before `end` was asked for.
+        end: Central's last stable offset.
+        decided: Everything that central had when the ledger was read lies before it.
+    """
+    if seen.found:
+        position = seen.found[0].position
+        if position.incarnation != entry.incarnation:
+            return asked.refused(
+                Why.RECREATED, "the edge's log was made anew since, or cut: begin at its start, or decide by hand"
+            )
+        return asked._replace(edge_offset=position.next_offset)
+    if seen.until < end or seen.trouble:
+        trouble = seen.trouble or f"read up to {seen.until} of {end}"
+        return asked.refused(Why.UNREAD, f"{asked.at[0]}-{asked.at[1]} at central: {trouble}")
+    if not decided:
+        return asked.refused(Why.UNDECIDED, f"an open transaction hides what lies behind offset {end}; ask again")
+    return asked._replace(edge_offset=entry.next_offset)

@@ -1,0 +1,43 @@
+"""From a position at central to one at the edge: by the flow's next record, and every reason why there is none."""
+
+import pytest
+
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.offsets.search import Placed, Window
+from aggregator.offsets.translation import Why
+from aggregator.offsets.way_back import WayBack, way_back
+from aggregator.state.ledger import LedgerRecord
+
+ASKED = WayBack(EdgePartition("eu", "orders", 1), ("eu.orders", 1), 70)
+ENTRY = LedgerRecord(1, "id-1", 100, 3, 0)
+NEXT = Placed(72, Position(1, 41))
+
+
+@pytest.mark.parametrize(
+    ("seen", "decided", "offset", "why"),
+    [
+        (Window(70, 80, (NEXT, Placed(75, Position(1, 44)))), True, 41, None),
+        (Window(70, 80, (NEXT,)), False, 41, None),
+        (Window(70, 90), True, 100, None),
+        (Window(90, 90), True, 100, None),
+        (Window(70, 90), False, None, Why.UNDECIDED),
+        (Window(70, 80), True, None, Why.UNREAD),
+        (Window(70, 90, trouble="nothing came"), True, None, Why.UNREAD),
+        (Window(70, 80, (Placed(72, Position(0, 41)),)), True, None, Why.RECREATED),
+    ],
+)
+def test_the_next_record_of_the_flow_decides(seen, decided, offset, why):
+    """Its own offset; where none follows, where the hub itself stands; nothing where that cannot be said."""
+    found = way_back(ASKED, seen, ENTRY, end=90, decided=decided)
+    assert (found.edge_offset, found.why) == (offset, why)
+    assert bool(found.detail) is (why is not None)
+    assert found.plain() | {"detail": ""} == {
+        "topic": "orders",
+        "partition": 1,
+        "edge_offset": offset,
+        "central_topic": "eu.orders",
+        "central_partition": 1,
+        "central_offset": 70,
+        "reason": why and why.value,
+        "detail": "",
+    }
