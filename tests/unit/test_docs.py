@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.cli.leaves import leaves
 from aggregator.errors import AnotherHub, ConfigError, ExitCode
+from aggregator.offsets.translation import Why
 from aggregator.schema.avro import parse
 from tests.documented_commands import check_command, shown_commands
 
@@ -15,9 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OPERATE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+CONSUMERS = (ROOT / "docs" / "consumers.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("words", shown_commands(README + OPERATE), ids=" ".join)
+@pytest.mark.parametrize("words", shown_commands(README + OPERATE + CONSUMERS), ids=" ".join)
 def test_every_command_that_is_shown_exists(words):
     """Each is a command of ours, and takes the options that it is shown with."""
     check_command(words)
@@ -29,6 +31,12 @@ def test_the_readme_shows_the_smallest_configuration_as_it_is():
     assert included
     for name, text in included:
         assert text == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_every_reason_without_a_position_is_explained():
+    """Each word of `reason` has its row, and no row another one."""
+    table = CONSUMERS.partition("| `reason` |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(one.value for one in Why)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
