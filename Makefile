@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test search simulation chaos bench lint clean lock
+.PHONY: help setup demo unit test search simulation chaos bench docs lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -48,6 +48,9 @@ chaos: setup ## every fault on real brokers; TRIALS=n SEED=s for more mixed ones
 
 bench: setup ## beside MirrorMaker 2, half an hour; ARGS="--rounds 1 --records 400000" for five minutes
 	@$(BIN)/python -m tests.bench.beside_mm2 -o json $(ARGS)
+
+docs: setup ## the documentation as a site, in build/site; every link is checked
+	@$(BIN)/mkdocs build --quiet --config-file configs/site/mkdocs.yml
 
 lint: setup ## ruff, formatting, mypy
 	@$(BIN)/ruff check .
