@@ -1,13 +1,17 @@
-"""One contestant's run over one backlog, measured from outside between 20 % and 100 % of the records, and verified.
+"""One contestant's run over one backlog, measured from outside, cold and warm, and verified.
 
 Progress is central's end offsets, CPU and memory come from the operating system: the contestant's processes, and the
-brokers apart. Start-up lies before the 20 % for everybody.
+brokers apart. Cold is between 20 % and 100 % of the records: start-up lies before that, and a JVM still compiles.
+Warm is from the first tenth on whose CPU per record is that of the two behind it, within 5 %; where none is, the last
+three.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -16,7 +20,40 @@ from tests.bench.backlog import Backlog
 from tests.bench.slots import GLANCE_S, Sampler
 
 PATIENCE_S = 120.0
-_FROM = 0.2
+_TENTHS = 10
+_COLD_FROM = 2
+_FLAT_WINDOWS, _FLAT = 3, 0.05
+
+
+class Mark(NamedTuple):
+    """A look, at the first one behind each tenth of the records.
+
+    Attributes:
+        at_s: When.
+        count: Records at central.
+        cpu_s: What the contestant had spent.
+        brokers_s: What both brokers had.
+    """
+
+    at_s: float
+    count: int
+    cpu_s: float
+    brokers_s: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What records cost between two marks.
+
+    Attributes:
+        records_per_s: Delivered.
+        cpu_us: CPU of all the contestant's processes per record, in microseconds.
+        brokers_us: CPU of both brokers per record.
+    """
+
+    records_per_s: float
+    cpu_us: float
+    brokers_us: float
 
 
 @dataclass(frozen=True)
@@ -24,16 +61,18 @@ class Result:
     """What one run cost.
 
     Attributes:
-        records_per_s: Between 20 % and 100 % of the records.
-        cpu_us: CPU of all the contestant's processes per record, in microseconds.
-        brokers_us: CPU of both brokers per record.
+        cold: Between 20 % and 100 % of the records.
+        warm: Once its cost is flat.
+        warm_tenth: The first tenth of that; 0-based.
+        is_flat: Whether its cost became flat at all.
         peak_mb: Most that all its processes held.
         first_record_s: From the start of its process to the first record at central.
     """
 
-    records_per_s: float
-    cpu_us: float
-    brokers_us: float
+    cold: Cost
+    warm: Cost
+    warm_tenth: int
+    is_flat: bool
     peak_mb: float
     first_record_s: float
 
@@ -69,7 +108,7 @@ def race(contestant: Contestant, backlog: Backlog, brokers: list[int], central: 
     """
     ends = Ends(central, contestant.topic, backlog.partitions)
     began = time.monotonic()
-    first = fifth = None
+    first, marks = None, [Mark(began, 0, 0.0, 0.0)]
     with contestant.start() as process:
         usage, serving = Sampler(process.pid), [Sampler(pid) for pid in brokers]
         while (count := ends.sum()) < backlog.records:
@@ -77,22 +116,50 @@ def race(contestant: Contestant, backlog: Backlog, brokers: list[int], central: 
             spent = _cpu_s(usage)
             if count and first is None:
                 first = now - began
-            if fifth is None and count >= backlog.records * _FROM:
-                fifth = (now, spent, sum(map(_cpu_s, serving)), count)
+            if count >= backlog.records * len(marks) / _TENTHS and count > marks[-1].count:
+                marks.append(Mark(now, count, spent, sum(map(_cpu_s, serving))))
             assert process.poll() is None, process.log.read_text()[-3000:]
             assert now - began < PATIENCE_S, f"{contestant.name} has {count}: {process.log.read_text()[-3000:]}"
             time.sleep(0.05)
-        now, spent, served = time.monotonic(), _cpu_s(usage), sum(map(_cpu_s, serving))
-        at, spent_before, served_before, before = fifth or (began, 0.0, 0.0, 0)
-        moved = backlog.records - before
+        marks.append(Mark(time.monotonic(), backlog.records, _cpu_s(usage), sum(map(_cpu_s, serving))))
         _verify(contestant, backlog, central)
+    warm, is_flat = flat_from(marks)
     return Result(
-        round(moved / (now - at)),
-        round((spent - spent_before) / moved * 1e6, 2),
-        round((served - served_before) / moved * 1e6, 2),
+        cost(marks[min(_COLD_FROM, len(marks) - 2)], marks[-1]),
+        cost(marks[warm], marks[-1]),
+        warm,
+        is_flat,
         round(usage.peak_bytes / 1e6),
         round(first or 0.0, 1),
     )
+
+
+def cost(begin: Mark, end: Mark) -> Cost:
+    """What lies between two marks."""
+    moved = end.count - begin.count
+    return Cost(
+        round(moved / (end.at_s - begin.at_s)),
+        round((end.cpu_s - begin.cpu_s) / moved * 1e6, 2),
+        round((end.brokers_s - begin.brokers_s) / moved * 1e6, 2),
+    )
+
+
+def flat_from(marks: Sequence[Mark]) -> tuple[int, bool]:
+    """The window from which on cost is flat, and whether it is.
+
+    Args:
+        marks: At least two, each with more records than the one before.
+
+    Returns:
+        The first of three windows in a row whose CPU per record is within 5 % of their mean; else the last three.
+    """
+    costs = [(end.cpu_s - begin.cpu_s) / (end.count - begin.count) for begin, end in pairwise(marks)]
+    for first in range(len(costs) - _FLAT_WINDOWS + 1):
+        three = costs[first : first + _FLAT_WINDOWS]
+        mean = sum(three) / _FLAT_WINDOWS
+        if all(abs(one - mean) <= _FLAT * mean for one in three):
+            return first, True
+    return max(0, len(costs) - _FLAT_WINDOWS), False
 
 
 def _cpu_s(sampler: Sampler) -> float:
@@ -139,5 +206,7 @@ def _verify(contestant: Contestant, backlog: Backlog, central: str) -> None:
 
 
 def as_dict(result: Result) -> Mapping[str, float]:
-    """For the answer."""
-    return dict(vars(result))
+    """For the answer: the cold figures by their names, the warm ones behind `warm_`."""
+    plain = asdict(result)
+    cold, warm = plain.pop("cold"), plain.pop("warm")
+    return cold | {f"warm_{name}": value for name, value in warm.items()} | plain

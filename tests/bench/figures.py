@@ -22,7 +22,7 @@ _BLOCK = re.compile(r"(<!-- figures: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTA
 _NAMES = {
     "mm2_exactly_once": "MirrorMaker 2, exactly once",
     "mm2_at_least_once": "MirrorMaker 2, at least once",
-    "plain_copy": "plain copy (the floor)",
+    "plain_copy": "plain client, no guarantees",
     "hub_keep": "hub, everything kept",
     "hub_drop_5": "hub, five fields dropped",
     "hub_mixed": "hub, three dropped, two pseudonymised",
