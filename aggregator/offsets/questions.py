@@ -63,13 +63,19 @@ def question(config: HubConfig, group: str, source: EdgePartition, offset: int, 
         return made.refused(Why.NOT_BEGUN, "the hub has delivered nothing of it yet: aggregator status shows its flows")
     if facts.edges.get((edge, topic)) != entry.topic_id:
         return made.refused(Why.RECREATED, RECREATED)
-    if entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED and offset > entry.gap.start:
-        return made.refused(
-            Why.GAP, f"the log was cut at {entry.gap.start}, and nobody has decided about it: aggregator gaps list"
-        )
-    went = {one for one, by_key in facts.targets.get((edge, topic), ()) if by_key or one != name}
     position = placed(offset, entry, facts.decisions.get(source, ()))
+    if (against := _refusal(position, entry)) is not None:
+        return made.refused(*against)
+    went = {one for one, by_key in facts.targets.get((edge, topic), ()) if by_key or one != name}
     return Question(group, source, position, (name, partition), known[0], tuple(sorted(went)))
+
+
+def _refusal(position: Position, entry: LedgerRecord) -> tuple[Why, str] | None:
+    """Why no record of the hub tells of a position, by what is known of its flow."""
+    cut = entry.gap
+    if cut is not None and cut.kind is GapKind.TRUNCATED and position.next_offset > cut.start:
+        return Why.GAP, f"the log was cut at {cut.start}, and nobody has decided about it: aggregator gaps list"
+    return (Why.COPIED, copied(entry)) if position < Position(0, entry.copied) else None
 
 
 def placed(offset: int, entry: LedgerRecord, decisions: tuple[Decision, ...]) -> Position:
@@ -83,6 +89,11 @@ def placed(offset: int, entry: LedgerRecord, decisions: tuple[Decision, ...]) ->
     if offset >= entry.next_offset:
         return Position(entry.incarnation, offset)
     return Position(segments(entry.position, offset, decisions)[0].incarnation, offset)
+
+
+def copied(entry: LedgerRecord) -> str:
+    """Why a position among MirrorMaker 2's copies is none."""
+    return f"MirrorMaker 2 had copied what lies before {entry.copied}, without `hub.origin`: its own checkpoints tell"
 
 
 def is_merged(config: HubConfig, at: Partition, facts: Facts) -> bool:

@@ -21,6 +21,7 @@ class Why(StrEnum):
     NOT_BEGUN = "not_begun"
     RECREATED = "recreated"
     GAP = "gap"
+    COPIED = "copied"
     AHEAD = "ahead"
     MOVED = "moved"
     UNDECIDED = "undecided"

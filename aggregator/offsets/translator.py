@@ -15,8 +15,8 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.origin_reader import Look, OriginReader, Seen
-from aggregator.offsets.questions import BY_KEY, RECREATED, Facts, question
-from aggregator.offsets.search import Placed, Search, Window
+from aggregator.offsets.questions import BY_KEY, RECREATED, Facts, copied, question
+from aggregator.offsets.search import Placed, Search, Window, searched
 from aggregator.offsets.translation import Question, Translation, Why, translated
 from aggregator.offsets.way_back import WayBack, way_back
 from aggregator.replicate.discovery.central_topics import is_by_key, target
@@ -118,14 +118,20 @@ class Translator:
         if facts.edges.get((asked.source.edge, asked.source.topic)) != entry.topic_id:
             return asked.refused(Why.RECREATED, RECREATED)
         begin = min(max(asked.central_offset, offsets.start), offsets.end)
-        window = Window(begin, begin)
-        if begin < offsets.end:
-            reader = OriginReader(self._config.central, most=MOST_FOREIGN)
-            try:
-                look = Look(OffsetRange(begin, offsets.end), self._prefix(asked.source))
-                window = _window(begin, reader.look({asked.at: look})[asked.at])
-            finally:
-                reader.close()
+        reader = OriginReader(self._config.central, most=MOST_FOREIGN)
+
+        def look(span: OffsetRange) -> Window:
+            asking = {asked.at: Look(span, self._prefix(asked.source))}
+            return _window(span.start, reader.look(asking)[asked.at])
+
+        try:
+            if entry.copied:
+                first = searched(Search(Position(0, entry.copied), *offsets), look).at
+                if first is None or begin < first.offset:
+                    return asked.refused(Why.COPIED, copied(entry))
+            window = look(OffsetRange(begin, offsets.end)) if begin < offsets.end else Window(begin, begin)
+        finally:
+            reader.close()
         return way_back(asked, window, entry, end=offsets.end, decided=decided)
 
     def _prefix(self, source: EdgePartition) -> bytes:

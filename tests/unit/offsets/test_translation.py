@@ -61,6 +61,7 @@ def test_a_position_becomes_a_question():
             changed(ledger={ORDERS: LedgerRecord(0, "id-1", 100, 3, 0, gap=Gap(GapKind.TRUNCATED, 20, None, 1))}),
             Why.GAP,
         ),
+        (ORDERS, changed(ledger={ORDERS: LedgerRecord(0, "id-1", 100, 3, 0, copied=41)}), Why.COPIED),
     ],
 )
 def test_what_cannot_be_looked_for_is_refused_by_name(source, facts, why):
@@ -78,6 +79,12 @@ def test_an_offset_counts_in_the_incarnation_that_it_belongs_to():
     facts = changed(ledger={ORDERS: entry}, decisions={ORDERS: (rewind, anew)})
     found = {offset: question(CONFIG, "g", ORDERS, offset, facts).position for offset in (0, 29, 30, 100, 120)}
     assert found == {0: (1, 0), 29: (1, 29), 30: (2, 30), 100: (2, 100), 120: (2, 120)}
+
+
+def test_behind_what_mirrormaker_2_had_copied_the_hub_s_records_tell():
+    """From the offset on at which the flow began, and of every later log."""
+    for entry in (LedgerRecord(0, "id-1", 100, 3, 0, copied=40), LedgerRecord(1, "id-1", 100, 3, 0, copied=90)):
+        assert isinstance(question(CONFIG, "g", ORDERS, 40, changed(ledger={ORDERS: entry})), Question)
 
 
 ASKED = Question("g", ORDERS, Position(0, 40), ("eu.orders", 1), "id-c")
