@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test search simulation chaos bench docs lint clean lock
+.PHONY: help setup demo unit test search simulation chaos bench docs sbom advisories lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -51,6 +51,15 @@ bench: setup ## beside MirrorMaker 2, half an hour; ARGS="--rounds 1 --records 4
 
 docs: setup ## the documentation as a site, in build/site; every link is checked
 	@$(BIN)/mkdocs build --quiet --config-file configs/site/mkdocs.yml
+
+sbom: setup ## the bill of materials of what a user installs, in build/sbom.json
+	@rm -rf build/release && $(BIN)/python -m venv --without-pip build/release
+	@$(BIN)/uv pip install --quiet --python build/release/bin/python --constraint requirements.lock ".[glue,msk]"
+	@$(BIN)/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-file build/sbom.json build/release/bin/python
+	@$(BIN)/python -m tests.release.sbom build/sbom.json build/release "$${XDG_CACHE_HOME:-$$HOME/.cache}"/aggregator/kafka-4.3.1
+
+advisories: sbom ## what is known against its packages; asks the registry's service, and names what that does not know
+	@$(BIN)/uv tool run --from pip-audit==2.10.1 pip-audit --path build/release/lib/python3.11/site-packages
 
 lint: setup ## ruff, formatting, mypy
 	@$(BIN)/ruff check .
