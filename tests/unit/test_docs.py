@@ -16,10 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OPERATE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+ALERTS = (ROOT / "docs" / "runbooks" / "alerts.md").read_text(encoding="utf-8")
 CONSUMERS = (ROOT / "docs" / "consumers.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("words", shown_commands(README + OPERATE + CONSUMERS), ids=" ".join)
+@pytest.mark.parametrize("words", shown_commands(README + OPERATE + CONSUMERS + ALERTS), ids=" ".join)
 def test_every_command_that_is_shown_exists(words):
     """Each is a command of ours, and takes the options that it is shown with."""
     check_command(words)
@@ -31,6 +32,14 @@ def test_the_readme_shows_the_smallest_configuration_as_it_is():
     assert included
     for name, text in included:
         assert text == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_every_alert_has_its_runbook():
+    """By its own name, in the rules' order, and the alert leads there."""
+    rules = (ROOT / "configs" / "alerts" / "aggregator.rules.yaml").read_text(encoding="utf-8")
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    assert re.findall(r"^## (\w+)$", ALERTS, re.MULTILINE) == alerts
+    assert re.findall(r"runbook: (\S+)", rules) == [f"docs/runbooks/alerts.md#{name.lower()}" for name in alerts]
 
 
 def test_every_reason_without_a_position_is_explained():
