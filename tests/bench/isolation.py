@@ -100,6 +100,7 @@ def measure(
         AssertionError: the backlog was too short, or the fault did not hit.
     """
     hit, good, bad = _fault(fault, trial, lines), f"us.{trial.topic}", f"eu.{trial.topic}"
+    end = trial.ends(good) + backlog
     values = [trial.value(n) for n in range(1000)]
     trial.produce_raw("us", ((b"k", values[n % 1000], n % 3) for n in range(backlog)))
     moved, seconds, waits = {False: 0, True: 0}, {False: 0.0, True: 0.0}, 0
@@ -124,7 +125,7 @@ def measure(
             time.sleep(window_s)
             moved[is_hit] += trial.ends(good) - before
             seconds[is_hit] += time.monotonic() - began
-            assert trial.ends(good) < backlog, "the backlog was too short for the measurement"
+            assert trial.ends(good) < end, "the backlog was too short for the measurement"
             waits += (produced["eu"] - trial.ends(bad) - waiting) * is_hit
         assert hub.poll() is None, hub.log.read_text()
     assert waits > 0, "the fault did not hit"
