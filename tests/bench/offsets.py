@@ -61,14 +61,15 @@ def fill(trial: Trial, records: int) -> None:
             producer.commit_transaction(60)
 
 
-def cleaned(trial: Trial) -> dict[bytes, tuple[int, int]]:
+def cleaned(trial: Trial, records: int) -> dict[bytes, tuple[int, int]]:
     """Partition and offset of each record of the edge, by its number, once its log has been compacted and rests."""
+    committed = records - records // _ABORTED_EACH
     seen = [-1, -2]
 
     def rests() -> bool:
         time.sleep(_QUIET_S)  # a cleaner looks every fifteen seconds
-        seen.append(len(read_all(trial.sandbox.edges[EDGE].bootstrap, trial.topic)))
-        return seen[-1] == seen[-2] < max(seen)
+        seen.append(len(read_all(_servers(trial), trial.topic)))
+        return seen[-1] == seen[-2] < committed
 
     wait_for(rests, timeout=600, what="a compacted log")
     return {_number(one): (one.partition(), one.offset()) for one in read_all(_servers(trial), trial.topic)}
@@ -178,7 +179,7 @@ def measure(folder: Path, records: int, every: int) -> dict[str, dict[str, float
         (trial.folder / "policy.yaml").write_text(A_TENTH)
         trial.create(EDGE, PARTITIONS, **COMPACTED)
         fill(trial, records)
-        edge = cleaned(trial)
+        edge = cleaned(trial, records)
         trial.drain("--only", "replicate", timeout=600)
         port, central = mirrormaker.free_port(), sandbox.central.bootstrap
         properties = mirrormaker.settings(ALIAS, _servers(trial), central, trial.topic, exactly_once=True, port=port)
