@@ -87,6 +87,7 @@ DECIMAL_DIGITS = Budget(Of.SCHEMA, 1000, "digits of a decimal's precision or sca
 SCHEMA_NODES = Budget(Of.SCHEMA, 50_000, "types at places that rules tell apart", Reason.SCHEMA_REFUSED)
 SCHEMA_LABELS = Budget(Of.SCHEMA, 8_388_608, "characters of paths, and tags, over all places", Reason.SCHEMA_REFUSED)
 SCHEMA_STEPS = Budget(Of.SCHEMA, 2_000_000, "steps to tell types of one name apart", Reason.SCHEMA_REFUSED)
+DEFAULT_STEPS = Budget(Of.SCHEMA, 500_000, "steps to see which defaults fit their fields", Reason.SCHEMA_REFUSED)
 # Each may cost a question to a registry far away, once.
 SUBJECT_VERSIONS = Budget(Of.SCHEMA, 1_000, "versions of its subject, whose tags it inherits", HELD)
 LENT_VERSIONS = Budget(Of.SCHEMA, 4_000, "versions of what these refer to, whose tags it inherits", HELD)
@@ -122,6 +123,7 @@ TABLE: tuple[Budget, ...] = (
     SCHEMA_NODES,
     SCHEMA_LABELS,
     SCHEMA_STEPS,
+    DEFAULT_STEPS,
     SUBJECT_VERSIONS,
     LENT_VERSIONS,
     SCHEMA_PLACES,

@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 import fastavro
 
+from aggregator.budgets import DEFAULT_STEPS
+from aggregator.errors import DeadLetterError, Reason
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema, parse
 
 GONE = "(gone)"
@@ -53,13 +56,31 @@ def encoded(text: str, value: Any) -> bytes:
     return out.getvalue()
 
 
-def fits_default(schema: Schema, number: int, value: Any) -> bool:
-    """Whether a field's default is a value of its type, and nothing else stands in it."""
-    try:
-        _Fitting(schema, is_default=True).fitted(number, value, "")
-    except (Misfit, RecursionError):
-        return False
-    return True
+class Defaults:
+    """The defaults of one schema, within one budget: a union in a union, or a default in a default, doubles the work.
+
+    Args:
+        schema: The schema.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._fitting = _Fitting(schema, is_default=True)
+
+    def fit(self, number: int, value: Any) -> bool:
+        """Whether a field's default is a value of its type, and nothing else stands in it.
+
+        Args:
+            number: The type's node.
+            value: The default.
+
+        Raises:
+            DeadLetterError: SCHEMA_REFUSED, the schema's defaults take more steps than their budget.
+        """
+        try:
+            self._fitting.fitted(number, value, "")
+        except (Misfit, RecursionError):
+            return False
+        return True
 
 
 def decoded(text: str, body: bytes) -> Any:
@@ -112,11 +133,14 @@ class _Fitting:
     """
 
     def __init__(self, schema: Schema, *, is_default: bool = False) -> None:
-        self._schema = schema
         self._nodes = schema.nodes
         self._is_default = is_default
+        self._defaults = self if is_default else _Fitting(schema, is_default=True)
+        self._left = DEFAULT_STEPS.limit
 
     def fitted(self, number: int, value: Any, path: str) -> Any:
+        if self._is_default:
+            self._spend()
         node = self._nodes[number]
         match node.kind:
             case Kind.RECORD:
@@ -128,9 +152,21 @@ class _Fitting:
             case Kind.MAP if isinstance(value, dict):
                 return {key: self.fitted(node.children[0], item, f"{path}.{key}") for key, item in value.items()}
         try:
-            return _leaf(replace(node, logical=None) if self._is_default else node, value)
+            made = _leaf(replace(node, logical=None) if self._is_default else node, value)
         except (ValueError, TypeError, KeyError, ArithmeticError):
             raise Misfit(path, f"is no {node.logical.name if node.logical else node.kind}") from None
+        if self._is_default and isinstance(made, float) and not isfinite(made):
+            raise Misfit(path, "is no number that JSON has")
+        return made
+
+    def _spend(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                f"writer schema refused: its defaults take more than {DEFAULT_STEPS.limit:,} steps",
+                hint="use fewer defaults that stand for records or unions",
+            )
 
     def _record(self, node: Node, value: Any, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -145,7 +181,7 @@ class _Fitting:
             return self.fitted(field.node, value[field.name], path)
         if field.default is Missing.MISSING:
             raise Misfit(path, "is missing, and has no default")
-        return _Fitting(self._schema, is_default=True).fitted(field.node, field.default, path)
+        return self._defaults.fitted(field.node, field.default, path)
 
     def _union(self, node: Node, value: Any, path: str) -> Any:
         if isinstance(value, dict) and len(value) == 1:

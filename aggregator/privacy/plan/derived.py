@@ -18,7 +18,7 @@ from aggregator.privacy.plan.plan import Action, Call, PlanNode
 from aggregator.privacy.policy import paths
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema
 from aggregator.schema.compatibility import POLICY
-from aggregator.schema.plain_json import fits_default
+from aggregator.schema.plain_json import Defaults
 
 STRIP = "hub.strip"
 # The namespace of types that have none, where they are named from within another one.
@@ -63,6 +63,7 @@ class _Writer:
 
     def __init__(self, schema: Schema, nodes: Sequence[PlanNode], calls: Sequence[Call], home: str = "") -> None:
         self.schema = schema
+        self.defaults = Defaults(schema)
         self.home = home
         self.is_mistakable = False
         self.nodes = nodes
@@ -172,7 +173,7 @@ class _Writer:
         untouched = self.nodes[child].action is Action.KEEP
         first = shape["type"][0] if isinstance(shape["type"], list) else None
         if field.default is not Missing.MISSING:
-            fits = untouched and fits_default(self.schema, field.node, field.default)
+            fits = untouched and self.defaults.fit(field.node, field.default)
             is_kept = fits or (field.default is None and first == "null")
             default = field.default if is_kept else empty_default(shape["type"])
             if default is not Missing.MISSING:

@@ -412,7 +412,33 @@ SCHEMAS = {
     "a scale": lambda: {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 20_000_000},
     "a precision": lambda: {"type": "bytes", "logicalType": "decimal", "precision": 20_000_000, "scale": 1},
     "one name many times": lambda: _doubling(12),
+    "defaults of defaults": lambda: _defaults_of_defaults(40),
+    "a default that may be either record": lambda: _either_record(40),
+    "a default that is none of many": lambda: {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "f", "type": {"type": "array", "items": _named("enum", 5_000)}, "default": ["B"] * 50_000}],
+    },
 }
+
+
+def _defaults_of_defaults(count):
+    """Records that each hold the next one twice, where nothing is said."""
+    inner = {"type": "record", "name": f"R{count}", "fields": [{"name": "a", "type": "int", "default": 1}]}
+    for n in reversed(range(count)):
+        fields = [{"name": "a", "type": inner, "default": {}}, {"name": "b", "type": f"R{n + 1}", "default": {}}]
+        inner = {"type": "record", "name": f"R{n}", "fields": fields}
+    return inner
+
+
+def _either_record(depth):
+    """A default that fits neither of two records, which is seen at its very bottom."""
+    second = {"type": "record", "name": "B", "fields": [{"name": "c", "type": ["A", "B"]}]}
+    first = {"type": "record", "name": "A", "fields": [{"name": "c", "type": ["A", second]}]}
+    default = 1
+    for _ in range(depth):
+        default = {"c": default}
+    return {"type": "record", "name": "R", "fields": [{"name": "f", "type": [first, "B"], "default": default}]}
 
 
 def _doubling(count):

@@ -8,6 +8,7 @@ from datetime import date
 import fastavro
 import pytest
 
+from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Action
 from aggregator.privacy.policy.file import parse_policy
@@ -113,6 +114,26 @@ def test_names_order_and_structure_stay():
             {"name": "d", "type": ["null", "n.S"], "default": None},
         ],
     }  # fmt: skip
+
+
+def test_a_default_that_json_does_not_have_stays_behind():
+    """Some readers take `NaN` and numbers without end for JSON; what is registered at central is JSON for everybody."""
+    shape = _record(_field("a", "double", default=1.5), _field("b", "double", default=float("nan")))
+    text = _plan(_record(*shape["fields"], _field("c", "float", default=float("inf")))).schema
+    fields = json.loads(text, parse_constant=pytest.fail)["fields"]
+    assert [field["default"] for field in fields] == [1.5, 0.0, 0.0]
+
+
+def test_defaults_have_a_budget():
+    """A default that two records may be at each of its levels is refused by name, not tried in all ways."""
+    second = {"type": "record", "name": "B", "fields": [_field("c", ["A", "B"])]}
+    first = {"type": "record", "name": "A", "fields": [_field("c", ["A", second])]}
+    default = 1
+    for _ in range(40):
+        default = {"c": default}
+    with pytest.raises(DeadLetterError, match="its defaults take more than") as refused:
+        _plan(_record(_field("x", [first, "B"], default=default)))
+    assert refused.value.reason is Reason.SCHEMA_REFUSED
 
 
 def test_tags_are_replaced_by_what_was_done():
