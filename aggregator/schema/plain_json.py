@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -21,12 +22,15 @@ import fastavro
 from aggregator.budgets import DEFAULT_STEPS
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema, parse
+from aggregator.schema.bounded_bodies import bound
 
 GONE = "(gone)"
 NEW = "(new)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _WORDS = {"true": True, "false": False}
+# Records of a sample have a few schemas.
+_read = lru_cache(16)(parse)
 
 
 class Misfit(ValueError):
@@ -51,7 +55,7 @@ def encoded(text: str, value: Any) -> bytes:
     ready = _Fitting(schema).fitted(schema.root, value, "")
     out = io.BytesIO()
     # Without logical types: what is fitted are the numbers and bytes beneath them.
-    shape = json.loads(text.replace('"logicalType"', '"was"'))
+    shape = _untagged(json.loads(text.replace('"logicalType"', '"was"')))
     fastavro.schemaless_writer(out, fastavro.parse_schema(shape), ready)
     return out.getvalue()
 
@@ -90,11 +94,25 @@ def decoded(text: str, body: bytes) -> Any:
         ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError: it is no such body.
     """
     try:
-        schema = fastavro.parse_schema(json.loads(text))
-    except fastavro.schema.SchemaParseException:
+        bound(_read(text), body)
+        schema = fastavro.parse_schema(_untagged(json.loads(text)))
+    except (DeadLetterError, fastavro.schema.SchemaParseException):
         raise ValueError("fastavro reads no such schema") from None
     found = fastavro.schemaless_reader(io.BytesIO(body), schema, None)
     return json.loads(json.dumps(found, default=_shown))
+
+
+def _untagged(shape: Any) -> Any:
+    """A schema without objects that do nothing but tag a type, which fastavro does not read."""
+    if isinstance(shape, list):
+        return [_untagged(branch) for branch in shape]
+    if not isinstance(shape, dict):
+        return shape
+    if shape["type"] not in list(Kind) and shape["type"] != "error":
+        return _untagged(shape["type"])
+    parts = {part: _untagged(shape[part]) for part in ("items", "values") if part in shape}
+    fields = [{**item, "type": _untagged(item["type"])} for item in shape.get("fields") or ()]
+    return {**shape, **parts, **({"fields": fields} if "fields" in shape else {})}
 
 
 def _shown(value: object) -> str:

@@ -113,3 +113,63 @@ def test_a_registry_in_memory_keeps_the_registries_invariant():
     for unknown in (0, 3):
         with pytest.raises(UnknownSchema):
             registry.schema(unknown)
+
+
+LINKED = json.dumps({"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]})
+WIDE = json.dumps(
+    {"type": "array", "items": {"type": "record", "name": "N", "fields": [{"name": "n", "type": "null"}]}}
+)
+# Items of null, more than memory holds, in ten bytes: a decoder without bounds makes them.
+MANY = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x00"
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        (LINKED, b"\x02" * 200_000 + b"\x00"),
+        (LINKED.replace('["null", "R"]', '{"type": "array", "items": "R"}'), b"\x02" * 200_000 + bytes(200_000)),
+        (LINKED.replace('["null", "R"]', '{"type": "map", "values": "R"}'), b"\x02\x00" * 200_000 + bytes(200_000)),
+        ('{"type": "array", "items": "null"}', MANY),
+        (WIDE, MANY),
+        ('{"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}', MANY),
+        ('{"type": "array", "items": "null"}', b"\x01\x00" + MANY),
+        ('["null", "int"]', b"\x01\x00"),
+        ('"bytes"', MANY),
+        ('"string"', b"\x01"),
+        ('"long"', b"\xff" * 20 + b"\x00"),
+        ('"double"', b"\x00" * 7),
+    ],
+)
+def test_a_hostile_body_is_refused(text, body):
+    """Whoever shows a record reads bytes that anybody may have written: nesting, counts and sizes have bounds."""
+    with pytest.raises(ValueError, match=r"nests too deep|too many values|is cut|no branch"):
+        decoded(text, body)
+
+
+def test_what_the_strip_delivers_can_be_shown():
+    """The bounds are those of the strip: as many values without bytes, in blocks with their size and without."""
+    assert decoded('{"type": "array", "items": "null"}', b"\x80\x20\x00") == [None] * 2048
+    blocks = b"\x02\x02\x03\x04\x04\x06\x00"
+    assert decoded('{"type": "array", "items": "int"}', blocks) == [1, 2, 3]
+    assert decoded('{"type": "map", "values": "int"}', b"\x02\x02a\x02\x00") == {"a": 1}
+    assert decoded(LINKED, b"\x02" * 60 + b"\x00")["next"]["next"]
+
+
+def test_objects_that_only_tag_a_type_are_read():
+    """A wrapper around a type, a union or a name, as the strip takes it, is no reason to show nothing."""
+    tagged = {"confluent:tags": ["PII"]}
+    text = json.dumps({"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": {"type": {"type": "string"}, **tagged}},
+        {"name": "b", "type": {"type": ["null", {"type": {"type": "array", "items": {"type": "int"}}}], **tagged}},
+        {"name": "c", "type": {"type": {"type": "record", "name": "S", "fields": [{"name": "x", "type": "int"}]}}},
+        {"name": "d", "type": {"type": "S", **tagged}},
+    ]})  # fmt: skip
+    value = {"a": "x", "b": [1], "c": {"x": 2}, "d": {"x": 3}}
+    assert decoded(text, encoded(text, value)) == value
+
+
+def test_a_schema_that_no_decoder_reads_is_a_value_error():
+    """What is no schema, or one that nests without end, is told like a body that does not fit."""
+    for text in ('{"type": "array"}', '{"type": {"type": 1}}', json.dumps({"type": "map", "values": "Nobody"})):
+        with pytest.raises(ValueError, match="reads no such schema"):
+            decoded(text, b"\x00")
