@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
+from math import log10
 from typing import Any, NamedTuple
 
 from aggregator.budgets import DECIMAL_DIGITS, FIXED_BYTES, SCHEMA_CHARACTERS, SCHEMA_DEPTH
@@ -284,11 +285,22 @@ def _tags(data: dict[str, Any]) -> frozenset[str]:
 
 
 def _logical(data: dict[str, Any]) -> Logical | None:
+    """The logical type, where it is one: an invalid decimal is bytes, as the specification says."""
     name = data.get("logicalType")
     if not isinstance(name, str) or name not in _LOGICAL:
         return None
-    numbers = [data.get(key) for key in ("precision", "scale")]
-    precision, scale = (number if isinstance(number, int) and name == "decimal" else None for number in numbers)
-    if max(precision or 0, scale or 0) > DECIMAL_DIGITS.limit:
+    if name != "decimal":
+        return Logical(name)
+    precision, scale = data.get("precision"), data.get("scale")
+    if any(isinstance(number, int) and number > DECIMAL_DIGITS.limit for number in (precision, scale)):
         raise _refused(f"a decimal has more than {DECIMAL_DIGITS.limit:,} digits")
-    return Logical(name, precision, scale)
+    if type(precision) is not int or (scale is not None and type(scale) is not int) or precision == 0:
+        return None
+    is_one = 0 <= (scale or 0) <= precision and _holds(data, precision)
+    return Logical(name, precision, scale) if is_one else None
+
+
+def _holds(data: dict[str, Any], digits: int) -> bool:
+    """Whether every number of so many digits has a place in the type."""
+    size: int = data["size"] if data["type"] == Kind.FIXED else 0
+    return bool(data["type"] == Kind.BYTES) or digits <= (8 * size - 1) * log10(2)

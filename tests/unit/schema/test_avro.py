@@ -67,6 +67,34 @@ def test_logical_types_are_avros_own():
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"precision": 0, "scale": 0},
+        {"precision": -3, "scale": -5},
+        {"precision": 4, "scale": -1},
+        {"precision": 4, "scale": 5},
+        {"precision": 2, "scale": -(10**9)},
+        {"precision": True, "scale": 1},
+        {"precision": 4, "scale": False},
+        {"precision": 4.0},
+        {"precision": 4, "type": "string"},
+        {"precision": 5, "type": "fixed", "name": "F", "size": 2},
+        {"precision": 1, "type": "fixed", "name": "F", "size": 0},
+    ],
+)
+def test_an_invalid_decimal_is_bytes(more):
+    """As the specification says of an invalid logical type; some readers take no schema that has one."""
+    assert _parse({"type": "bytes", "logicalType": "decimal", **more}).nodes[0].logical is None
+
+
+def test_a_fixed_decimal_has_as_many_digits_as_it_holds():
+    """Two bytes hold four digits, whatever they are."""
+    fixed = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 4}
+    assert _parse(fixed).nodes[0].logical == Logical("decimal", 4, 4)
+
+
+@pytest.mark.parametrize(
     "shape",
     [
         {"type": "object", "properties": {}},
