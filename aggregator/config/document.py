@@ -56,6 +56,14 @@ def read_document(text: str) -> Document:
     """Parse one YAML document; faults are collected, not raised."""
     document = Document()
     try:
+        _read(text, document)
+    except RecursionError:
+        return Document(faults=[Fault((), "nests too deep")])
+    return document
+
+
+def _read(text: str, document: Document) -> None:
+    try:
         yaml = YAML(typ="rt")
         # Its warning of an anchor that is written twice, which YAML allows, quotes the text.
         yaml.composer.warn_double_anchors = False
@@ -63,13 +71,12 @@ def read_document(text: str) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         document.faults.append(Fault((), _problem(error), mark.line + 1 if mark else 1))
-        return document
+        return
     except (YAMLError, ValueError):
         document.faults.append(Fault((), "is not YAML: it holds characters that YAML does not allow"))
-        return document
+        return
     if root is not None:
         document.data = _Reader(document).read(root, ())
-    return document
 
 
 def _problem(error: MarkedYAMLError) -> str:

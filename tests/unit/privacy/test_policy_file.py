@@ -221,3 +221,10 @@ def test_the_examples_of_the_demo_policy_are_true():
     assert left.pop("visits") == [{"shop": "s"}]
     assert left.pop("points").popitem()[1] == 5
     assert (left.keys(), left["joined"]) == ({"member", "joined"}, "2020-05-19")
+
+
+@pytest.mark.parametrize("text", ["[" * 400 + "]" * 400, "{a: " * 500 + "1" + "}" * 500])
+def test_a_file_that_nests_without_end_has_a_fault(text):
+    """It is told like every other fault, and ends nobody who reads a policy."""
+    with pytest.raises(ConfigError, match="nests too deep"):
+        parse_policy(f"policy: p\nversion: 1\ntags: {text}\n")
