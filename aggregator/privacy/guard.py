@@ -35,13 +35,26 @@ def is_read(node: PlanNode, calls: Sequence[Call]) -> bool:
 
 
 def weightless_nodes(nodes: Sequence[PlanNode]) -> set[int]:
-    """Nodes whose values can have no bytes at all."""
+    """Nodes whose values can have no bytes at all; each node is looked at once for every place where it stands."""
+    above: list[list[int]] = [[] for _ in nodes]
+    for number, node in enumerate(nodes):
+        for child in node.children:
+            above[child].append(number)
+    heavy = [len(node.children) for node in nodes]
+    waiting = [number for number, node in enumerate(nodes) if _is_empty(node)]
     found: set[int] = set()
-    while True:
-        before = len(found)
-        for number, node in enumerate(nodes):
-            empty = node.kind is Kind.NULL or (node.kind is Kind.FIXED and node.size == 0)
-            if empty or (node.kind is Kind.RECORD and found.issuperset(node.children)):
-                found.add(number)
-        if len(found) == before:
-            return found
+    while waiting:
+        found.add(waiting[-1])
+        for outer in above[waiting.pop()]:
+            heavy[outer] -= 1
+            if heavy[outer] == 0 and nodes[outer].kind is Kind.RECORD:
+                waiting.append(outer)
+    return found
+
+
+def _is_empty(node: PlanNode) -> bool:
+    return (
+        node.kind is Kind.NULL
+        or (node.size == 0 and node.kind is Kind.FIXED)
+        or (node.kind is Kind.RECORD and not node.children)
+    )

@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import Reason
-from aggregator.privacy.guard import MAXIMUM_DEPTH, Malformed
+from aggregator.privacy.guard import MAXIMUM_DEPTH, Malformed, weightless_nodes
 from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.plan import Action, PlanNode
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
-from tests.growth import cpu_s
+from aggregator.schema.avro import Kind
+from tests.growth import cpu_s, grows_linearly
 from tests.reference.guard import Guard
 from tests.unit.privacy.shapes import Values, long_bytes, schemas
 
@@ -147,3 +149,14 @@ def test_dropped_text_may_be_any_bytes():
     for rule, reason in [("keep", Reason.UNDECODABLE), (key, Reason.UNDECODABLE), ("drop", None), ("redact", None)]:
         guard = _guard(schema, f"policy: p\nversion: 1\ntopics: {{t: {{fields: {{x: {rule}, y: keep}}}}}}\n")
         assert _reason(guard, b"\2\xff\2") is reason
+
+
+def test_what_has_no_bytes_is_found_in_time_with_the_places():
+    """A chain of records that end in nothing, whichever way their numbers run: each place is looked at once."""
+
+    def chain(count):
+        links = [PlanNode(Kind.RECORD, Action.KEEP, "", number, (number + 1,)) for number in range(count)]
+        return [*links, PlanNode(Kind.NULL, Action.KEEP, "", count)]
+
+    assert weightless_nodes(chain(100)) == set(range(101))
+    assert grows_linearly(lambda count: weightless_nodes(chain(count)), 1000)
