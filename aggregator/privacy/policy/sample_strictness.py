@@ -7,6 +7,7 @@ and whoever tells a verdict says that it is a sample's. Rules with a key, and fo
 import struct
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from itertools import pairwise
 from math import floor
 
@@ -42,8 +43,11 @@ _SAMPLES: Mapping[Kind, Sequence[Value]] = {
 _WHOLE_BITS = {Kind.INT: 32, Kind.LONG: 64}
 _FORMATS = {Kind.DOUBLE: "<d", Kind.FLOAT: "<f"}
 _DAY = date(2026, 1, 1)
+# A policy has few rules, and they meet at thousands of places of a schema.
+_PAIRS = 1024
 
 
+@lru_cache(_PAIRS)
 def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
     """What `after` leaves of sample values, seen from what `before` leaves of them; `other` where neither shows."""
     values = _samples(leaf, [value for rule in (before, after) for value in descriptor(rule).named(rule)])

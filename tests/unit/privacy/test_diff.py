@@ -12,6 +12,7 @@ from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, parse_policy
 from aggregator.privacy.policy.rules import Rule
 from aggregator.privacy.policy.strictness import Strictness, compared, together
+from tests.growth import cpu_s
 
 TODAY = date(2026, 11, 21)
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
@@ -265,3 +266,16 @@ def test_a_whole_value_is_judged_like_a_key(old, new, verdict):
     """By what its rule leaves, over all days on which one of them ends; without one nothing is left."""
     assert verdicts(WHOLE.format(old), WHOLE.format(new), []).get('topics."log".value', "same") == verdict
     assert verdicts("topics: {log: {value_format: text}}", WHOLE.format("drop"), []) == {}
+
+
+def test_samples_are_tried_once_for_each_pair_of_rules():
+    """A short schema means hundreds of places; two rules that meet at all of them are tried once."""
+    shape = {"type": "record", "name": "R8", "fields": [{"name": "a", "type": "string"}]}
+    for n in reversed(range(8)):
+        fields = [{"name": "a", "type": shape}, {"name": "b", "type": f"R{n + 1}"}]
+        shape = {"type": "record", "name": f"R{n}", "fields": fields}
+    table = {f"k{n}": f"v{n}" for n in range(2000)}
+    policies = [parse_policy(f"policy: p\nversion: 1\ntopics: {{orders: {{fields: {{'**': {json.dumps(rule)}}}}}}}")
+                for rule in ({"lookup": {"table": table}}, {"mask": {"keep_first": 2}})]  # fmt: skip
+    schemas = [WriterSchema("orders", json.dumps(shape))]
+    assert cpu_s(lambda: policy_changes(*policies, schemas, TODAY), enough_s=1, rounds=2) < 1
