@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.origin_reader import Look, OriginReader, Seen
@@ -271,14 +271,7 @@ def _next(lane: Generator[Look, Seen, None], seen: Seen) -> Look | None:
 
 def _window(start: int, seen: Seen) -> Window:
     """What was read, with the positions that the headers tell."""
-    found = []
-    for offset, header in seen.found:
-        try:
-            origin = Origin.decode(header)
-        except ValueError:
-            continue  # not the hub's own
-        found.append(Placed(offset, Position(origin.incarnation, origin.offset)))
-    return Window(start, seen.until, tuple(found), seen.trouble)
+    return Window(start, seen.until, tuple(Placed(*one) for one in seen.found), seen.trouble)
 
 
 def settled_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, Settled]:

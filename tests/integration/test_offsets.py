@@ -1,5 +1,6 @@
 """Positions of consumer groups at central, against a plain consumer's scan of it, on real brokers."""
 
+import base64
 import json
 import random
 import threading
@@ -281,3 +282,34 @@ def test_a_group_moves_to_central_and_back(trial):
         1,
         True,
     )
+
+
+def test_a_further_tombstone_is_behind_its_record_and_misleads_nobody(trial):
+    """A tombstone for a key's former versions lies behind the records that were delivered with it, out of order."""
+    edge, central = trial.sandbox.edges["eu"].bootstrap, trial.sandbox.central.bootstrap
+    group, topic = f"further-{trial.mark}", f"eu.{trial.topic}"
+    policy = POLICY.replace("    key: keep\n", "    key: {pseudonymize: {key: customer, domain: customer}}\n")
+    (trial.folder / "policy.yaml").write_text(policy)
+    versions = {}
+    for number in (1, 2, 3):
+        (trial.folder / f"key{number}").write_text(base64.b64encode(bytes(range(number, number + 32))).decode())
+        versions[number] = f"file:key{number}"
+    trial.settings["keys"] = {"customer": {"current": 3, "versions": versions}}
+    trial.write()
+    gone = [(b"gone%d" % n, None, 0) for n in range(400)]
+    trial.produce_raw("eu", [*gone, *((b"here%d" % n, trial.value(n), 0) for n in range(100))])
+    trial.drain_here("--only", "replicate")
+    places = [(m.offset(), dict(m.headers())["hub.origin"].decode().split("/")) for m in trial.central_records("eu")]
+    assert len(places) == 100 + 3 * 400
+    own = [(int(origin[4]), offset) for offset, origin in places if len(origin) == 6]
+    asked = {f"g{n}": {EdgePartition("eu", trial.topic, 0): n} for n in (0, 1, 200, 399, 400, 450, 499, 500)}
+    for one in Translator(load_config(trial.config, {})).translate(asked).of:
+        assert one.why is None
+        if one.edge_offset < 500:
+            assert one.central_offset == dict(own)[one.edge_offset]
+        else:
+            assert one.central_offset == end_of(trial, topic, 0)
+    committed(edge, group, {(trial.topic, 0): 0})
+    committed(central, group, {(topic, 0): own[-1][1] + 1})  # it has read all records, and none of the further ones
+    back = trial.typed("offsets", "translate", "--group", group, "--edge", "eu", "--back", "-o", "json")
+    assert json.loads(back.stdout)["partitions"][0]["edge_offset"] == 500

@@ -1,6 +1,7 @@
 """Looks into central partitions: from an offset on, until a record of one flow is found by its `hub.origin`.
 
-Invariant: only committed records count, and none that a backfill wrote. Reads no further than a range, than so many
+Invariant: only committed records count, and none out of the order of their flow: neither a backfill's nor a further
+tombstone, which lies behind the records that were delivered with its own. Reads no further than a range, than so many
 records, and than some seconds; how far it came is part of the answer. Refuses to skip: an offset that the partition no
 longer has is told, never passed over.
 """
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, OffsetRange, Partition
+from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, OffsetRange, Partition, Position
 from aggregator.errors import Unreachable
 from aggregator.kafka.client.clients import consumer
 from aggregator.kafka.readers.polls import poll_batch
@@ -24,6 +25,8 @@ _POLL_S = 0.1
 _PATIENCE_S = 10.0
 # A look wants few records: a broker hands out a batch whole, and what comes with it is looked at, too.
 _PIECE_BYTES = 256 * 1024
+# What an offset of Kafka's is at most, and its digits: whoever writes to central can write anything into a header.
+_MOST, _DIGITS = 2**63 - 1, 19
 
 
 class Look(NamedTuple):
@@ -31,7 +34,7 @@ class Look(NamedTuple):
 
     Attributes:
         offsets: Where; its end is at most the last stable offset.
-        prefix: How a `hub.origin` of the flow begins.
+        prefix: How a `hub.origin` of the flow begins: before the offset.
     """
 
     offsets: OffsetRange
@@ -44,13 +47,13 @@ class Seen:
 
     Attributes:
         until: Every record from the look's start up to here was seen.
-        found: Offset and `hub.origin` of the flow's records, in order.
+        found: Offset of the flow's records, in order, and their positions at the edge.
         count: How many records were seen, of whichever flow.
         trouble: Why it was not read on; empty where a record was found, or the range ended.
     """
 
     until: int
-    found: list[tuple[int, bytes]] = field(default_factory=list)
+    found: list[tuple[int, Position]] = field(default_factory=list)
     count: int = 0
     trouble: str = ""
 
@@ -106,9 +109,9 @@ class OriginReader:
         if error is None and offset is not None:
             if offset < look.offsets.end:
                 seen.count += 1
-                origin = _live_origin(message.headers() or ())
-                if origin is not None and origin.startswith(look.prefix):
-                    seen.found.append((offset, origin))
+                position = _position(_live_origin(message.headers() or ()), look.prefix)
+                if position is not None:
+                    seen.found.append((offset, position))
             seen.until = max(seen.until, min(offset + 1, look.offsets.end))
         elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public code
             seen.until = max(seen.until, min(offset or 0, look.offsets.end))
@@ -130,3 +133,14 @@ def _live_origin(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
         if name == ORIGIN_HEADER:
             origin = content
     return origin
+
+
+def _position(origin: bytes | None, prefix: bytes) -> Position | None:
+    """Where a record of the flow was at the edge; None of other flows, of further tombstones and of forged text."""
+    if origin is None or not origin.startswith(prefix):
+        return None
+    numbers = origin[len(prefix) :].split(b"/")
+    if len(numbers) != len(Position._fields) or not all(one.isdigit() and len(one) <= _DIGITS for one in numbers):
+        return None
+    offset, incarnation = map(int, numbers)
+    return Position(incarnation, offset) if max(offset, incarnation) <= _MOST else None
