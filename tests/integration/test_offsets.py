@@ -12,10 +12,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
+from aggregator.errors import HoldError
+from aggregator.kafka.cluster.groups import commit_offsets
 from aggregator.observe.observation import Watching
 from aggregator.offsets.mirror_records import Checkpoint, OffsetSync, checkpoint, offset_sync
 from aggregator.offsets.translator import Translator
 from aggregator.threads import Threads
+from tests.other_group import other_group
 from tests.trial import POLICY, read_all, wait_for
 
 pytestmark = pytest.mark.brokers
@@ -313,3 +316,23 @@ def test_a_further_tombstone_is_behind_its_record_and_misleads_nobody(trial):
     committed(central, group, {(topic, 0): own[-1][1] + 1})  # it has read all records, and none of the further ones
     back = trial.typed("offsets", "translate", "--group", group, "--edge", "eu", "--back", "-o", "json")
     assert json.loads(back.stdout)["partitions"][0]["edge_offset"] == 500
+
+
+def test_a_group_that_is_refused_keeps_no_other_from_its_positions(trial):
+    """At central another application's group of that name is there, which has no consumers, or a partition is not."""
+    edge, central = trial.sandbox.edges["eu"].bootstrap, trial.sandbox.central.bootstrap
+    other, own = (f"{name}-{trial.mark}" for name in ("a-registry", "b-billing"))
+    trial.settings["offsets"] = {"groups": [f".*-{trial.mark}"], "interval": "1s"}
+    trial.write()
+    trial.produce("eu", 90)
+    trial.drain_here("--only", "replicate")
+    for group in (other, own):
+        committed(edge, group, {(trial.topic, 0): 10})
+    with other_group(central, other, "sr"), telling(trial):
+        wait_for(lambda: positions(central, own), timeout=30, what="a commit for the group of consumers")
+        assert positions(central, other) == {}
+        refused = trial.typed("offsets", "translate", "--group", other, "--edge", "eu", "--commit")
+        assert (refused.exit_code, "is none of consumers" in refused.stderr) == (1, True)
+    cluster = load_config(trial.config, {}).central
+    with pytest.raises(HoldError, match="Unknown topic or partition"):
+        commit_offsets(cluster, own, {(f"nowhere-{trial.mark}", 0): 1})

@@ -147,7 +147,7 @@ def _committed(
 
     if not idle_groups(cluster, [group]):
         raise Failed(
-            f"{place}: group {group} has a member, or may not be described",
+            f"{place}: group {group} has a member, is none of consumers, or may not be described",
             hint="stop its consumers there first: while they run, its positions are their own",
         )
     due = forward(wanted, committed_offsets(cluster, group))

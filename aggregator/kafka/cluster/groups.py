@@ -17,6 +17,16 @@ _DENIED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATI
 _IDLE = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 # Newer brokers say so of a group that is not there; older ones call it dead.
 _NO_GROUP = (KafkaError.GROUP_ID_NOT_FOUND,)
+# librdkafka's word for a group that is there, and of another kind: its members are no consumers.
+_NO_CONSUMERS = KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's public code has this name
+# A coordinator says so while it moves, and takes the same question later; its other errors are of this group alone.
+_LATER = (
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+)
 
 
 def group_names(cluster: ClusterConfig) -> list[str]:
@@ -50,7 +60,7 @@ def committed_offsets(cluster: ClusterConfig, group: str) -> dict[Partition, int
 
 
 def idle_groups(cluster: ClusterConfig, groups: Collection[str]) -> set[str]:
-    """Those of these groups that have no member, or are not there.
+    """Those of these groups that have no member, or are not there; none of another kind, such as Connect's workers.
 
     Raises:
         Unreachable: the cluster does not answer.
@@ -66,7 +76,7 @@ def idle_groups(cluster: ClusterConfig, groups: Collection[str]) -> set[str]:
         except KafkaException as failure:
             if failure.args[0].code() in _NO_GROUP:
                 found.add(group)
-            elif failure.args[0].code() not in _DENIED:
+            elif failure.args[0].code() not in (*_DENIED, _NO_CONSUMERS):
                 raise _refusal(cluster, group, failure.args[0], "Describe") from None
         except TimeoutError:
             raise _refusal(cluster, group, None, "Describe") from None
@@ -77,7 +87,7 @@ def commit_offsets(cluster: ClusterConfig, group: str, offsets: Mapping[Partitio
     """Commit positions for a group that has no member.
 
     Raises:
-        HoldError: the cluster refused: the group has a member by now, or a right is missing.
+        HoldError: the cluster refused: the group has a member by now, a right is missing, or a partition is not there.
         Unreachable: the cluster does not answer.
     """
     wanted = [TopicPartition(*at, offset) for at, offset in offsets.items()]
@@ -101,4 +111,6 @@ def _refusal(cluster: ClusterConfig, group: str, error: object, right: str) -> H
         return HoldError(f"{where}: the principal lacks {right} on it", hint="aggregator acls print lists every right")
     if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
         return HoldError(f"{where}: it has a member", hint="its positions are its own; stop it first")
-    return Unreachable(f"{where}: {error.str()}", hint="check the broker and the principal's rights")
+    refused = error.code() > 0 and error.code() not in _LATER  # librdkafka's own codes are below
+    kind = HoldError if refused else Unreachable
+    return kind(f"{where}: {error.str()}", hint="check the broker and the principal's rights")
