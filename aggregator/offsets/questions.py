@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition, Position
-from aggregator.offsets.translation import Question, Translation, Why
+from aggregator.offsets.translation import Question, Translation, Why, cut_before
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.replicate.flow.gaps import segments
-from aggregator.state.gap import Decision, GapKind
+from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 
 BY_KEY = "`partition_by: key` spreads its records over all partitions, where no position has all before"
@@ -72,9 +72,8 @@ def question(config: HubConfig, group: str, source: EdgePartition, offset: int, 
 
 def _refusal(position: Position, entry: LedgerRecord) -> tuple[Why, str] | None:
     """Why no record of the hub tells of a position, by what is known of its flow."""
-    cut = entry.gap
-    if cut is not None and cut.kind is GapKind.TRUNCATED and position.next_offset > cut.start:
-        return Why.GAP, f"the log was cut at {cut.start}, and nobody has decided about it: aggregator gaps list"
+    if cut := cut_before(position, entry):
+        return Why.GAP, cut
     return (Why.COPIED, copied(entry)) if position < Position(0, entry.copied) else None
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from aggregator.coordinates import EdgePartition, Partition, Position
 from aggregator.offsets.search import Placed, Search
+from aggregator.state.gap import GapKind
 from aggregator.state.ledger import LedgerRecord
 
 
@@ -26,6 +27,19 @@ class Why(StrEnum):
     MOVED = "moved"
     UNDECIDED = "undecided"
     UNREAD = "unread"
+
+
+def cut_before(position: Position, entry: LedgerRecord) -> str:
+    """Why a position of the edge's log is none: the log was cut before it; empty where it was not.
+
+    Args:
+        position: In the incarnation that its offset belongs to.
+        entry: Where the flow stands.
+    """
+    cut = entry.gap
+    if cut is None or cut.kind is not GapKind.TRUNCATED or position.next_offset <= cut.start:
+        return ""
+    return f"the log was cut at {cut.start}, and nobody has decided about it: aggregator gaps list"
 
 
 class Question(NamedTuple):

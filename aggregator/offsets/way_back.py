@@ -7,9 +7,9 @@ saw it.
 
 from typing import Any, NamedTuple
 
-from aggregator.coordinates import EdgePartition, Partition
+from aggregator.coordinates import EdgePartition, Partition, Position
 from aggregator.offsets.search import Window
-from aggregator.offsets.translation import Why
+from aggregator.offsets.translation import Why, cut_before
 from aggregator.state.ledger import LedgerRecord
 
 
@@ -66,10 +66,15 @@ def way_back(asked: WayBack, seen: Window, entry: LedgerRecord, *, end: int, dec
             return asked.refused(
                 Why.RECREATED, "the edge's log was made anew since, or cut: begin at its start, or decide by hand"
             )
-        return asked._replace(edge_offset=position.next_offset)
+        return _placed(asked, position, entry)
     if seen.until < end or seen.trouble:
         trouble = seen.trouble or f"read up to {seen.until} of {end}"
         return asked.refused(Why.UNREAD, f"{asked.at[0]}-{asked.at[1]} at central: {trouble}")
     if not decided:
         return asked.refused(Why.UNDECIDED, f"an open transaction hides what lies behind offset {end}; ask again")
-    return asked._replace(edge_offset=entry.next_offset)
+    return _placed(asked, entry.position, entry)
+
+
+def _placed(asked: WayBack, position: Position, entry: LedgerRecord) -> WayBack:
+    cut = cut_before(position, entry)
+    return asked.refused(Why.GAP, cut) if cut else asked._replace(edge_offset=position.next_offset)

@@ -6,6 +6,7 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.offsets.search import Placed, Window
 from aggregator.offsets.translation import Why
 from aggregator.offsets.way_back import WayBack, way_back
+from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 ASKED = WayBack(EdgePartition("eu", "orders", 1), ("eu.orders", 1), 70)
@@ -41,3 +42,19 @@ def test_the_next_record_of_the_flow_decides(seen, decided, offset, why):
         "reason": why and why.value,
         "detail": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("seen", "cut", "offset", "why"),
+    [
+        (Window(70, 90), 60, None, Why.GAP),
+        (Window(70, 90, (Placed(72, Position(1, 61)),)), 60, None, Why.GAP),
+        (Window(70, 90, (Placed(72, Position(1, 60)),)), 60, 60, None),
+        (Window(70, 90, (NEXT,)), 60, 41, None),
+    ],
+)
+def test_behind_a_cut_that_nobody_has_decided_about_there_is_no_position(seen, cut, offset, why):
+    """The edge's log has other records there by now, or none: what is before the cut is as it was."""
+    entry = LedgerRecord(1, "id-1", 100, 3, 0, gap=Gap(GapKind.TRUNCATED, cut, None, 1))
+    found = way_back(ASKED, seen, entry, end=90, decided=True)
+    assert (found.edge_offset, found.why) == (offset, why)
