@@ -141,3 +141,21 @@ def translated(asked: Question, found: Search, entry: LedgerRecord, *, end: int,
             Why.UNDECIDED, f"an open transaction hides what {topic}-{partition} has behind offset {end}; ask again"
         )
     return replace(made, central_offset=end)
+
+
+def elsewhere(made: Translation, at: Partition, found: Search) -> Translation:
+    """A translation, after a look into a place to which earlier rules wrote the flow.
+
+    Args:
+        made: What today's central topic says.
+        at: The place.
+        found: The search there, at its end.
+    """
+    topic, partition = at
+    if found.trouble:
+        return made.refused(
+            Why.UNREAD, f"{topic}-{partition} at central, where earlier rules wrote it: {found.trouble}"
+        )
+    if found.at is not None:
+        return made.refused(Why.MOVED, f"earlier rules wrote to {topic} what comes at this position or behind it")
+    return made

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig, HubConfig
@@ -17,7 +18,7 @@ from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.origin_reader import Look, OriginReader, Seen
 from aggregator.offsets.questions import BY_KEY, RECREATED, Facts, copied, question
 from aggregator.offsets.search import Placed, Search, Window, searched
-from aggregator.offsets.translation import Question, Translation, Why, translated
+from aggregator.offsets.translation import Question, Translation, Why, elsewhere, translated
 from aggregator.offsets.way_back import WayBack, way_back
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import start_of
@@ -119,11 +120,7 @@ class Translator:
             return asked.refused(Why.RECREATED, RECREATED)
         begin = min(max(asked.central_offset, offsets.start), offsets.end)
         reader = OriginReader(self._config.central, most=MOST_FOREIGN)
-
-        def look(span: OffsetRange) -> Window:
-            asking = {asked.at: Look(span, self._prefix(asked.source))}
-            return _window(span.start, reader.look(asking)[asked.at])
-
+        look = partial(self._look, reader, asked.at, asked.source)
         try:
             if entry.copied:
                 first = searched(Search(Position(0, entry.copied), *offsets), look).at
@@ -181,7 +178,28 @@ class Translator:
         for one, search in self._searched(queues, settled, rests).items():
             entry, (offsets, decided) = facts.ledger[one.source], settled[one.at]
             found[one] = translated(one, search, entry, end=offsets.end, decided=decided)
+        if moved := [one for one in left if one.went and found[one].central_offset is not None]:
+            self._refuse_moved(moved, facts, found)
         return found
+
+    def _refuse_moved(self, moved: Collection[Question], facts: Facts, found: dict[Question, Translation]) -> None:
+        """Take back positions behind which earlier rules wrote elsewhere; today's place may be an earlier one, too."""
+        there = topics.described(self._config.central, sorted({name for one in moved for name in one.went}))
+        places = {one: former for one in moved if (former := _former(one, facts, there))}
+        if not places:
+            return
+        settled = settled_ranges(self._config.central, {at for former in places.values() for at in former})
+        reader = OriginReader(self._config.central, most=MOST_FOREIGN)
+        try:
+            for one, former in places.items():
+                for at in former:
+                    look = partial(self._look, reader, at, one.source)
+                    found[one] = elsewhere(found[one], at, searched(Search(one.position, *settled[at].offsets), look))
+        finally:
+            reader.close()
+
+    def _look(self, reader: OriginReader, at: Partition, source: EdgePartition, span: OffsetRange) -> Window:
+        return _window(span.start, reader.look({at: Look(span, self._prefix(source))})[at])
 
     def _kept(self, asked: Question) -> Translation | None:
         before, answer = self._known.get((asked.group, asked.source), (None, None))
@@ -251,6 +269,18 @@ class Translator:
             if usable and offsets.start <= answer.central_offset <= offsets.end:
                 return Search(asked.position, answer.central_offset, offsets.end, before=answer.before)
         return Search(asked.position, offsets.start, offsets.end)
+
+
+def _former(asked: Question, facts: Facts, there: Mapping[str, topics.Topic]) -> list[Partition]:
+    """Partitions of other topics to which earlier rules wrote the flow, as far as there still are any."""
+    edge, topic, partition = asked.source
+    return [
+        (name, at)
+        for name, by_key in sorted(facts.targets.get((edge, topic), ()))
+        if name != asked.at[0] and name in there
+        for at in range(there[name].partitions)
+        if by_key or at == partition
+    ]
 
 
 def _later(start: Search, former: Search) -> Search:

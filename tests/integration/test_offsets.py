@@ -16,6 +16,7 @@ from aggregator.errors import HoldError
 from aggregator.kafka.cluster.groups import commit_offsets
 from aggregator.observe.observation import Watching
 from aggregator.offsets.mirror_records import Checkpoint, OffsetSync, checkpoint, offset_sync
+from aggregator.offsets.translation import Why
 from aggregator.offsets.translator import Translator
 from aggregator.threads import Threads
 from tests.other_group import other_group
@@ -336,3 +337,18 @@ def test_a_group_that_is_refused_keeps_no_other_from_its_positions(trial):
     cluster = load_config(trial.config, {}).central
     with pytest.raises(HoldError, match="Unknown topic or partition"):
         commit_offsets(cluster, own, {(f"nowhere-{trial.mark}", 0): 1})
+
+
+def test_a_rule_that_led_elsewhere_and_back_leaves_no_position_before_what_lies_there(trial):
+    """A group that stands before records of the topic between has none; one that stands behind all of them has."""
+    rule = trial.settings["topics"][0]
+    for step in ({}, {"central": "other.{topic}"}, {}):
+        trial.settings["topics"] = [rule | step]
+        trial.write()
+        trial.produce("eu", 150)
+        trial.drain_here("--only", "replicate")
+    asked = {f"g{offset}": {EdgePartition("eu", trial.topic, 0): offset} for offset in (30, 50, 60, 99, 100, 120)}
+    found = {one.edge_offset: one for one in Translator(load_config(trial.config, {})).translate(asked).of}
+    assert {offset for offset, one in found.items() if one.why is Why.MOVED} == {30, 50, 60, 99}
+    there = dict(scanned(trial, "eu")[0])
+    assert {offset: found[offset].central_offset for offset in (100, 120)} == {at: there[at] for at in (100, 120)}
