@@ -52,8 +52,9 @@ def fill(trial: Trial, records: int) -> None:
     for turn, begin in enumerate(range(0, records, _TRANSACTION)):
         producer.begin_transaction()
         for n in range(begin, min(begin + _TRANSACTION, records)):
-            key = b"k%d" % (n % (records // 2))
-            producer.produce(trial.topic, trial.value(n % 100), key, n % PARTITIONS, headers=[("n", b"%d" % n)])
+            key = n % (records // 2)
+            value, header = trial.value(n % 100), ("n", b"%d" % n)
+            producer.produce(trial.topic, value, b"k%d" % key, key % PARTITIONS, headers=[header])
         if turn % _ABORTED_EACH == _ABORTED_EACH - 1:
             producer.flush(60)
             producer.abort_transaction(60)
