@@ -194,7 +194,14 @@ def measure(folder: Path, records: int, every: int) -> dict[str, dict[str, float
         with mirrormaker.running(folder / "mm2", properties):
             copies, admin = f"{ALIAS}.{trial.topic}", trial.admin("central")
             wait_for(lambda: copies in admin.list_topics(timeout=10).topics, timeout=120, what="a copy")
-            wait_for(lambda: len(read_all(central, copies)) >= len(edge), timeout=300, what="all copies")
+            seen = [-1, -2]
+
+            def copied() -> bool:
+                time.sleep(5)
+                seen.append(len(read_all(central, copies)))
+                return seen[-1] == seen[-2] > 0
+
+            wait_for(copied, timeout=300, what="all copies")
             asked = commit(trial, every)
             answer = {"mirrormaker_2": mm2(trial, edge, asked)}
         answer["hub"] = hub(trial, asked)

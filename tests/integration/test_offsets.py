@@ -352,3 +352,20 @@ def test_a_rule_that_led_elsewhere_and_back_leaves_no_position_before_what_lies_
     assert {offset for offset, one in found.items() if one.why is Why.MOVED} == {30, 50, 60, 99}
     there = dict(scanned(trial, "eu")[0])
     assert {offset: found[offset].central_offset for offset in (100, 120)} == {at: there[at] for at in (100, 120)}
+
+
+def test_a_topic_of_several_edges_is_not_committed_and_that_is_said(trial):
+    """Each edge has a position of its own there; whoever waits for a commit is not told that there was one."""
+    trial.settings["topics"][0]["central"] = "{topic}"
+    del trial.settings["topics"][0]["lake"]
+    trial.write()
+    for edge in ("eu", "us"):
+        trial.produce(edge, 30)
+    trial.drain_here("--only", "replicate")
+    committed(trial.sandbox.edges["eu"].bootstrap, "merged", {(trial.topic, 0): 4})
+    asked = ("offsets", "translate", "--group", "merged", "--edge", "eu")
+    assert trial.typed(*asked).exit_code == 0
+    said = trial.typed(*asked, "--commit")
+    assert said.exit_code == 4, said.output
+    assert f"not committed: several edge topics lie in {trial.topic}-0" in said.output
+    assert positions(trial.sandbox.central.bootstrap, "merged") == {}

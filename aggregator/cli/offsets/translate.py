@@ -33,7 +33,8 @@ Examples:
   aggregator offsets translate --group billing --edge eu --back --commit
 
 \b
-Exit codes: 0 every position has one on the other side; 4 some have none, with the reason."""
+Exit codes: 0 every position has one on the other side, and is committed where that was asked for; 4 some have
+none, with the reason, or cannot be committed."""
 )
 @config_option
 @click.option("--group", required=True, help="Consumer group.")
@@ -54,6 +55,7 @@ def translate(
     if edge not in hub.edges:
         raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     found: tuple[Translation, ...] | tuple[WayBack, ...]
+    merged: list[str] = []
     cluster: ClusterConfig
     if back:
         found = _ways_back(hub, group, edge, topic)
@@ -61,15 +63,17 @@ def translate(
     else:
         forward = _translated(hub, group, edge, topic)
         found = forward.of
-        place, cluster, lines, wanted = "central", hub.central, _lines(found), _wanted(hub, group, forward)
+        place, cluster, lines, (wanted, merged) = "central", hub.central, _lines(found), _wanted(hub, group, forward)
     answer = {"group": group, "edge": edge, "partitions": [one.plain() for one in found]}
     if is_committed:
         made = _committed(cluster, group, place, wanted)
         answer["committed"] = [{"topic": at[0], "partition": at[1], "offset": offset} for at, offset in made.items()]
         rest = "" if len(made) == len(wanted) else "; the others stand there already, or further"
         lines = [*lines, "", f"committed at {place}: {len(made)} of {counted(len(wanted), 'partition')}{rest}"]
+        lines += [f"not committed: several edge topics lie in {at}, each with its own position" for at in merged]
+        answer["not_committed"] = merged
     emit(answer, output, lambda: lines)
-    if any(one.why for one in found):
+    if any(one.why for one in found) or (is_committed and merged):
         raise SystemExit(ExitCode.HELD)
 
 
@@ -120,14 +124,15 @@ def _nothing(place: str, group: str, of: str) -> Failed:
     )
 
 
-def _wanted(hub: HubConfig, group: str, found: "Translations") -> "dict[Partition, int]":
-    """What could be committed at central: not where several edge topics lie in one, of which each has its own."""
+def _wanted(hub: HubConfig, group: str, found: "Translations") -> "tuple[dict[Partition, int], list[str]]":
+    """What could be committed at central, and where nothing can: where several edge topics lie in one."""
     from aggregator.offsets.group_commits import wanted_commits
     from aggregator.offsets.questions import is_merged
 
     places = {(one.topic, one.partition or 0) for one in found.of if one.topic is not None}
     merged = {at for at in places if is_merged(hub, at, found.facts)}
-    return wanted_commits(found.of, merged).get(group, {})
+    wanted = wanted_commits(found.of, merged).get(group, {})
+    return wanted, [f"{topic}-{partition}" for topic, partition in sorted(merged)]
 
 
 def _homeward(found: "tuple[WayBack, ...]") -> "dict[Partition, int]":
