@@ -5,7 +5,7 @@ one among them; offsets from `high` on, up to `at`, hold none of the flow. What 
 aborted records, those of other flows and what compaction removed are offsets without a record of the flow.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -86,6 +86,18 @@ class Search:
             return replace(self, high=seen.start, at=seen.found[0])
         at = seen.found[place]
         return replace(self, low=at.offset, high=at.offset, before=seen.found[place - 1], at=at)
+
+    def recalled(self, windows: Iterable[Window]) -> "Search":
+        """The search after looks that other positions of the same flow asked for; none of them has to be of a probe.
+
+        Args:
+            windows: What was read for them, in any order.
+        """
+        search = self
+        for seen in windows:
+            if not search.over and seen.found and seen.until > search.low:
+                search = search.narrowed(seen)
+        return search
 
     def onward(self, wanted: Position, high: int) -> "Search":
         """The search for a later position of the same flow, which begins where this one ended.

@@ -5,7 +5,7 @@ an end that has become stable since. Partitions are searched side by side, the p
 """
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,8 @@ MOST_FOREIGN = 500_000
 # A transaction of a slot takes half a second; what stays open for longer is somebody else's, or left behind.
 _OPEN_S = 5.0
 _AGAIN_S = 0.05
+# What was read for a position holds the next ones as well, where groups stand near one another.
+_RECALLED = 32
 Committed = Mapping[EdgePartition, int]
 
 
@@ -248,16 +250,19 @@ class Translator:
         found: dict[Question, Search],
     ) -> Generator[Look, Seen, None]:
         """What is to be looked for in one partition, one after the other; takes what was there."""
-        former, of = None, None
+        former, of, windows = None, None, deque[Window](maxlen=_RECALLED)
         for asked in queue:
             search = self._start(asked, offsets)
+            if of != asked.source:
+                windows.clear()
             if asked in rests:
                 search = Search(asked.position, offsets.end, offsets.end)
             elif former is not None and of == asked.source:
-                search = _later(search, former)
+                search = _later(search, former).recalled(reversed(windows))
             while not search.over:
                 look = Look(search.probe, self._prefix(asked.source))
-                search = search.narrowed(_window(look.offsets.start, (yield look)))
+                windows.append(_window(look.offsets.start, (yield look)))
+                search = search.narrowed(windows[-1])
             found[asked] = former = search
             of = asked.source
 

@@ -93,6 +93,21 @@ def test_a_later_position_is_found_from_an_earlier_one(entries, positions, batch
         assert (search.before, search.at) == log.oracle(wanted)
 
 
+@given(LOGS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400)), min_size=2, max_size=5), st.integers(1, 50))
+def test_what_was_read_for_one_position_serves_others(entries, positions, batch):
+    """In whichever order they are asked for: never another answer."""
+    log, windows = Log(7, entries, set()), []
+    look = log.window(batch, most=1000)
+
+    def kept(offsets):
+        windows.append(look(offsets))
+        return windows[-1]
+
+    for wanted in (Position(*one) for one in positions):
+        search = searched(Search(wanted, log.first, log.end).recalled(tuple(windows)), kept)
+        assert (search.before, search.at) == log.oracle(wanted)
+
+
 @given(LOGS, st.integers(0, 3), st.integers(0, 400), st.integers(1, 20), st.integers(1, 20))
 def test_a_search_that_reads_too_far_in_vain_says_so(entries, incarnation, offset, batch, most):
     """It is either exact or in trouble, and never wrong."""
