@@ -4,10 +4,27 @@ Invariant: pure. Never for a group with a member there, and never backwards. A t
 left out: a group has one position in a partition of it, and each of them another one.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from aggregator.config.model import HubConfig
 from aggregator.coordinates import Partition
+from aggregator.offsets.questions import Facts, merged_partitions
 from aggregator.offsets.translation import Translation
+
+
+def committable(
+    config: HubConfig, found: Sequence[Translation], facts: Facts
+) -> tuple[dict[str, dict[Partition, int]], set[Partition]]:
+    """What could be committed, by group; and partitions of topics that several edge topics fill.
+
+    Args:
+        config: The hub.
+        found: Translations of all groups.
+        facts: What they rest on.
+    """
+    places = {(one.topic, one.partition or 0) for one in found if one.topic is not None}
+    merged = merged_partitions(config, places, facts)
+    return wanted_commits(found, merged), merged
 
 
 def wanted_commits(found: Iterable[Translation], merged: Collection[Partition]) -> dict[str, dict[Partition, int]]:

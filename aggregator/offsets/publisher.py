@@ -20,9 +20,8 @@ from aggregator.errors import AggregatorError, HoldError, RetryError, Unreachabl
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.groups import commit_offsets, committed_offsets, group_names, idle_groups
 from aggregator.kafka.writers.acknowledged import Record, write_acknowledged
-from aggregator.offsets.group_commits import forward, wanted_commits
+from aggregator.offsets.group_commits import committable, forward
 from aggregator.offsets.mirror_records import Checkpoint, OffsetSync
-from aggregator.offsets.questions import is_merged
 from aggregator.offsets.told_positions import Told, told_positions
 from aggregator.offsets.translation import Translation
 from aggregator.offsets.translator import Translator
@@ -100,9 +99,7 @@ class OffsetsPublisher:
         found = self._translator.translate(look.committed, flows=look.answered if self._settings.syncs else ())
         self._write(self._told, found.of)
         if self._settings.commits:
-            places = {(one.topic, one.partition or 0) for one in found.of if one.topic is not None}
-            merged = {at for at in places if is_merged(self._config, at, found.facts)}
-            self._commit(wanted_commits(found.of, merged), look)
+            self._commit(committable(self._config, found.of, found.facts)[0], look)
 
     def _of_edge(self, edge: str) -> dict[str, dict[EdgePartition, int]] | AggregatorError:
         """What the groups of an edge have committed, or why nobody knows."""

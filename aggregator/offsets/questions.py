@@ -4,7 +4,8 @@ Invariant: pure. A position counts in the incarnation that its offset belongs to
 before the cut is one of the incarnation before. A topic that was created again is not looked for until the hub met it.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
@@ -95,7 +96,8 @@ def copied(entry: LedgerRecord) -> str:
     return f"MirrorMaker 2 had copied what lies before {entry.copied}, without `hub.origin`: its own checkpoints tell"
 
 
-def is_merged(config: HubConfig, at: Partition, facts: Facts) -> bool:
-    """Whether several edge topics are written to a central topic, so that no group's position there is one flow's."""
+def merged_partitions(config: HubConfig, places: Iterable[Partition], facts: Facts) -> set[Partition]:
+    """Those of central topics to which several edge topics are written: no group's position there is one flow's."""
     topics = {(one.edge, one.topic) for one in facts.ledger if start_of(config, one.edge, one.topic) is not None}
-    return sum(one[0] in config.edges and target(config, *one) == at[0] for one in topics) > 1
+    sources = Counter(target(config, *one) for one in topics if one[0] in config.edges)
+    return {at for at in places if sources[at[0]] > 1}

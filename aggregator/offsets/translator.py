@@ -103,34 +103,35 @@ class Translator:
             Failed, Unreachable: as of `translate`.
         """
         config, central = self._config, self._config.central
-        ledger = read_ledger(central, self._names)
-        own = {one for one in ledger if one.edge == edge and start_of(config, edge, one.topic) is not None}
-        facts = self._facts(own, ())
+        facts = self._facts((), {edge})
+        own = (one for one in facts.ledger if one.edge == edge and start_of(config, edge, one.topic) is not None)
         asked = [
             WayBack(one, at, committed[at])
-            for one in sorted(own & facts.ledger.keys())
+            for one in sorted(own)
             if (at := (target(config, edge, one.topic), one.partition)) in committed
         ]
-        settled = settled_ranges(central, {one.at for one in asked}) if asked else {}
-        return tuple(self._back(one, facts, settled[one.at]) for one in asked)
+        if not asked:
+            return ()
+        settled = settled_ranges(central, {one.at for one in asked})
+        reader = OriginReader(central, most=MOST_FOREIGN)
+        try:
+            return tuple(self._back(one, facts, settled[one.at], reader) for one in asked)
+        finally:
+            reader.close()
 
-    def _back(self, asked: WayBack, facts: Facts, settled: Settled) -> WayBack:
+    def _back(self, asked: WayBack, facts: Facts, settled: Settled, reader: OriginReader) -> WayBack:
         if is_by_key(self._config, asked.source.edge, asked.source.topic):
             return asked.refused(Why.BY_KEY, BY_KEY)
         entry, (offsets, decided) = facts.ledger[asked.source], settled
         if facts.edges.get((asked.source.edge, asked.source.topic)) != entry.topic_id:
             return asked.refused(Why.RECREATED, RECREATED)
         begin = min(max(asked.central_offset, offsets.start), offsets.end)
-        reader = OriginReader(self._config.central, most=MOST_FOREIGN)
         look = partial(self._look, reader, asked.at, asked.source)
-        try:
-            if entry.copied:
-                first = searched(Search(Position(0, entry.copied), *offsets), look).at
-                if first is None or begin < first.offset:
-                    return asked.refused(Why.COPIED, copied(entry))
-            window = look(OffsetRange(begin, offsets.end)) if begin < offsets.end else Window(begin, begin)
-        finally:
-            reader.close()
+        if entry.copied:
+            first = searched(Search(Position(0, entry.copied), *offsets), look).at
+            if first is None or begin < first.offset:
+                return asked.refused(Why.COPIED, copied(entry))
+        window = look(OffsetRange(begin, offsets.end)) if begin < offsets.end else Window(begin, begin)
         return way_back(asked, window, entry, end=offsets.end, decided=decided)
 
     def _prefix(self, source: EdgePartition) -> bytes:

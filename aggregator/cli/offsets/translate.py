@@ -126,13 +126,10 @@ def _nothing(place: str, group: str, of: str) -> Failed:
 
 def _wanted(hub: HubConfig, group: str, found: "Translations") -> "tuple[dict[Partition, int], list[str]]":
     """What could be committed at central, and where nothing can: where several edge topics lie in one."""
-    from aggregator.offsets.group_commits import wanted_commits
-    from aggregator.offsets.questions import is_merged
+    from aggregator.offsets.group_commits import committable
 
-    places = {(one.topic, one.partition or 0) for one in found.of if one.topic is not None}
-    merged = {at for at in places if is_merged(hub, at, found.facts)}
-    wanted = wanted_commits(found.of, merged).get(group, {})
-    return wanted, [f"{topic}-{partition}" for topic, partition in sorted(merged)]
+    wanted, merged = committable(hub, found.of, found.facts)
+    return wanted.get(group, {}), [f"{topic}-{partition}" for topic, partition in sorted(merged)]
 
 
 def _homeward(found: "tuple[WayBack, ...]") -> "dict[Partition, int]":

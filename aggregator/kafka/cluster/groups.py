@@ -16,9 +16,9 @@ from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, result
 _DENIED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _IDLE = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 # Newer brokers say so of a group that is not there; older ones call it dead.
-_NO_GROUP = (KafkaError.GROUP_ID_NOT_FOUND,)
+NO_GROUP = KafkaError.GROUP_ID_NOT_FOUND
 # librdkafka's word for a group that is there, and of another kind: its members are no consumers.
-_NO_CONSUMERS = KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's public code has this name
+NO_CONSUMERS = KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's public code has this name
 # A coordinator says so while it moves, and takes the same question later; its other errors are of this group alone.
 _LATER = (
     KafkaError.REQUEST_TIMED_OUT,
@@ -53,7 +53,7 @@ def committed_offsets(cluster: ClusterConfig, group: str) -> dict[Partition, int
         found = asked[group].result(TIMEOUT_S + 5).topic_partitions or ()
     except (KafkaException, TimeoutError) as failure:
         error = failure.args[0] if isinstance(failure, KafkaException) else None
-        if error is not None and error.code() in _NO_GROUP:
+        if error is not None and error.code() == NO_GROUP:
             return {}
         raise _refusal(cluster, group, error, "Describe") from None
     return {(one.topic, one.partition): one.offset for one in found if one.error is None and one.offset >= 0}
@@ -74,9 +74,9 @@ def idle_groups(cluster: ClusterConfig, groups: Collection[str]) -> set[str]:
             if future.result(TIMEOUT_S + 5).state in _IDLE:
                 found.add(group)
         except KafkaException as failure:
-            if failure.args[0].code() in _NO_GROUP:
+            if failure.args[0].code() == NO_GROUP:
                 found.add(group)
-            elif failure.args[0].code() not in (*_DENIED, _NO_CONSUMERS):
+            elif failure.args[0].code() not in (*_DENIED, NO_CONSUMERS):
                 raise _refusal(cluster, group, failure.args[0], "Describe") from None
         except TimeoutError:
             raise _refusal(cluster, group, None, "Describe") from None

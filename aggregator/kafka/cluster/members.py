@@ -4,18 +4,15 @@ Invariant: asks only. A group that nobody knows has no members; one that we may 
 taken for empty.
 """
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
+from aggregator.kafka.cluster.groups import NO_CONSUMERS, NO_GROUP
 
 _HINT = "check that the brokers run, and that the principal may describe the group: aggregator acls print"
-# Newer brokers say so of a group that they do not know; to others it is dead.
-_UNKNOWN = KafkaError.GROUP_ID_NOT_FOUND
-# librdkafka's word for a group that is there, and of another kind.
-_NO_CONSUMERS = KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's public code has this name
 
 
 def members(cluster: ClusterConfig, group: str, *, timeout_s: float) -> tuple[str, ...]:
@@ -37,9 +34,9 @@ def members(cluster: ClusterConfig, group: str, *, timeout_s: float) -> tuple[st
         found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result(timeout_s + 5)
     except KafkaException as failure:
         error = failure.args[0]
-        if error.code() == _UNKNOWN:
+        if error.code() == NO_GROUP:
             return ()
-        if error.code() != _NO_CONSUMERS:
+        if error.code() != NO_CONSUMERS:
             raise Unreachable(f"{place}: {error.str()}", hint=_HINT) from None
         return tuple(sorted(_of_another_kind(admin, group, place, timeout_s)))
     except TimeoutError:

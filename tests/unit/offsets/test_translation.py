@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.offsets.questions import Facts, is_merged, question
+from aggregator.offsets.questions import Facts, merged_partitions, question
 from aggregator.offsets.search import Placed, Search
 from aggregator.offsets.translation import Question, Why, translated
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -132,5 +132,4 @@ def test_a_topic_that_several_edges_fill_is_merged():
         [ORDERS, EdgePartition("eu", "merged", 0), EdgePartition("us", "merged", 0)], LedgerRecord(0, "i", 1, 1, 0)
     )
     facts = changed(ledger=flows)
-    assert is_merged(CONFIG, ("merged", 0), facts)
-    assert not is_merged(CONFIG, ("eu.orders", 1), facts)
+    assert merged_partitions(CONFIG, [("merged", 0), ("eu.orders", 1)], facts) == {("merged", 0)}
