@@ -137,9 +137,17 @@ def _plain(at: Place, shown: _Shown, columns: tuple[str, ...]) -> dict[str, Any]
     }
 
 
+def _none(at: Place) -> str:
+    from aggregator.kafka.readers.sample import SEARCHED_OFFSETS
+
+    if at.offset is None:
+        return f"has no committed record in the last {SEARCHED_OFFSETS:,} offsets of each partition"
+    return f"has no committed record from offset {at.offset} of partition {at.partition} on"
+
+
 def _text(at: Place, records: list[_Shown], columns: tuple[str, ...]) -> Iterator[str]:
     if not records:
-        yield f"{at.cluster}/{at.topic} has no record there"
+        yield f"{at.cluster}/{at.topic} {_none(at)}"
     for one in records:
         yield f"{at.cluster}/{at.topic}/{one.at.partition} offset {one.at.offset}, {iso(one.at.stamp_ms)}"
         yield from (f"  {line}" for line in table(columns, one.rows))

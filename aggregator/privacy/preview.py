@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aggregator.coordinates import OWN_HEADERS
+from aggregator.counted import counted
 from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
 from aggregator.privacy.guard import Malformed
@@ -17,7 +18,7 @@ from aggregator.privacy.json.text import measured
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.sniff import json_of, named_by_themselves, schema_of
 from aggregator.privacy.strip import Batch, Strip, Stripped
-from aggregator.privacy.value_reader import read_value, text_of
+from aggregator.privacy.value_reader import EscapedBytes, read_value, text_of
 from aggregator.schema.avro import parse
 from aggregator.schema.plain_json import GONE, NEW, decoded, leaves
 from aggregator.schema.registry import Registry
@@ -135,7 +136,7 @@ def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple
 def _sized(line: Line, size: int | None) -> Line:
     """Of bytes their own number, and not that of the signs in which a terminal would show them."""
     is_whole = size is not None and line.path == "value" and line.before.startswith("text of ")
-    return line._replace(before=f"{size} bytes") if is_whole else line
+    return line._replace(before=counted(size or 0, "byte")) if is_whole else line
 
 
 def _body(stripped: Stripped, index: int, central: Registry, form: ValueFormat) -> Any:
@@ -268,6 +269,8 @@ def kind_of(value: Any) -> str:
             return "boolean"
         case int() | float():
             return "number"
+        case EscapedBytes():
+            return counted(value.size, "byte")
         case str():
             return f"text of {len(value)}"
     return "empty"

@@ -4,7 +4,7 @@ Invariant: reads what a strip returned or was given, and decides nothing.
 """
 
 import json
-from typing import Any
+from typing import Any, Self
 
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.plain_json import decoded
@@ -12,9 +12,25 @@ from aggregator.schema.registry import Registry
 from aggregator.schema.wire import split
 
 
+class EscapedBytes(str):
+    """Bytes that are no UTF-8, as escapes."""
+
+    __slots__ = ("size",)
+    size: int
+
+    def __new__(cls, raw: bytes) -> Self:
+        """Of these; `size` is how many they are."""
+        made = super().__new__(cls, raw, "utf-8", "backslashreplace")
+        made.size = len(raw)
+        return made
+
+
 def text_of(raw: bytes) -> str:
     """Bytes as text; what is no UTF-8 as escapes."""
-    return str(raw, "utf-8", "backslashreplace")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return EscapedBytes(raw)
 
 
 def read_value(value: bytes, form: ValueFormat, registry: Registry) -> Any:

@@ -58,6 +58,7 @@ def test_a_record_is_looked_at_on_both_sides(trial):
     (there,) = peeked(trial, f"{central}/1/4", "--show-values")
     assert fields(there, "value")["headers.hub.origin"].startswith(f'"{trial.hub}/eu/{trial.topic}/1/')
     assert not any("email" in path for path in fields(there, "value"))
+    assert len(peeked(trial, central)) == 1, "a log that ends with a marker has a newest record, too"
     for words, code, told in (
         ((f"{edge}/1/400",), 1, "has no offset 400, but offsets 0 to "),
         ((f"{edge}/7",), 1, "has no partition 7"),

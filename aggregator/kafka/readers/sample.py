@@ -1,11 +1,12 @@
 """A sample: the newest committed records of a topic, or those at an offset, for a person who asks what is in it.
 
-Invariant: bounded in records and in time; reads read_committed and without a group, as everywhere. There may be fewer
-records than asked for, because markers and aborted records take offsets too.
+Invariant: bounded in records and in time; reads read_committed and without a group, as everywhere. Markers, aborted
+records and what compaction removed take offsets too: the newest are looked for further and further back, to a bound.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from aggregator.kafka.readers.reader_events import Start
 _BUFFER_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.2
 _PATIENCE_S = 15.0
+SEARCHED_OFFSETS = 100_000  # from the end of each partition
+_WIDER = 8
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
 
@@ -35,20 +38,27 @@ class Sampled(NamedTuple):
 
 
 def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | None = None) -> list[Sampled]:
-    """The last records of every partition, or of one, `count` in all at most.
+    """The last records of every partition, or of one, `count` in all at most; older ones than a bound are not found.
 
     Raises:
         Failed: the cluster has no such topic or partition.
         Unreachable: the cluster does not answer within the patience.
     """
-    ranges = {
-        at: OffsetRange(max(log.start, log.end - count), log.end)
-        for at, log in _logs(cluster, topic, partition).items()
-        if len(log)
-    }
-    read = _read(cluster, ranges, count) if ranges else {}
+    logs = _logs(cluster, topic, partition)
+    found: dict[Partition, list[Sampled]] = {at: [] for at in logs}
+    ranges, depth = {at: OffsetRange(log.end, log.end) for at, log in logs.items()}, count
+    while sum(map(len, found.values())) < count and depth < SEARCHED_OFFSETS * _WIDER:
+        ranges = {
+            at: OffsetRange(max(logs[at].start, logs[at].end - min(depth, SEARCHED_OFFSETS)), read.start)
+            for at, read in ranges.items()
+        }
+        further: dict[Partition, list[Sampled]] = {at: [] for at in logs}
+        for at, records in _read(cluster, ranges):
+            further[at] = (further[at] + records)[-count:]
+        found = {at: (further[at] + found[at])[-count:] for at in logs}
+        depth *= _WIDER
     # One of each partition in turn, the newest first, so that no partition hides the others.
-    turns = (records[::-1] for records in read.values())
+    turns = (records[::-1] for records in found.values())
     return list(islice(chain.from_iterable(_in_turn(list(turns))), count))
 
 
@@ -65,7 +75,12 @@ def beginning(cluster: ClusterConfig, topic: str, partition: int, offset: int, c
         raise Failed(
             f"{topic}/{partition} has no offset {offset}, but {there}", hint="leave the offset out: the newest"
         )
-    (found,) = _read(cluster, {(topic, partition): OffsetRange(offset, log.end)}, count).values()
+    found: list[Sampled] = []
+    with closing(_read(cluster, {(topic, partition): OffsetRange(offset, log.end)})) as read:
+        for _, records in read:
+            found += records
+            if len(found) >= count:
+                break
     return found[:count]
 
 
@@ -81,27 +96,30 @@ def _logs(cluster: ClusterConfig, topic: str, partition: int | None) -> dict[Par
     return ends.readable_ranges(cluster, [(topic, one) for one in asked])
 
 
-def _read(cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange], most: int) -> dict[Partition, list[Sampled]]:
-    """Up to the end of each range, or as soon as there are so many records of it."""
+def _read(
+    cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange]
+) -> Generator[tuple[Partition, list[Sampled]]]:
+    """The records of each range, as they arrive."""
+    left = {at for at, offsets in ranges.items() if offsets}
+    if not left:
+        return
     deadline = time.monotonic() + _PATIENCE_S
-    found: dict[Partition, list[Sampled]] = {at: [] for at in ranges}
-    left = set(ranges)
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
-        reader.assign({at: Start(offsets.start) for at, offsets in ranges.items()})
+        reader.assign({at: Start(ranges[at].start) for at in left})
         while left:
             if time.monotonic() > deadline:
                 raise Unreachable(f"{cluster.bootstrap_servers} stopped answering", hint="check that the broker runs")
             polled = reader.poll(10_000, _WAIT_S)
             for chunk in polled.chunks:
-                found[chunk.topic, chunk.partition] += _records(chunk)
+                at = (chunk.topic, chunk.partition)
+                yield at, [one for one in _records(chunk) if one.offset < ranges[at].end]
             reached = {(chunk.topic, chunk.partition): chunk.offsets[-1] + 1 for chunk in polled.chunks} | polled.ends
-            left -= {at for at, offset in reached.items() if offset >= ranges[at].end or len(found[at]) >= most}
+            left -= {at for at, offset in reached.items() if offset >= ranges[at].end}
             if polled.faults:
                 raise Unreachable(f"{cluster.bootstrap_servers}: {polled.faults[0].detail}", hint="check its rights")
     finally:
         reader.close()
-    return found
 
 
 def _records(chunk: Chunk) -> list[Sampled]:

@@ -285,3 +285,4 @@ def test_a_record_is_shown_as_it_lies_and_hidden_by_default():
         hidden = dict(looked_at((None, value, None), registry, hide=True))
         assert leaf in hidden
         assert "jane" not in str(hidden)
+    assert dict(looked_at((b"\xe9", b"\xff\0", None), registry, hide=True)) == {"key": "1 byte", "value": "2 bytes"}
