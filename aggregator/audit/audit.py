@@ -13,6 +13,7 @@ from dataclasses import replace
 from aggregator.audit.backfills import LateWork
 from aggregator.audit.comparison import Books, Comparison
 from aggregator.audit.findings import Audit, FlowAudit, Selection, UnknownOrigins
+from aggregator.audit.former_topics import FormerTopics
 from aggregator.audit.missing_flows import never_begun
 from aggregator.audit.omissions import FLOW, LAKE, Omission
 from aggregator.audit.records import letter_offsets
@@ -26,8 +27,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey
-from aggregator.replicate.discovery.central_topics import target
-from aggregator.state.control import Lease, Target
+from aggregator.state.control import Lease
 from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
 from aggregator.state.requests import by_flow
@@ -59,7 +59,8 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     letters, held = letter_offsets(config.central, names), last_troubles(config, names)
     paused = {edge: pause.sentence for edge, pause in found.pauses.items() if pause.paused}
     held |= {str(source): paused[source.edge] for source in found.ledger if source.edge in paused}
-    books = Books(config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until)
+    former = FormerTopics(control.targets)
+    books = Books(config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until, former)
     strange = {one.name: one.why for one in found.clusters if one.why}
     flows: list[FlowAudit] = []
     for (edge, topic), sources in _by_topic(found.ledger, selection).items():
@@ -69,9 +70,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
         elif rule is None:
             flows += [FlowAudit(one, found.ledger[one].incarnation, omissions=(_NOT_WANTED,)) for one in sources]
         else:
-            central = target(config, edge, topic)
-            compared = Comparison(books, rule, edge, topic).run(sources, selection)
-            flows += (with_former_topics(one, control.targets, central) for one in compared)
+            flows += Comparison(books, rule, edge, topic).run(sources, selection)
     begun = tuple(_with_gaps(flow, tuple(gap for gap in found.gaps if gap.source == flow.source)) for flow in flows)
     silent = [edge for edge, seen in found.edges.items() if seen.logs is None and selection.edge in (None, edge)]
     beside = [
@@ -87,29 +86,6 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     beside += _current_states(config, found.ledger, selection)
     unknown = [UnknownOrigins(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.unknown_origins.items())]
     return Audit(config.hub, (*begun, *fresh.flows), tuple(unknown), tuple(beside))
-
-
-def with_former_topics(flow: FlowAudit, written: Iterable[Target], central: str) -> FlowAudit:
-    """Say of records that are not in a flow's central topic where its earlier ones went, if that was another topic.
-
-    Args:
-        flow: What was found.
-        written: Where flows were ever written to.
-        central: Where this one is written to now.
-    """
-    at = (flow.source.edge, flow.source.topic)
-    former = sorted({one.central for one in written if (one.edge, one.topic) == at} - {central})
-    if not former:
-        return flow
-    names = " and ".join(former)
-    told = f"{names}, where this flow was written before, is not looked at: give --from, the time of the change"
-    return replace(flow, findings=tuple(_noted(one, told) for one in flow.findings))
-
-
-def _noted(one: Finding, told: str) -> Finding:
-    if one.kind != "missing" or one.place == "edge":
-        return one
-    return replace(one, note=f"{one.note}; {told}" if one.note else told)
 
 
 def _patience_s(config: HubConfig, lease: Lease | None) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from aggregator.audit.backfills import LateWork, Restate, explained
 from aggregator.audit.findings import FlowAudit, Selection
+from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topics
 from aggregator.audit.lake_view import LakeView
 from aggregator.audit.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge, in_table
 from aggregator.audit.records import Letters, committed
@@ -44,6 +45,7 @@ class Books:
     Attributes:
         held: Flows that the hub last said it does not read, as `edge/topic/partition`, and why.
         patient_until: Until when a table that lacks what central has is looked at again; on the monotonic clock, in s.
+        former: Where flows were written before.
     """
 
     config: HubConfig
@@ -54,6 +56,7 @@ class Books:
     now_ms: int
     held: Mapping[str, str] = field(default_factory=dict)
     patient_until: float = 0.0
+    former: FormerTopics = field(default_factory=FormerTopics)
     unknown_origins: dict[Partition, set[int]] = field(default_factory=dict)
 
 
@@ -125,7 +128,9 @@ class Comparison:
         self._cluster: ClusterConfig = books.config.edges[edge]
         self._topic = topic
         self._central = target(books.config, edge, topic)
-        self._by_key = rule.partition_by == "key"
+        self._former = books.former.of(edge, topic, self._central)
+        self._gone: list[str] = []
+        self._by_key = rule.partition_by == "key" or books.former.by_key(edge, topic)
         self._table = central_topic(rule.lake, edge, topic) if rule.lake and books.config.lake else None
         self._view: LakeView | None = None
         self._ranges: dict[Partition, OffsetRange] = {}
@@ -133,7 +138,7 @@ class Comparison:
         self._rules = Rules()
         self._keeps_ms = -1
         self._lacks: dict[Partition, Omission] = {}
-        self._known: dict[int, dict[bytes, EdgePartition]] = {}
+        self._known: dict[Partition, dict[bytes, EdgePartition]] = {}
 
     def run(self, sources: Sequence[EdgePartition], selection: Selection) -> Iterator[FlowAudit]:
         """Audit these flows; one that cannot be asked says why."""
@@ -147,7 +152,8 @@ class Comparison:
         else:
             for source in sources:
                 if source in opened:
-                    yield opened[source].closed(self._lacking(opened[source]), in_lake=self._rules.lake)
+                    closed = opened[source].closed(self._lacking(opened[source]), in_lake=self._rules.lake)
+                    yield with_gone_topics(closed, self._gone)
                 else:
                     yield FlowAudit(source, self._books.ledger[source].incarnation, trouble=RECREATED)
 
@@ -198,25 +204,27 @@ class Comparison:
 
         Records in the quarantine are delivered, too.
         """
-        partitions = central_partitions(self._config.central, [self._central])
-        places = [(one.topic, one.partition) for one in partitions]
+        partitions = central_partitions(self._config.central, [self._central, *self._former])
+        there = sorted({one.topic for one in partitions})
+        self._gone = [one for one in self._former if one not in there]
         if self._table is not None:
             self._view = self._patiently(self._table, partitions)
-        self._ranges = decided_ranges(self._config.central, places)
-        ours = (
-            topic_settings.settings(self._config.central, [self._central]).get(self._central, {}) if partitions else {}
-        )
+        self._ranges = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
+        ours = topic_settings.settings(self._config.central, there).values() if there else ()
         theirs = self._edge_settings()
-        self._keeps_ms = int(ours.get("retention.ms", -1)) if "delete" in ours.get("cleanup.policy", "") else -1
+        # Of several, what the one keeps that keeps longest: a record is called expired only where all would have.
+        keeps = [int(one.get("retention.ms", -1)) if "delete" in one.get("cleanup.policy", "") else -1 for one in ours]
+        self._keeps_ms = -1 if -1 in keeps else max(keeps, default=-1)
         self._rules = Rules(
             lake=self._view is not None and not self._view.problem,
             edge_compacts="compact" in theirs.get("cleanup.policy", ""),
-            central_compacts="compact" in ours.get("cleanup.policy", ""),
+            central_compacts=any("compact" in one.get("cleanup.policy", "") for one in ours),
         )
 
     def _patiently(self, table: str, partitions: Sequence[CentralPartition]) -> LakeView:
         """The table as soon as it has what is at central now, or as it is when patience ends."""
-        ends = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
+        fed = [(one.topic, one.partition) for one in partitions if one.topic == self._central]
+        ends = decided_ranges(self._config.central, fed)
         upto = {at: offsets.end for at, offsets in ends.items() if len(offsets)}
         while True:
             view = LakeView.opened(self._config, table, partitions, self._books.late.marks())
@@ -283,9 +291,7 @@ class Comparison:
         wanted = {at: there for at, there in self._ranges.items() if self._by_key or at[1] in mine}
         for piece in committed(self._config.central, wanted, "central"):
             at = (piece.topic, piece.partition)
-            known = self._known.get(piece.partition) or self._known.setdefault(
-                piece.partition, self._sources(piece.partition)
-            )
+            known = self._known.get(at) or self._known.setdefault(at, self._sources(at))
             upto = self._view.positions.get(at, 0) if self._view else 0
             found: dict[EdgePartition, tuple[list[int], list[int]]] = {source: ([], []) for source in flows}
             for offset, text in zip(piece.offsets, piece.origins, strict=True):
@@ -309,14 +315,15 @@ class Comparison:
                 if later and self._view:
                     flows[source][0].later.setdefault(at, []).extend(ranges_of(later))
 
-    def _sources(self, partition: int) -> dict[bytes, EdgePartition]:
-        """Beginnings of the origins that belong into a central partition."""
+    def _sources(self, at: Partition) -> dict[bytes, EdgePartition]:
+        """Beginnings of the origins that belong into a central partition, or once did."""
+        once = self._books.former.into(at[0])
         return {
             f"{self._config.hub}/{source}".encode(): source
             for source in self._books.ledger
             if source.edge in self._config.edges
-            and _replicated_to(self._config, source) == self._central
-            and (self._by_key or source.partition == partition)
+            and (_replicated_to(self._config, source) == at[0] or (source.edge, source.topic) in once)
+            and (self._by_key or source.partition == at[1])
         }
 
     def _note_beyond(self, flow: Flow, place: str, incarnation: int, offset: int) -> None:
@@ -343,9 +350,14 @@ class Comparison:
             return [Omission(LAKE, "unreadable", self._view.problem)] if self._view else []
         found = []
         for at, offsets in sorted(flow.later.items()):
-            why = self._lacks.get(at) or self._lacks.setdefault(at, self._view.why(at, self._ranges[at]))
+            why = self._lacks.get(at) or self._lacks.setdefault(at, self._why(self._view, at))
             found.append(replace(why, offsets=union(offsets), records=sum(map(len, offsets))))
         return found
+
+    def _why(self, view: LakeView, at: Partition) -> Omission:
+        if at[0] in self._former:
+            return lacking(view.table, at, view.positions.get(at))
+        return view.why(at, self._ranges[at])
 
 
 def _replicated_to(config: HubConfig, source: EdgePartition) -> str | None:

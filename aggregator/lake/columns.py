@@ -112,8 +112,9 @@ def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa
     if conflicts:
         raise HoldError(
             "the schema does not fit the table: " + "; ".join(conflicts),
-            hint="send the topic to another table (`lake:` of its rule): a new table begins with the widest type that"
-            " its topics have had; where edges differ in it, give each a table of its own, `{edge}_{topic}`",
+            hint="send the topic to another table (`lake:` of its rule, or of one before it for this topic alone): a"
+            " new table begins with the widest type that its topics have had; where edges differ in it, give each a"
+            " table of its own, `{edge}_{topic}`",
         )
     return pa.schema(fields)
 

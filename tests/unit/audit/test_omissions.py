@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.audit.audit import with_former_topics
 from aggregator.audit.findings import Audit, FlowAudit
+from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topics
 from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge, in_table
 from aggregator.audit.tally import Finding, Sums
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
@@ -36,16 +36,25 @@ def test_what_the_edge_does_not_tell(asked, expected):
     assert [(one.kind, *map(tuple, one.offsets), one.final) for one in found] == expected
 
 
-def test_what_lies_in_a_flow_s_former_central_topic_is_told_beside_what_is_missing():
-    """Whoever begins a new generation, as a held flow advises, is not left with a loss that is none."""
+def test_a_former_topic_that_is_gone_is_told_beside_what_is_missing():
+    """Whoever began a new generation and removed the old topic is not left with a loss that is none."""
     lost = Finding("missing", "central", 0, (OffsetRange(0, 9),))
     found = FlowAudit(FLOW, 0, findings=(lost, Finding("missing", "edge", 0, ()), Finding("doubled", "central", 0, ())))
     written = [Target("eu", "orders", "eu.orders"), Target("eu", "orders", "eu.orders.v2"), Target("us", "orders", "o")]
-    told = with_former_topics(found, written, "eu.orders.v2")
-    why = "eu.orders, where this flow was written before, is not looked at: give --from, the time of the change"
-    assert [one.note for one in told.findings] == [why, "", ""]
-    assert with_former_topics(found, written[:1], "eu.orders") == found
+    former = FormerTopics(written)
+    assert former.of("eu", "orders", "eu.orders.v2") == ["eu.orders"]
+    assert (former.into("eu.orders"), former.into("o")) == ({("eu", "orders")}, {("us", "orders")})
+    told = with_gone_topics(found, ["eu.orders"])
+    assert [bool(one.note) for one in told.findings] == [True, False, False]
+    assert told.findings[0].note.startswith("eu.orders, where this flow was written before, is no more at central: ")
+    assert with_gone_topics(found, []) == found
     assert told.verdict == "missing"
+
+
+def test_what_a_table_has_not_got_of_a_former_topic_is_final_only_where_it_never_took_from_there():
+    """A table of the new generation begins with it; one that fed on both has to have all."""
+    at = ("eu.orders", 0)
+    assert [lacking("orders", at, position).final for position in (None, 7)] == [True, False]
 
 
 def test_a_former_life_of_a_topic_is_told():
