@@ -367,6 +367,9 @@ THREAD_RESTARTS = Measure(
     ("thread",),
     "How often a thread began again after an error, since the hub started.",
 )
+POLICIES_REFUSED = Measure(
+    "aggregator_policy_reload_refused", "gauge", "", (), "1 while the hub refuses policies that changed; 0 otherwise."
+)
 INSECURE = Measure(
     "aggregator_insecure_connection",
     "gauge",

@@ -395,9 +395,9 @@ class Trial:
         assert done.exit_code == expect, (done.output, done.exception)
         return done
 
-    def status(self) -> dict:
+    def status(self, *arguments: str) -> dict:
         """What `status` says."""
-        done = self.typed("status", "-o", "json")
+        done = self.typed("status", "-o", "json", *arguments)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 

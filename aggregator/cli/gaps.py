@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.status import gap_lines
+from aggregator.cli.status_text import gap_lines
 from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress

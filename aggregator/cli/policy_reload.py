@@ -1,7 +1,7 @@
 """Changed policies in a running hub: on SIGHUP its files are read, judged by the plan, and taken or refused.
 
 Invariant: the hub goes on by the policies that it has until all of the new ones are taken; a refusal is said in its
-log, with what to do, and changes nothing.
+log and its status, with what to do, and changes nothing.
 """
 
 import logging
@@ -10,13 +10,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
 from aggregator.config.model import HubConfig
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, in_one_line
 from aggregator.machine_clock import utc_today
 from aggregator.plan.policy_reload import changed, objections
 from aggregator.privacy.policy.cross_check import read_policies
@@ -34,6 +34,8 @@ class PolicyReload:
         config: The hub.
         policies: Policies of its rules at its start, by path.
         turn_to: Makes the hub go by others.
+        told: Takes what speaks against the new ones; nothing, where they are in force.
+        is_stale: Whether the hub's own file changed since its start, and counts at the next one only.
         today: Asked at every reload.
     """
 
@@ -43,11 +45,15 @@ class PolicyReload:
         policies: Mapping[Path, Policy],
         turn_to: Callable[[Mapping[Path, Policy]], None],
         *,
+        told: Callable[[Sequence[str]], None],
+        is_stale: Callable[[], bool],
         today: Callable[[], date] = utc_today,
     ) -> None:
         self._config = config
         self._policies = policies
         self._turn_to = turn_to
+        self._told = told
+        self._is_stale = is_stale
         self._today = today
 
     @contextmanager
@@ -80,17 +86,22 @@ class PolicyReload:
     def reload(self) -> bool:
         """Read the files and take what they say; whether the hub goes by other policies now."""
         try:
+            if self._is_stale():
+                log.warning("the hub's own file has changed since it started, and counts at its next start: restart it")
             new, today = read_policies(self._config, self._today()), self._today()
             files = changed(self._policies, new)
             if not files:
                 log.info("the policies are as they were: nothing is taken")
+                self._told(())
                 return False
             now_ms = int(time.time() * 1000)
             against = objections(self._config, self._policies, new, now_ms=now_ms, today=today)
         except AggregatorError as error:
             against = list(error.lines)
+        against = [in_one_line(line) for line in against]
         for line in against:
             log.warning("the policies stay as they are: %s", line)
+        self._told(against)
         if against:
             return False
         self._policies = new

@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ _LAKE_CYCLE_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How one run behaves; the command's options."""
+    """How one run behaves: the command's options, and whether the hub's file has changed since it was read."""
 
     drain: bool = False
     for_s: float | None = None
@@ -61,6 +61,7 @@ class RunOptions:
     take_over: bool = False
     report: Path | None = None
     ui: bool = False
+    is_stale: Callable[[], bool] = bool
 
 
 class _Process(NamedTuple):
@@ -109,13 +110,16 @@ def run(
         raise click.UsageError("--ui needs a hub that keeps replicating; beside any other: aggregator ui")
     if report and only == "lake":
         raise click.UsageError("--report is about what is stripped, and the lake strips nothing")
-    hub = load_config(config, os.environ)
+    read = hub = load_config(config, os.environ)
     if metrics:
         hub = _with_metrics(hub, metrics)
     if master:
         hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
     for_s = lasts.total_seconds() if lasts else None
-    raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over, report, ui)))
+    options = RunOptions(
+        *(drain, for_s, only, standby, take_over, report, ui), is_stale=lambda: load_config(config, os.environ) != read
+    )
+    raise SystemExit(run_hub(hub, options))
 
 
 def _with_metrics(hub: HubConfig, listen: str) -> HubConfig:
@@ -243,7 +247,8 @@ def _run(
             refusing=watching.refuse,
         )
         try:
-            with PolicyReload(config, policies, driver.turn_to).on_hangup(threads, stop):
+            reload = PolicyReload(config, policies, driver.turn_to, told=watching.object, is_stale=options.is_stale)
+            with reload.on_hangup(threads, stop):
                 report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:
             _end_beside(beside, stop)

@@ -132,6 +132,8 @@ class HubStatus:
         slots: What the slots that run told last.
         refused: Flows that no slot got, as `edge/topic/partition`, with a word and a sentence why; also such as have no
             position yet, and are not among `flows`.
+        objections: Why the leading hub did not take policies that changed; empty where it goes by those of the files.
+        without_rule: Topics of each edge that no rule takes and no `exclude` names; where somebody looked once.
         waivers: Connections that are open, with the reasons.
         rights: What the hub's principals lack, by topic; None where nobody asked.
         drifts: Settings in which central's topics differ from their edges', where somebody looked once.
@@ -157,6 +159,8 @@ class HubStatus:
     clusters: tuple[Identity, ...] = ()
     groups: tuple[GroupPosition, ...] = ()
     unread: str = ""
+    objections: tuple[str, ...] = ()
+    without_rule: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def healthy(self) -> bool:
@@ -171,6 +175,7 @@ class HubStatus:
             and not self.gaps
             and not troubled
             and not self.refused
+            and not self.objections
             and not any(one.why for one in self.clusters)
         )
 
@@ -196,6 +201,8 @@ class HubStatus:
             "clusters": [one._asdict() for one in self.clusters],
             "drifts": [one.plain() for one in self.drifts],
             "groups": [one._asdict() for one in self.groups],
+            "policies_refused": list(self.objections),
+            "without_rule": {edge: list(topics) for edge, topics in self.without_rule.items()},
             "refused": [{"flow": flow, "reason": word, "detail": why} for flow, (word, why) in self.refused.items()],
         }
 

@@ -41,6 +41,7 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
         yield m.DAMAGED.of(count, topic)
     identities = seen.status.clusters[1:]  # central is first
     yield from (m.EDGE_FOREIGN_CLUSTER.of(bool(one.why), one.name) for one in identities)
+    yield m.POLICIES_REFUSED.of(bool(seen.status.objections))
     for one in seen.status.waivers:
         yield m.INSECURE.of(1, one.connection, one.setting, one.reason)
 

@@ -289,6 +289,7 @@ class Monitor:
             refused,
             self._waivers,
             clusters=self._identities.of(answers),
+            objections=feeds.statuses.objections if self._is_published(moment) else (),
         )
         taken = Snapshot(
             self._latest.number + 1 if self._latest else self._number,

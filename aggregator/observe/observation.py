@@ -18,7 +18,7 @@ from aggregator.observe.snapshot import Snapshot
 from aggregator.offsets.publisher import LOOK_S, OffsetsPublisher
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.flow.cursor import Hold
-from aggregator.state.edge_status import threads_record
+from aggregator.state.edge_status import policies_record, threads_record
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads, ThreadStatus
 
@@ -68,8 +68,9 @@ class Watching:
         self._monitor: Monitor | None = None
         self._before: Snapshot | None = None
         self._holds: Sequence[Hold] = ()
+        self._objections: Sequence[str] = ()
         self._watches: Collection[EdgeWatch] = ()
-        self._thread_states: ThreadPublisher | None = None
+        self._process: ProcessPublisher | None = None
         self._running: tuple[Supervised, ...] = ()
         metrics = (MetricsServer(config.metrics, threads),) if wanted and config.metrics.listen else ()
         self._tellers: tuple[Teller, ...] = (*tellers, *metrics)
@@ -84,8 +85,9 @@ class Watching:
             Unreachable: central does not answer.
         """
         self._watches = watches
-        self._thread_states = ThreadPublisher(self._config) if self._wanted else None
-        watching = self._threads.watch(self._stop, self._thread_states or _nobody)
+        self._process = ProcessPublisher(self._config) if self._wanted else None
+        self.object(self._objections)
+        watching = self._threads.watch(self._stop, self._process or _nobody)
         if self._wanted:
             monitor = self._threads.start("monitor", self._watch, stop=self._stop, bound_s=MONITOR_BOUND_S)
             self._running = (monitor, watching, *self._tell_offsets())
@@ -102,14 +104,20 @@ class Watching:
         if self._monitor:
             self._monitor.refuse(holds)
 
+    def object(self, objections: Sequence[str]) -> None:
+        """Somebody asked for changed policies: what speaks against them, or nothing where they are in force."""
+        self._objections = objections
+        if self._process:
+            self._process.object(objections)
+
     def finish(self) -> None:
         """The hub has ended: let the monitor publish its last states."""
         if self._running:
             self._stop.set()
         for one in self._running:
             one.join(_LAST_WORD_S)
-        if self._thread_states:
-            self._thread_states.close()
+        if self._process:
+            self._process.close()
         for teller in self._tellers:
             teller.close()
 
@@ -133,8 +141,10 @@ class Watching:
             monitor.close()
 
 
-class ThreadPublisher:
-    """Writes how the threads of the leading hub are to the topic of edge states: at every change, and now and then.
+class ProcessPublisher:
+    """Writes how the threads of the leading hub are, and why it did not take policies, to the topic of edge states.
+
+    It does so at every change, and now and then.
 
     Args:
         config: The hub.
@@ -144,6 +154,7 @@ class ThreadPublisher:
         self._topic = HubNames(config.hub).edge_status
         self._outlet = LossyProducer(config.central)
         self._before: tuple[ThreadStatus, ...] | None = None
+        self._objections: Sequence[str] = ()
         self._looks = 0
 
     def __call__(self, found: tuple[ThreadStatus, ...]) -> None:
@@ -152,14 +163,23 @@ class ThreadPublisher:
         if self._before is not None and _alike(found, self._before) and self._looks % _AGAIN_LOOKS:
             return
         self._before = found
-        key, value = threads_record(found)
-        self._outlet.offer(self._topic, value, key=key.encode())
+        self._offer(threads_record(found))
+        self._offer(policies_record(self._objections))
+
+    def object(self, objections: Sequence[str]) -> None:
+        """Take what speaks against policies that changed."""
+        self._objections = objections
+        self._offer(policies_record(objections))
 
     def close(self) -> None:
-        """Publish that there are no threads any more."""
-        key, value = threads_record(())
-        self._outlet.offer(self._topic, value, key=key.encode())
+        """Publish that there are no threads any more, and that the next hub takes the files as they are."""
+        self._offer(threads_record(()))
+        self._offer(policies_record(()))
         self._outlet.close()
+
+    def _offer(self, record: tuple[str, bytes]) -> None:
+        key, value = record
+        self._outlet.offer(self._topic, value, key=key.encode())
 
 
 def _alike(one: tuple[ThreadStatus, ...], other: tuple[ThreadStatus, ...]) -> bool:

@@ -51,7 +51,15 @@ class Selection(NamedTuple):
             clusters=tuple(clusters),
             lake=tuple(tables),
             groups=tuple(one for one in seen.groups if self._is_of(one.edge) and not self.problems),
+            without_rule={
+                edge: names for edge, names in self._unruled(seen) if self._is_of(edge) and names and not self.problems
+            },
         )
+
+    def _unruled(self, seen: HubStatus) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for edge, names in seen.without_rule.items():
+            chosen = self._topics(list(names))
+            yield edge, tuple(name for name in names if name in chosen)
 
     def _topics(self, names: list[str]) -> frozenset[str]:
         if self.topic is None:

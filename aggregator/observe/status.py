@@ -1,7 +1,8 @@
 """Status: edges, flows and the lake, composed from the ledger, the edges' ends and central's heartbeats.
 
 Invariant: reads only; an edge that does not answer costs its time-out once, beside the others, and its flows are
-still shown from the ledger. The state of an edge is the one that the running hub told; without a hub, one look's.
+still shown from the ledger. The state of an edge is the one that the running hub told; without a hub, one look's. Why
+flows stand still is what a hub said last, whether it still runs or not.
 """
 
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from aggregator.observe.gaps import unsettled
 from aggregator.observe.history_rows import lasting, written_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import Survey, survey
+from aggregator.observe.unruled import without_rule
 from aggregator.observe.warnings import troubles
 from aggregator.offsets.told_positions import group_positions
 from aggregator.state.edge_status import EdgeState, EdgeStatuses, is_watched, read_edge_statuses
@@ -34,7 +36,7 @@ from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotFeed
-from aggregator.state.traffic import Moved
+from aggregator.state.traffic import Moved, Traffic
 
 # Some seconds of many slots, fields included.
 _WORDS = 1000
@@ -57,9 +59,9 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     names = HubNames(config.hub)
     beats, statuses = _heartbeats(config), read_edge_statuses(config.central, names)
     watched = is_watched(config.central, names, statuses, wall_ms=now_ms)
-    feed, at_s = _slot_feed(config, names) if watched else (SlotFeed(), 0.0)
-    slots = feed.slots(at_s)
-    troubled = troubles(slots, statuses.refused) if watched else {}
+    feed, at_s = _slot_feed(config, names)
+    slots, traffic = feed.slots(at_s), feed.traffic if watched else Traffic()
+    troubled = troubles(slots, statuses.refused)
     flows = _flows(found, holding, troubled, now_ms)
     central_ms = _central_ms(beats, statuses) if watched else now_ms
     edges = tuple(
@@ -74,7 +76,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
             beat_ms=beats.get(edge),
             now_ms=central_ms,
             pause=found.pauses.get(edge),
-            moved=feed.traffic.of(edge, at_s),
+            moved=traffic.of(edge, at_s),
         )
         for edge, seen in found.edges.items()
     )
@@ -88,12 +90,16 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         tuple(lake_status(config)) if config.lake else (),
         _unfinished(config, names),
         statuses.threads,
-        slots,
-        statuses.refused if watched else {},
+        slots if watched else (),
+        statuses.refused,
         waivers(config),
         drifts=drift(config, _answered(found)),
         clusters=found.clusters,
         groups=group_positions(config),
+        objections=statuses.objections if watched else (),
+        without_rule={
+            edge: left for edge, seen in found.edges.items() if (left := without_rule(config, edge, seen.answer.topics))
+        },
     )
 
 
@@ -108,7 +114,7 @@ def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
 
     def one(edge: str) -> EdgeStatus:
         seen = edge_snapshot(config, edge, {}, now_s=0.0, now_ms=now_ms)
-        moved, answers = SlotFeed().traffic.of(edge, 0.0), seen.logs is not None
+        moved, answers = Traffic().of(edge, 0.0), seen.logs is not None
         return _edge(
             config,
             edge,

@@ -25,6 +25,7 @@ _LAKE = Badge("Lake", "stalled", "bad")
 _QUALITY = Badge("Quality", "losing", "bad")
 _CLUSTER = Badge("Cluster", "stalled", "bad")
 _THREAD = Badge("Thread", "stalled", "bad")
+_POLICY = Badge("Policy", "stalled", "bad")
 # What to ask first about an edge in this state.
 _OF_STATE: Mapping[str, str] = {
     State.UNREACHABLE: "aggregator doctor",
@@ -60,7 +61,15 @@ class Need(NamedTuple):
 
 def needs(seen: Snapshot) -> tuple[Need, ...]:
     """Everything that needs somebody."""
-    return (*_threads(seen), *_clusters(seen), *_edges(seen), *_gaps(seen), *_flows(seen), *_lake(seen))
+    return (
+        *_threads(seen),
+        *_policies(seen),
+        *_clusters(seen),
+        *_edges(seen),
+        *_gaps(seen),
+        *_flows(seen),
+        *_lake(seen),
+    )
 
 
 def needs_somebody(edge: EdgeStatus) -> bool:
@@ -72,6 +81,12 @@ def _threads(seen: Snapshot) -> Iterator[Need]:
     for one in seen.status.threads:
         if not one.is_well:
             yield Need(_THREAD, f"thread {one.name}", f"{one.condition.value}: {one.error}", "aggregator status")
+
+
+def _policies(seen: Snapshot) -> Iterator[Need]:
+    for one in seen.status.objections:
+        why = f"refused, so that the hub goes by its former ones: {one}"
+        yield Need(_POLICY, "changed policies", why, "aggregator policy lint", runbook="changed-policy.md")
 
 
 def _clusters(seen: Snapshot) -> Iterator[Need]:

@@ -5,13 +5,13 @@ Central stamps them (LogAppendTime), so that no clocks are compared. A damaged r
 counted and passed over. A state is written again within seconds, and a lost day of history counts as time that nobody
 watched.
 
-Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `lake`; `state/<edge>`;
-`day/<edge>/<date>`.
+Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `policies`; `lake`;
+`state/<edge>`; `day/<edge>/<date>`.
 """
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -29,9 +29,9 @@ from aggregator.state.names import HubNames
 from aggregator.threads import ThreadStatus
 
 VERSION = 1
-PULSE, REFUSED, THREADS = "pulse", "refused", "threads"
-# More flows than these are not named; a record stays small.
-_REFUSED_MOST = 500
+PULSE, REFUSED, THREADS, POLICIES = "pulse", "refused", "threads", "policies"
+# More flows than these are not named, nor more objections; a record stays small.
+_REFUSED_MOST, _OBJECTIONS_MOST = 500, 20
 _STATE, _DAY = "state/", "day/"
 # A pulse a second, and the way.
 _FRESH_MS = 3000
@@ -85,6 +85,7 @@ class EdgeStatuses:
         days: Rows [start_ms, end_ms, state, excused] by edge and day.
         refused: Flows that no slot of the newest epoch got, as `edge/topic/partition`, with a word and a sentence why.
         threads: Of the leading hub; none after its last word.
+        objections: Why the leading hub did not take policies that changed; empty where it goes by those of the files.
         lake: What kept the lake's tables from going on, when it last told.
         damaged: Records that were none of ours.
     """
@@ -94,6 +95,7 @@ class EdgeStatuses:
     days: Mapping[tuple[str, str], list[Any]] = field(default_factory=dict)
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     threads: tuple[ThreadStatus, ...] = ()
+    objections: tuple[str, ...] = ()
     lake: tuple[LakeHold, ...] = ()
     damaged: int = 0
 
@@ -109,6 +111,8 @@ class EdgeStatuses:
                     changed["refused"] = _refused(value)
                 elif key == THREADS:
                     changed["threads"] = () if value is None else _THREADS.decode(value).threads
+                elif key == POLICIES:
+                    changed["objections"] = () if value is None else _POLICIES.decode(value).objections
                 elif key == LAKE:
                     changed["lake"] = decode_holds(value)
                 elif key.startswith(_STATE):
@@ -134,6 +138,11 @@ def refusal(flows: Mapping[str, tuple[str, str]]) -> tuple[str, bytes]:
 def threads_record(threads: Iterable[ThreadStatus]) -> tuple[str, bytes]:
     """Key and value of the record about the threads of the leading hub."""
     return THREADS, _dump({"threads": [asdict(one) for one in threads]})
+
+
+def policies_record(objections: Sequence[str]) -> tuple[str, bytes]:
+    """Key and value of the record about the policies that the leading hub was asked to take."""
+    return POLICIES, _dump({"objections": objections[:_OBJECTIONS_MOST]})
 
 
 def state_key(edge: str) -> str:
@@ -204,6 +213,10 @@ class _Threads(Struct, tag_field="v", tag=VERSION):
     threads: tuple[ThreadStatus, ...]
 
 
+class _Policies(Struct, tag_field="v", tag=VERSION):
+    objections: tuple[str, ...]
+
+
 class _State(Struct, tag_field="v", tag=VERSION):
     state: str
     reason: str
@@ -220,7 +233,7 @@ class _Day(Struct, tag_field="v", tag=VERSION):
 
 
 _PULSE, _REFUSED, _THREADS = TypedDecoder(_Pulse), TypedDecoder(_Refused), TypedDecoder(_Threads)
-_STATES, _DAYS = TypedDecoder(_State), TypedDecoder(_Day)
+_POLICIES, _STATES, _DAYS = TypedDecoder(_Policies), TypedDecoder(_State), TypedDecoder(_Day)
 
 
 def _refused(value: bytes | None) -> dict[str, tuple[str, str]]:

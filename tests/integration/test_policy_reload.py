@@ -29,7 +29,15 @@ class Taking:
         self.trial = trial
         self.config = load_config(trial.config, {})
         self.policies = [read_policies(self.config, TODAY)]
-        self.reload = PolicyReload(self.config, self.policies[0], self.policies.append, today=lambda: TODAY)
+        self.told, self.is_stale = [], False
+        self.reload = PolicyReload(
+            self.config,
+            self.policies[0],
+            self.policies.append,
+            told=self.told.append,
+            is_stale=lambda: self.is_stale,
+            today=lambda: TODAY,
+        )
 
     def after(self, policy):
         """Whether the hub goes by what the file says now."""
@@ -51,6 +59,11 @@ def test_what_is_taken_and_what_is_not(trial, caplog):
     caplog.set_level(logging.INFO)
     assert not taking.after(POLICY)
     assert "nothing is taken" in caplog.text
+    assert "restart it" not in caplog.text
+    taking.is_stale = True
+    assert not taking.after(POLICY)
+    assert "the hub's own file has changed since it started, and counts at its next start" in caplog.text
+    assert taking.told == [(), ()]
     for policy, why in (
         (POLICY.replace("[traceparent]", "[traceparent, x-user-email]"), "x-user-email: dropped becomes passes"),
         (POLICY.replace("amount: keep", "amount: keep\n      '**': keep"), "fields.**: - becomes keep"),
@@ -62,9 +75,10 @@ def test_what_is_taken_and_what_is_not(trial, caplog):
         assert not taking.after(policy), why
         assert "the policies stay as they are" in caplog.text
         assert why in caplog.text
+        assert why in " ".join(taking.told[-1])
     assert taking.version == 1
     assert taking.after(STRICTER)
-    assert taking.version == 2
+    assert (taking.version, taking.told[-1]) == (2, [])
     for policy in (LOOSER, LOOSER.replace("version: 2", "version: 3"), SAID.replace("{version: 2", "{version: 1")):
         assert not taking.after(policy)
     assert taking.after(SAID)
@@ -80,6 +94,7 @@ def test_what_would_be_held_is_not_taken_whatever_it_says(trial, caplog):
     breaking = POLICY.replace("id: keep", token).replace("version: 1", "version: 2")
     assert not taking.after(breaking)
     assert "orders" in caplog.text
+    assert "\n" not in "".join(taking.told[-1]), "a line of a log, and of a status"
     assert taking.version == 1
 
 
@@ -109,9 +124,11 @@ def test_a_hub_that_runs_goes_by_other_policies(trial):
         policy.write_text(LOOSER.replace("version: 2", "version: 7"))
         os.kill(hub.pid, signal.SIGHUP)
         wait_for(lambda: told("x-user-email: dropped becomes passes"), timeout=30, what="the refusal")
+        wait_for(lambda: trial.status("--problems")["policies_refused"], timeout=30, what="the refusal in status")
         policy.write_text(STRICTER)
         os.kill(hub.pid, signal.SIGHUP)
         wait_for(lambda: told("version 2 is in force from now on"), timeout=30, what="the taking")
+        wait_for(lambda: not trial.status()["policies_refused"], timeout=30, what="a status without it")
         wait_for(lambda: hub.log.read_text().count(" flows on 1 slots") == 2, timeout=30, what="the next epoch")
         trial.produce("eu", 5)
         wait_for(lambda: trial.central_count("eu") == 10, timeout=30, what="the later records")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.dlq import _lines
-from aggregator.cli.status import _text
+from aggregator.cli.status_text import status_lines
 from aggregator.cli.top import _text as _top
 from aggregator.cli.top import _topics
 from aggregator.config.waivers import Waiver
@@ -28,7 +28,7 @@ def feeds(flows):
 
 def shown(**parts) -> str:
     """The text of an imagined hub."""
-    return "\n".join(_text(replace(snapshot(flows=[flow(partition=0)]).status, **parts)))
+    return "\n".join(status_lines(replace(snapshot(flows=[flow(partition=0)]).status, **parts)))
 
 
 def test_threads_that_are_not_well_are_listed_and_the_others_not():
@@ -52,6 +52,31 @@ def test_a_flow_that_has_not_begun_is_listed_with_its_reason():
     assert "flow that has not begun" not in shown(refused={"eu/orders/0": why})
 
 
+def test_policies_that_the_hub_refused_are_told_with_what_speaks_against_them():
+    """Nobody has to read the log for it."""
+    text = shown(objections=("policy.yaml: orders.email: dropped becomes passes",))
+    assert "policy.yaml: orders.email: dropped becomes passes" in text
+    assert "send SIGHUP again" in text
+    assert "former policies" not in shown()
+
+
+def test_topics_that_no_rule_takes_are_named_ten_at_most():
+    """Somebody made one, and nobody decided about it."""
+    text = shown(without_rule={"eu": tuple(f"t{at:02}" for at in range(12))})
+    assert "eu: no rule takes 12 topics: t00, t01, " in text
+    assert "t09 and 2 more; give them one" in text
+    assert "no rule takes" not in shown()
+
+
+def test_what_there_is_nothing_of_has_no_heading():
+    """`--problems` of a hub that is well is one sentence."""
+    nothing = replace(snapshot().status, edges=(), flows=(), lake=())
+    assert list(status_lines(nothing, problems=True)) == [
+        "no problem: edges are UP, and no flow and no table stands still",
+        "",
+    ]
+
+
 def test_open_connections_are_listed_with_their_reasons():
     """What is open, what that does, and why it may."""
     one = Waiver("edge eu", "security.protocol", "sends password and records in clear", "a lab")
@@ -68,6 +93,7 @@ def test_neither_is_healthy():
     assert seen.healthy
     assert not replace(seen, threads=(ThreadStatus("lake", Condition.RESTARTING, 0, 1, "x"),)).healthy
     assert not replace(seen, refused={"eu/orders/0": ("discovery", "x")}).healthy
+    assert not replace(seen, objections=("x",)).healthy
 
 
 def test_bytes_of_each_edge_are_listed():
@@ -103,12 +129,12 @@ def many():
 def test_a_topic_has_one_line_and_says_which_partition_stands_still():
     """603 flows are 201 lines, and one of them says where and why; a line for each partition on demand."""
     seen = Selection("eu").of(many(), feeds)
-    topics = rows(_text(seen))
+    topics = rows(status_lines(seen))
     assert len(topics) == 201
     assert sum("expired" in line for line in topics) == 1
     assert topics[0].split()[:4] == ["eu/orders", "3", "30", "1.5s"]
     assert f"partition 2: expired {HELD.gap}" in topics[0]
-    assert len(rows(_text(seen, partitions=True))) == 603
+    assert len(rows(status_lines(seen, partitions=True))) == 603
 
 
 def test_what_mends_a_flow_that_stands_still_is_told_below():
@@ -146,8 +172,8 @@ def test_problems_are_all_that_is_not_well():
 def test_no_problem_is_said_in_words():
     """And not by two tables without a line."""
     well = Selection(problems=True).of(snapshot(edges=[edge()], flows=[flow()]).status, feeds)
-    assert "no problem: edges are UP, and no flow and no table stands still" in [*_text(well, problems=True)]
-    assert "no problem" not in "\n".join(_text(Selection(problems=True).of(many(), feeds), problems=True))
+    assert "no problem: edges are UP, and no flow and no table stands still" in [*status_lines(well, problems=True)]
+    assert "no problem" not in "\n".join(status_lines(Selection(problems=True).of(many(), feeds), problems=True))
 
 
 def test_a_part_of_a_status_is_what_was_asked_for():

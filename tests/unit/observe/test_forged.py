@@ -22,7 +22,16 @@ from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview
 from aggregator.state import control, dead_letters, ledger, releases, requests
 from aggregator.state.control import Cluster, ControlState, Epoch, Lease
-from aggregator.state.edge_status import EdgeState, EdgeStatuses, day_record, pulse, refusal, state_key, threads_record
+from aggregator.state.edge_status import (
+    EdgeState,
+    EdgeStatuses,
+    day_record,
+    policies_record,
+    pulse,
+    refusal,
+    state_key,
+    threads_record,
+)
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause, paused_edges
@@ -75,6 +84,7 @@ FIELDS = {
 LETTER = {"v": 1, "edge": "eu", "topic": "orders", "partition": 0, "offset": 4, "reason": "undecodable"}
 DAY = day_record("eu", "2023-11-14", [Span(NOW_MS - 1000, NOW_MS, State.UP)])
 THREADS = threads_record([ThreadStatus("lake", Condition.HANGING, NOW_MS, 2, "no pulse")])
+POLICIES = policies_record(["policy.yaml: looser"])
 BACKFILL = ("cancel/aa", json.dumps({"by": "ada", "at_ms": 5}).encode())
 
 
@@ -116,6 +126,7 @@ def edge_states(key, value):
     overview(seen)
     assert {EdgePartition.parse(one).partition >= 0 for one in told.refused} <= {True}
     json.dumps([one.since_ms + one.restarts for one in told.threads])
+    json.dumps([one.partition("\n") for one in told.objections])
     return True
 
 
@@ -175,6 +186,7 @@ KINDS = {
     ),
     "day": (edge_states, *DAY),
     "threads": (edge_states, *THREADS),
+    "objections": (edge_states, *POLICIES),
     "gap": (asked, *requests.encode(DECISION)),
     "pause": (asked, *PAUSE.encode()),
     "release": (asked, *RELEASE.encode()),

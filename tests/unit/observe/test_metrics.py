@@ -117,7 +117,8 @@ def everything():
     open_ = Waiver("edge eu", "security.protocol", "sends password and records in clear", 'a "lab"')
     clusters = (Identity("central", "C", "C"), Identity("eu", "B", "A", "another one"))
     edges = tuple(replace(one, rate_limit_bytes_per_s=2_000_000) for one in seen.status.edges)
-    return replace(seen, status=replace(seen.status, waivers=(open_,), clusters=clusters, edges=edges))
+    status = replace(seen.status, waivers=(open_,), clusters=clusters, edges=edges, objections=("looser",))
+    return replace(seen, status=status)
 
 
 def test_every_measure_is_exposed_with_its_value():
@@ -125,6 +126,7 @@ def test_every_measure_is_exposed_with_its_value():
     threads = of_threads([ThreadStatus("lake", Condition.HANGING, 0, 2, "no pulse")])
     found = values(rendered([*samples(everything(), by_partition=False, age_s=0.25), *threads]))
     assert {name for name, _ in found} == {one.name for one in MEASURES}
+    assert found["aggregator_policy_reload_refused", ()] == 1
     assert found["aggregator_thread_up", ("lake",)] == 0
     assert found["aggregator_thread_restarts_total", ("lake",)] == 2
     assert found["aggregator_insecure_connection", ("edge eu", 'a "lab"', "security.protocol")] == 1

@@ -98,7 +98,7 @@ def troubled() -> Snapshot:
         TableStatus("payments", problem="the folder cannot be read"),
         TableStatus("flights", 9, 1200, committed_ms=AT_MS - 1000, verdict="publish"),
     )
-    status = HubStatus("demo", AT_MS, True, edges, flows, (gaps[0],), tables, waivers=(OPEN,))
+    status = HubStatus("demo", AT_MS, True, edges, flows, (gaps[0],), tables, waivers=(OPEN,), objections=(LOOSER,))
     spans = (
         Span(AT_MS - 50 * MINUTE_MS, AT_MS - 6 * MINUTE_MS, State.UP),
         Span(AT_MS - 6 * MINUTE_MS, AT_MS, State.UNREACHABLE),
@@ -123,6 +123,7 @@ def troubled() -> Snapshot:
     )
 
 
+LOOSER = "policy.yaml: orders <b>: dropped becomes passes"
 OPEN = Waiver("edge us", "security.protocol", "sends password and records in clear", "a lab <b>")
 
 

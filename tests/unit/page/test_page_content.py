@@ -259,7 +259,7 @@ def test_a_snapshot_that_nobody_renews_grows_old():
 def test_what_needs_somebody_comes_worst_first_and_calm_is_calm():
     """An edge in maintenance, or at rest, needs nobody; a hub in which all is well has an empty list."""
     assert [one.what for one in needs(troubled())] == [
-        *("us", "ap", "us/orders/0", "eu/orders/1", "eu/payments/0", "orders", "payments"),
+        *("changed policies", "us", "ap", "us/orders/0", "eu/orders/1", "eu/payments/0", "orders", "payments"),
     ]
     resting = snapshot([edge("eu", state="UNREACHABLE", maintenance=True), edge("us", state="PAUSED")])
     assert needs(resting) == ()
@@ -335,6 +335,7 @@ def test_a_card_has_the_whole_command_and_its_runbook():
     for command in (
         'aggregator gaps accept --edge us --topic orders --partition 0 --reason "…"',
         "aggregator gaps list",
+        "aggregator policy lint",
         "aggregator doctor",
         "aggregator status --problems --edge eu --topic 'orders' --partitions",
         'aggregator lake release orders --reason "…"',
@@ -342,7 +343,7 @@ def test_a_card_has_the_whole_command_and_its_runbook():
         assert command in page.words
         check_command(shlex.split(command)[1:])
     linked = {link for link in page.links if link.startswith("/runbooks/")}
-    assert linked == {"/runbooks/accepted-gap.md", "/runbooks/edge-not-up.md"}
+    assert linked == {f"/runbooks/{name}.md" for name in ("accepted-gap", "changed-policy", "edge-not-up")}
     assert {one.runbook for one in needs(troubled())} - {""} <= runbooks().keys()
     assert "An accepted gap The edge lost records" in read("/runbooks/accepted-gap.md").words
     assert client(troubled()).get("/runbooks/..%2fpage.md").status_code == 404

@@ -132,6 +132,9 @@ SAMPLES = {
         closed=False,
     ),
     "threads": Sample(edge_status.threads_record([THREAD]), status("threads"), (THREAD,), closed=False),
+    "objections": Sample(
+        edge_status.policies_record(["looser"]), status("objections"), ("looser",), closed=False
+    ),
     "day of an edge": Sample(
         edge_status.day_record("eu", "2023-11-14", [[AT_MS, AT_MS + 5, "UP", False]]),
         status("days"),

@@ -1,0 +1,29 @@
+"""Topics of an edge that nobody has decided about: no rule takes them, and no `exclude` leaves them out.
+
+Invariant: pure. Internal topics are never replicated and not named.
+"""
+
+from collections.abc import Iterable
+
+from aggregator.config.match import excluded_by, rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
+from aggregator.replicate.discovery.edge_topic import is_internal
+
+
+def without_rule(config: HubConfig, edge: str, topics: Iterable[str]) -> tuple[str, ...]:
+    """Those of an edge's topics that are of no rule and of no `exclude`, by name.
+
+    Args:
+        config: The hub.
+        edge: The edge.
+        topics: All that it has.
+    """
+    return tuple(
+        name
+        for name in sorted(topics)
+        if name != HEARTBEATS
+        and not is_internal(name)
+        and rule_for(config, edge, name) is None
+        and not excluded_by(config, edge, name)
+    )
