@@ -26,6 +26,7 @@ from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
 from aggregator.observe.history_rows import lasting, written_spans
+from aggregator.observe.hub_start import HubStart
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.lake_poller import LakePoller
 from aggregator.observe.probe import EdgeProbe
@@ -109,6 +110,7 @@ class Monitor:
         self._fresh = threading.Condition()
         self._latest: Snapshot | None = None
         self._began_s, self._stamp_ms, statuses = time.monotonic(), 0, self._feeds.statuses
+        self._start = HubStart()
         self._accounts = {
             edge: EdgeAccount(
                 config,
@@ -209,11 +211,11 @@ class Monitor:
             self._take(moment, gaps, holding)
 
     def _is_busy(self, moment: Moment) -> bool:
-        """Whether the hub that this monitor belongs to has no slot in its newest epoch yet."""
+        """Whether the hub that this monitor belongs to still begins its newest epoch."""
         # Words of the former hub lie there, too, and seem to be new when the watching begins.
         running = self._feeds.slots(moment.now_s, after_s=self._began_s + OLD_NEWS_S)
-        newest = max((slot.epoch for slot in running), default=-1)
-        return self._publisher is not None and (newest < 0 or self._feeds.control.newest > newest)
+        busy = self._start.is_busy(self._feeds.control.newest, running, moment.now_s)
+        return self._publisher is not None and busy
 
     def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:
         self._hear(stamp_ms)
