@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.terminal.arguments import REASON
 from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
@@ -52,7 +53,7 @@ def _past(one: "EdgeStatus") -> tuple[str, ...]:
 @edge.command(epilog='\b\nExample:\n  aggregator edge pause eu --reason "brokers are moved tonight"')
 @config_option
 @click.argument("name")
-@click.option("--reason", required=True, help="Why; shown with the edge until it is resumed.")
+@click.option("--reason", type=REASON, required=True, help="Why; shown with the edge until it is resumed.")
 @click.option("--by", metavar="WHO", help="Who asks for it, as claimed; user@host by default.")
 def pause(config: Path, name: str, reason: str, by: str | None) -> None:
     """Pause an edge: its flows stop, the others go on, and no alert is raised."""
@@ -75,7 +76,7 @@ def resume(config: Path, name: str, reason: str, by: str | None) -> None:
 @config_option
 @click.argument("name")
 @click.option("--cluster", metavar="ID", help="The new cluster's id; by default the one that answers now.")
-@click.option("--reason", required=True, help="Why; kept with the decision.")
+@click.option("--reason", type=REASON, required=True, help="Why; kept with the decision.")
 @click.option("--by", metavar="WHO", help="Who decides, as claimed; user@host by default.")
 def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | None) -> None:
     """Say that an edge's name stands for another cluster, from its first answer to a running hub on.
@@ -96,8 +97,6 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     is_central = name == "central" and name not in hub.edges
     if name not in hub.edges and not is_central:
         raise Failed(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
-    if not reason.strip():
-        raise click.BadParameter("says nothing; it is kept with the decision", param_hint="--reason")
     central, edges = shown_ids(hub)
     shown = central if is_central else edges[name]
     if cluster is None and shown is None:
@@ -127,8 +126,6 @@ def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) 
     hub = load_config(config, os.environ)
     if name not in hub.edges:
         raise Failed(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
-    if paused and not reason.strip():
-        raise click.BadParameter("says nothing; whoever finds the edge paused will read it", param_hint="--reason")
     names = HubNames(hub.hub)
     known = read_requests(hub.central, names).pauses.get(name)
     if not paused and (known is None or not known.paused):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.status_text import gap_lines
+from aggregator.cli.terminal.arguments import REASON
 from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
@@ -46,7 +47,7 @@ def list_(config: Path, output: str) -> None:
 @click.option("--edge", required=True, help="Edge of the flows.")
 @click.option("--topic", required=True, help="Topic of the flows, as the edge calls it.")
 @click.option("--partition", type=int, help="One partition; all of them by default.")
-@click.option("--reason", required=True, help="Why it is acceptable; kept with the gap.")
+@click.option("--reason", type=REASON, required=True, help="Why it is acceptable; kept with the gap.")
 @click.option("--by", metavar="WHO", help="Who accepts, as claimed; user@host by default.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
@@ -67,8 +68,6 @@ def accept(
     read on from where it was cut, under the next incarnation.
     """
     hub = load_config(config, os.environ)
-    if not reason.strip():
-        raise click.BadParameter("says nothing; an auditor will read it", param_hint="--reason")
     known = [
         one
         for one in _known(hub)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from aggregator.config.contexts import CONTEXT, context_fault
 from aggregator.config.glue import PROFILE, is_glue
 from aggregator.config.secrets import SecretRef
+from aggregator.reasons import says_something
 
 INSECURE = "insecure"
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
@@ -137,7 +138,7 @@ def _first(options: Options, prefix: str) -> str:
 
 def reason_refusal(value: str | SecretRef) -> str | None:
     """Why this is no reason; None where it is one. It goes to terminals, pages and metrics, so it is one plain line."""
-    if not isinstance(value, str) or not value.strip() or value.strip().lower() in _NO_REASONS:
+    if not isinstance(value, str) or not says_something(value) or value.strip().lower() in _NO_REASONS:
         return "is the reason why this connection may be open, in words"
     if len(value) > _LONGEST_REASON or not value.isprintable():
         return f"is one line of at most {_LONGEST_REASON} characters"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.terminal.arguments import REASON
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @click.command(epilog='\b\nExample:\n  aggregator lake release bookings --reason "the shop sent test data, and knows"')
 @config_option
 @click.argument("name", metavar="TABLE")
-@click.option("--reason", required=True, help="Why it is acceptable; kept with the verdict.")
+@click.option("--reason", type=REASON, required=True, help="Why it is acceptable; kept with the verdict.")
 @click.option("--by", metavar="WHO", help="Who releases, as claimed; user@host by default.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
@@ -38,8 +39,6 @@ def release(config: Path, *, name: str, reason: str, by: str | None, yes: bool, 
     from aggregator.lake.quality.held_ranges import held_ranges
 
     hub = load_config(config, os.environ)
-    if not reason.strip():
-        raise click.BadParameter("says nothing; an auditor will read it", param_hint="--reason")
     known = held_ranges(hub, name)
     still = [one for one in known if one.release is None]
     if still:

@@ -11,6 +11,7 @@ import click
 
 from aggregator.config.patterns import full_matches
 from aggregator.config.units import duration, start_position
+from aggregator.reasons import says_something
 
 T = TypeVar("T")
 
@@ -69,6 +70,14 @@ def _pattern(value: str) -> str:
     return value
 
 
+def _reason(value: str) -> str:
+    if not says_something(value):
+        raise ValueError("says nothing: whoever looks at the decision later will read it")
+    return value
+
+
+# Why a person decides something.
+REASON = Parsed("text", _reason)
 # A duration with its unit.
 LENGTH = Parsed("duration", duration)
 # A regular expression on the whole name of a topic, as the configuration has them.

@@ -4,11 +4,11 @@ Invariant: whatever a model accepts, its operator can be built from; a fault nam
 """
 
 from datetime import date
-from typing import Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
-from aggregator.privacy.policy.model import Model, Name
+from aggregator.privacy.policy.model import Model, Name, worded
 
 T = TypeVar("T", bound=str)
 
@@ -22,8 +22,8 @@ class Parameters(Model):
 class Justified(Parameters):
     """What may leave a value as it is: on a tagged field only with all three, why, who answers for it, until when."""
 
-    reason: Name | None = None
-    owner: Name | None = None
+    reason: Annotated[Name, AfterValidator(worded)] | None = None
+    owner: Annotated[Name, AfterValidator(worded)] | None = None
     expires: date | None = None
 
     @model_validator(mode="after")

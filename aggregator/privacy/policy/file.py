@@ -30,7 +30,7 @@ from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.policy import paths, writable
 from aggregator.privacy.policy.conditions import Condition
-from aggregator.privacy.policy.model import Model
+from aggregator.privacy.policy.model import Model, worded
 from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import whole_refusal
@@ -52,7 +52,7 @@ def _headers(value: tuple[str, ...]) -> tuple[str, ...]:
     return _each_once(value)
 
 
-Reasoned = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Reasoned = Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(worded)]
 
 
 class Lift(Model):

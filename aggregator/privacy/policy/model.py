@@ -5,10 +5,22 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 from aggregator.privacy.policy import paths
+from aggregator.reasons import says_something
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # Another field of the same record.
 FieldPath = Annotated[str, StringConstraints(max_length=1000), AfterValidator(paths.exact)]
+
+
+def worded(value: str) -> str:
+    """A person's words.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not says_something(value):
+        raise ValueError("says nothing: whoever reads the policy later will look for it")
+    return value
 
 
 class Model(BaseModel):

@@ -14,7 +14,7 @@ SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
     ("words", "code", "told"),
     [
         (["edge", "pause", "nowhere", "--reason", "x"], 1, "the edges are eu"),
-        (["edge", "pause", "eu", "--reason", " "], 2, "whoever finds the edge paused will read it"),
+        (["edge", "pause", "eu", "--reason", "…"], 2, "says nothing: whoever looks at the decision later will read it"),
         (["edge", "pause", "eu"], 2, "--reason"),
         (["edge", "resume", "nowhere"], 1, "the edges are eu"),
         (["heartbeat", "emit", "--edge", "nowhere"], 1, "the edges are eu"),

@@ -1,0 +1,11 @@
+"""Reasons in a person's words, for whoever looks later at a decision, an open connection, or a field that is kept."""
+
+
+def says_something(text: str) -> bool:
+    """Whether there are words, and not what documentation writes in their place: `…`, `<reason>`.
+
+    Args:
+        text: As a person wrote it.
+    """
+    words = text.strip()
+    return any(map(str.isalnum, words)) and not (words.startswith("<") and words.endswith(">"))
