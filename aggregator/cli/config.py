@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.terminal.command_group import CommandGroup
-from aggregator.cli.terminal.output import config_option, emit, say
+from aggregator.cli.terminal.output import config_option, emit, progress, say
 from aggregator.config.load import load_config, placed_faults
 from aggregator.config.show import json_schema, shown
 from aggregator.counted import counted
@@ -33,7 +33,9 @@ def config() -> None:
 
 @config.command(epilog="\b\nExample:\n  aggregator config lint --config hub.yaml && echo fine")
 @config_option
-@click.option("--elsewhere", is_flag=True, help="Do not look for files of keys, passwords and certificates.")
+@click.option(
+    "--elsewhere", is_flag=True, help="Do not look for keys, passwords and certificates, in files or variables."
+)
 def lint(config: Path, *, elsewhere: bool) -> None:
     """Tell every fault at once, with file and line; exit 78 if there is one.
 
@@ -41,12 +43,16 @@ def lint(config: Path, *, elsewhere: bool) -> None:
     client is made once, without a connection. Operators that do not take the type of the field that they name are
     told where an edge's registry is a folder; `policy explain` does it for any schema.
     """
+    from aggregator.config.lint import unset_variables
     from aggregator.plan.void_rules import void_rules
 
     loaded, policies, errors = _looked_through(config, elsewhere=elsewhere)
     if policies and (void := list(void_rules(loaded, policies, utc_today()))):
         errors.append(ConfigError(void, hint=_ANOTHER))
     _refuse(errors)
+    unset = () if elsewhere else tuple(unset_variables(loaded, os.environ))
+    if unset:
+        progress(f"{', '.join(unset)}: not set here; the hub needs each of these variables, and says so when it starts")
     say(f"{config}: no faults ({counted(len(loaded.edges), 'edge')}, {counted(len(loaded.topics), 'topic rule')})")
 
 

@@ -250,5 +250,7 @@ def _tell(draft: Draft, output: Path, policy: Path) -> None:
         if topic.note:
             say(f"{topic.name}: {topic.note}")
     where = "" if output == _OUTPUT else f" --config {output}"
-    say(f"next: aggregator policy suggest{where}    looks for personal data in fields that no tag names")
+    if first := next((topic for topic in draft.topics if topic.form), None):
+        look = f"aggregator policy suggest --edge {first.edges[0]} --topic {first.name}{where}"
+        say(f"next: {look}    looks for personal data in fields that no tag names; so for each topic")
     say(f"then: open the fields that may pass in {policy}, and aggregator config lint{where}")

@@ -1,6 +1,6 @@
-"""What a start would stumble over in a configuration that is valid in itself: missing files, one cluster twice.
+"""What a start would stumble over in a configuration that is valid in itself: missing secrets, one cluster twice.
 
-Invariant: nothing is connected to; a file is looked for and not opened, but one of a key, which is read as by a run.
+Invariant: nothing is connected to. Files and variables are looked for and not read, but a key is, as by a run.
 """
 
 import os
@@ -13,6 +13,7 @@ from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.errors import ConfigError
 
 _LOCATION = ".location"
+_BLOCKS = ("client", "consumer", "producer", "admin")
 
 
 def one_cluster_twice(config: HubConfig) -> Iterator[Fault]:
@@ -26,6 +27,18 @@ def one_cluster_twice(config: HubConfig) -> Iterator[Fault]:
                 f"names {shared}, as {taken[shared]} does: each name stands for a cluster of its own",
             )
         taken |= dict.fromkeys(_addresses(edge), f"edge {name}")
+
+
+def unset_variables(config: HubConfig, environ: Mapping[str, str]) -> Iterator[str]:
+    """Variables of secrets that nobody has set here; a service's manager may set them where the hub runs."""
+    clusters = (config.central, *config.edges.values())
+    options = [getattr(one, block) for one in clusters for block in _BLOCKS]
+    options += [config.schemas_client, *(edge.schemas_client for edge in config.edges.values())]
+    options += [config.lake.storage] if config.lake else []
+    found = [reference for ring in config.keys.values() for _, reference in ring.versions]
+    found += [value for some in options for value in some.values() if isinstance(value, SecretRef)]
+    found += [one for one in (config.ui.token, config.metrics.token, config.spark.secret) if one]
+    yield from dict.fromkeys(one.target for one in found if one.scheme == "env" and not environ.get(one.target))
 
 
 def missing_files(config: HubConfig) -> Iterator[Fault]:
@@ -46,7 +59,7 @@ def _addresses(cluster: ClusterConfig) -> list[str]:
 
 
 def _of_cluster(cluster: ClusterConfig, place: Place) -> Iterator[Fault]:
-    for block in ("client", "consumer", "producer", "admin"):
+    for block in _BLOCKS:
         yield from _of_options(getattr(cluster, block), (*place, block))
 
 
@@ -65,9 +78,10 @@ def _missing(place: Place, reference: SecretRef) -> list[Fault]:
 
 
 def _refused_key(place: Place, name: str, ring: KeyRing, version: int) -> list[Fault]:
-    """What a run says of a key in a file; nothing of one that only the hub can read, as variables may be."""
+    """What a run says of a key; nothing of one that only the hub has, or can read."""
     reference = dict(ring.versions)[version]
-    if reference.scheme == "env" or not os.access(reference.target, os.R_OK):
+    is_here = os.environ.get(reference.target) if reference.scheme == "env" else os.access(reference.target, os.R_OK)
+    if not is_here:
         return []
     try:
         ring.material(name, version)

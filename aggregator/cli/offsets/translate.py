@@ -5,7 +5,7 @@ and never backwards. The JSON names are a contract.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,11 +60,15 @@ def translate(
     if back:
         found = _ways_back(hub, group, edge, topic)
         place, cluster, lines, wanted = f"edge {edge}", hub.edges[edge], _lines_back(found), _homeward(found)
+        missing = _uncommitted(hub.central, {one.at for one in found})
     else:
         forward = _translated(hub, group, edge, topic)
         found = forward.of
         place, cluster, lines, (wanted, merged) = "central", hub.central, _lines(found), _wanted(hub, group, forward)
+        missing = _uncommitted(hub.edges[edge], {(one.source.topic, one.source.partition) for one in found})
     answer = {"group": group, "edge": edge, "partitions": [one.plain() for one in found]}
+    answer["uncommitted"] = [{"topic": name, "partition": number} for name, number in missing]
+    lines = [*lines, *_uncommitted_lines(missing, "central" if back else f"edge {edge}")]
     if is_committed:
         made = _committed(cluster, group, place, wanted)
         answer["committed"] = [{"topic": at[0], "partition": at[1], "offset": offset} for at, offset in made.items()]
@@ -115,6 +119,29 @@ def _ways_back(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tup
     if not found:
         raise _nothing("central", group, f"of topic {topic}" if topic else f"of edge {edge}")
     return found
+
+
+def _uncommitted(cluster: ClusterConfig, read: "Collection[Partition]") -> "list[Partition]":
+    """The partitions of these topics in which the group has no position, and none is carried over."""
+    from aggregator.kafka.cluster.topics import described
+
+    shown = described(cluster, sorted({name for name, _ in read}))
+    return [
+        (name, number)
+        for name, one in sorted(shown.items())
+        for number in range(one.partitions)
+        if (name, number) not in read
+    ]
+
+
+def _uncommitted_lines(missing: "list[Partition]", place: str) -> Iterator[str]:
+    for name in dict.fromkeys(name for name, _ in missing):
+        numbers = [str(number) for other, number in missing if other == name]
+        yield ""
+        yield (
+            f"no position at {place} in {counted(len(numbers), 'partition')} of {name} ({', '.join(numbers)}):"
+            " the service begins there where its auto.offset.reset says"
+        )
 
 
 def _nothing(place: str, group: str, of: str) -> Failed:

@@ -74,6 +74,20 @@ def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub
     assert "as central does" in elsewhere.stderr
 
 
+def test_lint_tells_of_variables_that_nobody_has_set_here(hub, monkeypatch):
+    """The hub's own environment may have them, so that they are no fault; one that holds no key is."""
+    hub.write_text(hub.read_text().replace("file:key", "env:LINTED"))
+    monkeypatch.delenv("LINTED", raising=False)
+    arguments = ["config", "lint", "--config", str(hub)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert "LINTED: not set here" in result.stderr
+    assert "not set here" not in CliRunner().invoke(main, [*arguments, "--elsewhere"]).stderr
+    monkeypatch.setenv("LINTED", "c2hvcnQ=")
+    refused = CliRunner().invoke(main, arguments)
+    assert (refused.exit_code, "has 5 bytes; 32 is the least" in refused.stderr) == (78, True)
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "told"),
     [
