@@ -5,6 +5,7 @@ and no fault quotes a value. Refuses duplicate keys, merge keys, custom tags, se
 """
 
 import difflib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 Place = tuple[str | int, ...]
 # A hub file has hundreds of nodes; aliases of aliases reach billions in ten lines.
 MAXIMUM_NODES = 50_000
+MAXIMUM_DEPTH = 100
+# No path, no Kafka name and no UTF-8 has them: NUL, and halves of a character, which YAML can write as escapes.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _KINDS = ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
 _KNOWN_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
 _NULL = "tag:yaml.org,2002:null"
@@ -105,6 +109,9 @@ class _Reader:
             if self.left >= 0 or self.left == -1:
                 self.fault(node, place, "aliases grow without bound; write the values out")
             return None
+        if len(self.above) > MAXIMUM_DEPTH:
+            self.fault(node, place, "nests too deep")
+            return None
         if str(node.tag) not in _KNOWN_TAGS:
             self.fault(node, place, "custom tags are not read; write plain YAML")
             return None
@@ -119,7 +126,16 @@ class _Reader:
             return self.mapping(node, place)
         if isinstance(node, SequenceNode):
             return [self.read(item, (*place, index)) for index, item in enumerate(node.value)]
-        return None if str(node.tag) == _NULL else str(node.value)
+        if str(node.tag) == _NULL:
+            return None
+        return self.text(node, place)
+
+    def text(self, node: Node, place: Place) -> str:
+        text = str(node.value)
+        if _NO_TEXT.search(text):
+            self.fault(node, place, "holds a character that no text has: NUL, or half of one")
+            return ""
+        return text
 
     def mapping(self, node: MappingNode, place: Place) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -132,8 +148,9 @@ class _Reader:
                 first = self.document.lines[(*place, key.value)]
                 self.fault(key, (*place, key.value), f"is written twice, first in line {first}")
             else:
-                self.document.lines[(*place, key.value)] = key.start_mark.line + 1
-                found[key.value] = self.read(value, (*place, key.value))
+                name = self.text(key, place)
+                self.document.lines[(*place, name)] = key.start_mark.line + 1
+                found[name] = self.read(value, (*place, name))
         return found
 
     def fault(self, node: Node, place: Place, message: str) -> None:

@@ -234,6 +234,15 @@ def test_a_file_that_is_not_there_is_one_sentence_with_the_next_step(tmp_path):
     assert caught.value.exit_code == 78
 
 
+@pytest.mark.parametrize("character", ["\\0", "\\ud800", "\\x00"])
+@pytest.mark.parametrize("text", ['a: {b: "x%s"}', 'a: {"b%s": x}', 'a: ["%sx"]'])
+def test_characters_that_no_text_has_are_faults(text, character):
+    """No path, no topic and no UTF-8 has them: whoever used such a text would end with a traceback."""
+    document = read_document(text % character)
+    (fault,) = document.faults
+    assert (fault.line, "holds a character that no text has" in fault.message) == (1, True)
+
+
 def test_an_anchor_that_is_written_twice_quotes_nothing(recwarn):
     """YAML allows it; the parser's own warning would hold a piece of the text."""
     document = read_document("a: &x {password: planted}\nb: &x {password: planted}\nc: *x\n")

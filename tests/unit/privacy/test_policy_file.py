@@ -223,7 +223,9 @@ def test_the_examples_of_the_demo_policy_are_true():
     assert (left.keys(), left["joined"]) == ({"member", "joined"}, "2020-05-19")
 
 
-@pytest.mark.parametrize("text", ["[" * 400 + "]" * 400, "{a: " * 500 + "1" + "}" * 500])
+@pytest.mark.parametrize(
+    "text", ["[" * 400 + "]" * 400, "{a: " * 500 + "1" + "}" * 500, "{a: " * 101 + "1" + "}" * 101]
+)
 def test_a_file_that_nests_without_end_has_a_fault(text):
     """It is told like every other fault, and ends nobody who reads a policy."""
     with pytest.raises(ConfigError, match="nests too deep"):
