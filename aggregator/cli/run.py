@@ -217,8 +217,7 @@ def _run(
     catch_up = CatchUp(sys.stderr)
     lake, publisher = (None, None) if options.only == "replicate" else _lake(config, spark, catch_up)
     beside: Supervised | None = None
-    over = threading.Event()
-    report = Report()
+    over, report = threading.Event(), Report()
     written = ReportWriter(config, options.report)
     tellers = (_page(config, policies, threads),) if options.ui else ()
     watching = Watching(config, stop, threads, wanted=options.only != "lake" and not options.drain, tellers=tellers)
@@ -234,7 +233,9 @@ def _run(
 
     if options.only == "lake":
         leading()
-    if options.only != "lake":
+        if beside:
+            beside.join()
+    else:
         driver = Driver(
             config,
             spark,
@@ -254,8 +255,6 @@ def _run(
             _end_beside(beside, stop)
             watching.finish()
             written.finish()
-    elif beside:
-        beside.join()
     threads.check()
     if lake and options.drain:
         lake.drain(stop=stop)

@@ -25,7 +25,7 @@ class Summary:
         add: Things that a run would make, by kind.
         change: Things that it would widen, by kind.
         settings: Settings that `plan --apply` would give to topics.
-        held: Partitions that it would not read, schemas that it would refuse and tables that it would not fill.
+        held: What it would not begin with, by kind: partitions to read, schemas to register, tables to fill.
         dead: Edge topics all of whose records that were looked at would be dead letters.
         waiting_records: Of the edges that answer, at most.
         unknown: What could not be asked.
@@ -34,14 +34,15 @@ class Summary:
     add: dict[str, int]
     change: dict[str, int]
     settings: int
-    held: int
+    held: dict[str, int]
     dead: int
     waiting_records: int
     unknown: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
-        return asdict(self) | {"unknown": list(self.unknown)}
+        total = {"held": sum(self.held.values()), "held_by": self.held}
+        return asdict(self) | total | {"unknown": list(self.unknown)}
 
     def lines(self) -> list[str]:
         """Told first."""
@@ -51,7 +52,7 @@ class Summary:
             _told("to change: ", self.change),
             f"{counted(self.settings, 'setting')} for --apply" if self.settings else "",
             f"{counted(self.waiting_records, 'record')} waiting, at most" if self.waiting_records else "",
-            f"{self.held:,} would stand still" if self.held else "",
+            _told("would stand still: ", self.held),
             f"{counted(self.dead, 'topic')} of nothing but dead letters" if self.dead else "",
         ]
         unknown = f"; more is unknown: {', '.join(self.unknown)}" if self.unknown else ""
@@ -67,8 +68,11 @@ def plan_summary(plan: "HubPlan") -> Summary:
         "schema": list(schemas.values()),
         "table": [one.action for one in plan.tables],
     }
-    held = sum(len(one.held) for one in plan.flows)
-    held += _count([*actions["table"], *(one.action for one in plan.schemas)], REFUSED)
+    held = {
+        "partition": sum(len(one.held) for one in plan.flows),
+        "schema": _count([one.action for one in plan.schemas], REFUSED),
+        "table": _count(actions["table"], REFUSED),
+    }
     dead = {(one.edge, one.topic) for one in plan.flows if one.dead}
     dead |= {(one.edge, one.topic) for one in plan.schemas if one.action == DEAD}
     strange = {one.name for one in plan.clusters if one.why}

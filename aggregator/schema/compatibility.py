@@ -206,8 +206,8 @@ def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
         f"subject {subject}: readers of the schema that {policy or 'the policy'} derives cannot read version {version},"
         f" which is in the topic: {changes or 'the registry sees a difference that is none of names and types'}",
         hint=(_BY_WRITERS if same else "undo that part of the policy, or begin")
-        + " a new generation of the topic: drain it into the lake (aggregator run --drain), then give it a rule of its"
-        ' own before the one that it shares, with central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column'
+        + " a new generation of the topic: stop the hub, drain (aggregator run --drain), then give the topic a rule of"
+        ' its own before the one that it shares, with central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column'
         " changed its type; the flow goes on there with this record",
     )
 

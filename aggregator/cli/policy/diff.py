@@ -7,7 +7,7 @@ broken file (78) and from a defect (1).
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import click
@@ -20,6 +20,9 @@ from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.strictness import Strictness
 from aggregator.schema.registries import open_registry
+
+if TYPE_CHECKING:
+    from aggregator.plan.breaking_changes import Break
 
 
 @click.command(
@@ -52,18 +55,21 @@ def diff(
 
     A line is looser, stricter, the same, or other: another key, another operator of the same class, a pattern that came
     or went. `other` counts as looser, because it is not proved to be as strict. A later `expires` loosens the days
-    between. Exit 3 if anything is looser.
+    between. Exit 3 if anything is looser. A topic whose readers at central could not follow is named, too.
     """
-    before, after = load_policy(old), load_policy(new)
+    from aggregator.plan.breaking_changes import breaking_changes
+
+    before, after, day = load_policy(old), load_policy(new), today.date() if today else utc_today()
+    found = _schemas(schema, topic, schemas)
     try:
-        changes = policy_changes(
-            before, after, _schemas(schema, topic, schemas), today.date() if today else utc_today()
-        )
+        changes = policy_changes(before, after, found, day)
     except DeadLetterError as error:
         raise ConfigError(f"{schema or schemas}: {error.message}", hint=error.hint) from None
     loosened = any(change.verdict.loosens for change in changes)
     shown = [change for change in changes if everything or change.verdict is not Strictness.SAME]
-    emit(_answer(before, after, shown, loosened=loosened), output, lambda: _text(shown, loosened=loosened))
+    broken = list(breaking_changes(before, after, found, day))
+    answer = _answer(before, after, shown, loosened=loosened) | {"breaking": [one._asdict() for one in broken]}
+    emit(answer, output, lambda: [*_text(shown, loosened=loosened), *map(_broken, broken)])
     if loosened:
         raise SystemExit(ExitCode.PENDING)
 
@@ -103,6 +109,14 @@ def _answer(old: Policy, new: Policy, changes: Sequence[Change], *, loosened: bo
             change._asdict() | {"verdict": change.verdict.value, "since": _day(change.since)} for change in changes
         ],
     }
+
+
+def _broken(one: "Break") -> str:
+    return (
+        f"{one.topic}: readers of its new {one.part} schema at central cannot read what is there"
+        f" ({'; '.join(one.changes)}): a running hub would hold it, until it has a new generation"
+        " (docs/policy.md, When a change breaks readers)"
+    )
 
 
 def _day(since: date | None) -> str | None:

@@ -345,6 +345,7 @@ def test_a_diff_ends_with_3_when_something_is_looser(aggregator, folder):
     answer = json.loads(result.stdout)
     assert (answer["loosened"], answer["old"]["version"], answer["new"]["version"]) == (True, 3, 4)
     assert [(one["path"], one["verdict"]) for one in answer["changes"]] == [("note", "looser")]
+    assert answer["breaking"] == []
     text = aggregator("policy", "diff", *arguments)
     assert "drop: removed" in text.stdout
     assert "something is looser" in text.stdout
@@ -352,6 +353,19 @@ def test_a_diff_ends_with_3_when_something_is_looser(aggregator, folder):
     assert (back.exit_code, "stricter" in back.stdout) == (0, True)
     same = aggregator("policy", "diff", new, new, *arguments[2:], "--all")
     assert (same.exit_code, "note" in same.stdout) == (0, True)
+
+
+def test_a_diff_foresees_that_readers_at_central_could_not_follow(aggregator, folder):
+    """A field without a default that is opened later: a running hub would hold the topic."""
+    closed = folder / "closed.yaml"
+    closed.write_text(POLICY.replace("version: 3", "version: 2").replace(", fields: {order_id: keep}", ""))
+    arguments = (closed, folder / "retail.yaml", "--topic", "orders", "--schema", folder / "s.avsc")
+    answer = json.loads(aggregator("policy", "diff", *arguments, "-o", "json").stdout)
+    (broken,) = answer["breaking"]
+    assert (broken["topic"], broken["part"]) == ("orders", "value")
+    assert any(change.startswith("+") and "order_id" in change for change in broken["changes"])
+    told = aggregator("policy", "diff", *arguments).stdout
+    assert "orders: readers of its new value schema at central cannot read what is there (+" in told
 
 
 def test_a_diff_over_a_registry_looks_at_every_schema(aggregator, folder):

@@ -69,7 +69,7 @@ def test_the_first_line_counts_each_thing_once():
         "to change: 1 topic, 1 table",
         "1 setting for --apply",
         "30 records waiting, at most",
-        "3 would stand still",
+        "would stand still: 2 partitions, 1 schema",
         "1 topic of nothing but dead letters",
     ]
     other = Identity("ap", "b", "a", "edge ap leads to another cluster than before")
