@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from aggregator.escapes import visible
 from aggregator.moments import utc
 from aggregator.observe.formatting import ago, per_second, share, size
 from aggregator.page.states import badge_of
@@ -30,6 +31,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=_printable,
     )
     made.filters |= {
         "ago": ago,
@@ -43,6 +45,11 @@ def environment() -> Environment:
         "badge": badge_of,
     }
     return made
+
+
+def _printable(value: object) -> object:
+    """Text in signs where a terminal that prints the page would obey it; what is made for HTML already stays."""
+    return "\n".join(map(visible, value.split("\n"))) if type(value) is str else value
 
 
 def clock(milliseconds: int) -> str:

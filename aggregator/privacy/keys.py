@@ -115,7 +115,9 @@ class Keys:
             if not isinstance(program, Rejection):
                 parts.append((members, _of_key(program.strip(batch, members), schema_id)))
             else:
-                parts.append(refused(members, Rejection(Reason.BAD_KEY, schema_id)))
+                # A number that no registry knows is four bytes of the key.
+                named = None if program.reason is Reason.UNKNOWN_SCHEMA else schema_id
+                parts.append(refused(members, Rejection(Reason.BAD_KEY, named)))
         rest = groups.unframed
         is_foreign = np.ones(len(rest), bool)
         if self._form is None:

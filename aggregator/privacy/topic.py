@@ -31,7 +31,7 @@ from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.tokens import Keyed
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.privacy.values import values_of
-from aggregator.schema.registry import Registry
+from aggregator.schema.registry import Registry, told
 from aggregator.schema.wire import Framing
 
 HEADERS_PATH = "@headers"
@@ -155,13 +155,17 @@ class TopicStrip:
         if dropped:
             counts[HEADERS_PATH, "drop"] += dropped
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
-        if glued or named:
-            dead = {place: one._replace(schema_id=self._name(one.schema_id)) for place, one in dead.items()}
+        dead = {place: self._told(one, is_own=not (glued or named)) for place, one in dead.items()}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
         further = _further([made() for made in open_former], left_keys, lost)
         schemas = {name: meaning for programs in self._by_schema for name, meaning in programs.met.items()}
         sealed = self._sealed(values.counts) if self._sealing else {}
         return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas, sealed)
+
+    def _told(self, one: Rejection, *, is_own: bool) -> Rejection:
+        """A rejection with its schema as others call it; bytes of a value that can be no id are not told as one."""
+        name = one.schema_id if is_own else self._name(one.schema_id)
+        return one._replace(schema_id=told(name) if one.reason is Reason.UNKNOWN_SCHEMA else name)
 
     def _name(self, schema_id: SchemaName | None) -> SchemaName | None:
         """What others call a schema: a number of a GUID means nothing outside of this process."""

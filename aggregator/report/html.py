@@ -7,6 +7,8 @@ from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from aggregator.escapes import visible
+
 _STYLE = """
 :root { color-scheme: light dark; --line: #c8ccd2; --soft: #5b6470; --bad: #a4262c; --warn: #8a5a00; --good: #0b6e4f; }
 @media (prefers-color-scheme: dark) {
@@ -38,11 +40,11 @@ def document(title: str, said: str, main: str, *, style: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(title)}</title>
+<title>{escaped(title)}</title>
 <style>{_STYLE}{style}</style>
 </head>
 <body>
-<h1>{escape(title)}</h1>
+<h1>{escaped(title)}</h1>
 {said}
 <main>
 {main}
@@ -61,7 +63,7 @@ def grid(names: Sequence[str], numbers: Container[int], body: str) -> str:
     """A table that scrolls by itself; the headings of the columns `numbers` stand above numbers."""
     mark = ' class="n"'
     heads = "".join(
-        f'<th scope="col"{mark if at in numbers else ""}>{escape(name)}</th>' for at, name in enumerate(names)
+        f'<th scope="col"{mark if at in numbers else ""}>{escaped(name)}</th>' for at, name in enumerate(names)
     )
     return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
@@ -71,9 +73,14 @@ def row(cells: Sequence[str | int | None]) -> str:
     return f"<tr>{''.join(map(cell, cells))}</tr>"
 
 
+def escaped(text: str) -> str:
+    """Text as HTML shows it, in signs where a terminal that prints the file would obey it."""
+    return escape(visible(text))
+
+
 def cell(content: str | int | None, mark: str = "") -> str:
     """A word, a number, or a number that nobody knows; `mark` is a class of the page's style."""
     if isinstance(content, str):
-        return f'<td class="{mark}">{escape(content)}</td>' if mark else f"<td>{escape(content)}</td>"
+        return f'<td class="{mark}">{escaped(content)}</td>' if mark else f"<td>{escaped(content)}</td>"
     shown = "-" if content is None else f"{content:,}"
     return f'<td class="n {mark}">{shown}</td>' if mark else f'<td class="n">{shown}</td>'

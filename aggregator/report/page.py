@@ -4,10 +4,9 @@ Invariants: every text is escaped, because names of fields, tags and topics are 
 """
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from aggregator.coordinates import SchemaName
-from aggregator.report.html import cell, document, grid, moment, row
+from aggregator.report.html import cell, document, escaped, grid, moment, row
 from aggregator.report.report import EdgeTotals, FieldReport, Report, TopicReport
 
 _STYLE = """
@@ -26,7 +25,7 @@ def report_page(report: Report) -> str:
     parts = (_edges(report.edges), _unclassified(report), _letters(report), "".join(map(_topic, report.topics)))
     return document(
         f"{report.hub}: what was stripped",
-        f'<p class="soft">Made {moment(report.made_at)}. {since}</p>\n<p class="notice">{escape(report.notice)}</p>',
+        f'<p class="soft">Made {moment(report.made_at)}. {since}</p>\n<p class="notice">{escaped(report.notice)}</p>',
         "\n".join(parts),
         style=_STYLE,
     )
@@ -59,7 +58,7 @@ def _letters(report: Report) -> str:
 
 def _topic(topic: TopicReport) -> str:
     keys = ", ".join(f"{name} version {version}" for name, version in sorted(topic.key_versions.items())) or "none"
-    head = f"{escape(topic.edge)} / {escape(topic.topic)}"
+    head = f"{escaped(topic.edge)} / {escaped(topic.topic)}"
     said = f"Policy {topic.policy} version {topic.policy_version}, hash {topic.policy_hash}. Keys: {keys}."
     names = (
         "schema",
@@ -76,7 +75,7 @@ def _topic(topic: TopicReport) -> str:
     )
     body = "".join(map(_field, topic.fields))
     return f"""<details open><summary>{head}</summary>
-<p class="soft">{escape(said)}</p>
+<p class="soft">{escaped(said)}</p>
 {grid(names, range(7, len(names)), body)}
 </details>
 """

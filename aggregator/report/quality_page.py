@@ -5,10 +5,9 @@ value of a record, because the report has none.
 """
 
 from datetime import UTC, datetime
-from html import escape
 
 from aggregator.lake.quality.verdict_log import Audit
-from aggregator.report.html import cell, document, grid, moment, row
+from aggregator.report.html import cell, document, escaped, grid, moment, row
 from aggregator.report.quality import QualityReport, TableQuality
 
 _STYLE = """
@@ -36,8 +35,8 @@ def _table_part(one: TableQuality) -> str:
         (rule.rule, rule.column, rule.action, rule.audits, rule.failed, rule.raised, rule.evaluated, rule.unexpected)
         for rule in one.rules
     ]
-    return f"""<section><h2>{escape(one.table)}</h2>
-<p>Commits: {escape(verdicts)}. Records in the quarantine since then: {sums.diverted:,}. {cost}</p>
+    return f"""<section><h2>{escaped(one.table)}</h2>
+<p>Commits: {escaped(verdicts)}. Records in the quarantine since then: {sums.diverted:,}. {cost}</p>
 <h3>Rules</h3>{grid(_RULES, range(3, 8), "".join(map(row, rules)))}
 <h3>Newest verdicts</h3>{grid(_AUDITS, range(2, 7), "".join(map(_audit_row, one.audits)))}
 </section>
@@ -55,4 +54,4 @@ def _audit_row(audit: Audit) -> str:
     cells = [cell(moment(datetime.fromtimestamp(audit.at_ms / 1000, UTC))), cell(verdict, verdict)]
     cells += map(cell, (audit.rows, audit.diverted, audit.version))
     cells += [f'<td class="n">{one}</td>' for one in seconds]
-    return f"<tr>{''.join(cells)}<td>{escape(why)}</td></tr>"
+    return f"<tr>{''.join(cells)}<td>{escaped(why)}</td></tr>"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, ConfigError
+from aggregator.escapes import json_escaped
 from aggregator.report.inputs import Gathering
 from aggregator.report.page import report_page
 from aggregator.report.report import Report
@@ -89,7 +90,7 @@ def write_report(report: Report, folder: Path) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    replace_file(folder / JSON_FILE, json.dumps(report.plain(), indent=2, ensure_ascii=False) + "\n")
+    replace_file(folder / JSON_FILE, json_escaped(json.dumps(report.plain(), indent=2, ensure_ascii=False)) + "\n")
     replace_file(folder / PAGE_FILE, report_page(report))
 
 

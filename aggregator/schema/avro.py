@@ -7,6 +7,7 @@ does not allow.
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from math import log10
@@ -18,6 +19,8 @@ from aggregator.errors import DeadLetterError, Reason
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 TAGS = "confluent:tags"
+UNREADABLE_TAG = "(unreadable tag)"
+_TAG_LONGEST = 200
 
 
 class Kind(StrEnum):
@@ -281,7 +284,12 @@ def _tags(data: dict[str, Any]) -> frozenset[str]:
     tags = data.get(TAGS, [])
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise _refused(f"{TAGS} is not a list of names")
-    return frozenset(tags)
+    return readable(tags)
+
+
+def readable(tags: Iterable[str]) -> frozenset[str]:
+    """Tags as they can be shown and written; one that is no short printable name is told as that, and stays a tag."""
+    return frozenset(tag if tag.isprintable() and 0 < len(tag) <= _TAG_LONGEST else UNREADABLE_TAG for tag in tags)
 
 
 def _logical(data: dict[str, Any]) -> Logical | None:

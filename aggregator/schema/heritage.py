@@ -17,7 +17,7 @@ from typing import NamedTuple
 from aggregator.budgets import LENT_VERSIONS, SCHEMA_STEPS, SUBJECT_VERSIONS
 from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError, HoldError, Reason
-from aggregator.schema.avro import Kind, Schema, parse
+from aggregator.schema.avro import Kind, Schema, parse, readable
 from aggregator.schema.lineage import Lineage
 from aggregator.schema.registry import Registered, TagPaths
 
@@ -99,7 +99,7 @@ def _tagged(schema: Schema, beside: TagPaths) -> Schema:
     for path, tags in beside:
         for name, fits in zip(names, full_matches(_expression(path), texts), strict=True):
             if fits:
-                found[name.record, name.field] |= tags
+                found[name.record, name.field] |= readable(tags)
     nodes = [
         replace(
             node,

@@ -168,7 +168,7 @@ class _Fitting:
             case Kind.ARRAY if isinstance(value, list):
                 return [self.fitted(node.children[0], item, f"{path}[{at}]") for at, item in enumerate(value)]
             case Kind.MAP if isinstance(value, dict):
-                return {key: self.fitted(node.children[0], item, f"{path}.{key}") for key, item in value.items()}
+                return {key: self.fitted(node.children[0], item, f"{path}.{{key}}") for key, item in value.items()}
         try:
             made = _leaf(replace(node, logical=None) if self._is_default else node, value)
         except (ValueError, TypeError, KeyError, ArithmeticError):
@@ -191,7 +191,7 @@ class _Fitting:
             raise Misfit(path, "is no record")
         unknown = sorted(value.keys() - {field.name for field in node.fields})
         if unknown:
-            raise Misfit(path, f"the schema has no field {unknown[0]}")
+            raise Misfit(path, "has a field that the schema does not have")
         return {field.name: self._field(field, value, f"{path}.{field.name}".lstrip(".")) for field in node.fields}
 
     def _field(self, field: Field, value: dict[str, Any], path: str) -> Any:

@@ -11,26 +11,35 @@ from aggregator.coordinates import SchemaName
 from aggregator.errors import DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.wire import Framing
 
+# A registry numbers its schemas one by one. What lies beyond is four bytes of a record that has no frame.
+_TOLD_IDS = 1 << 24
+
+
+def told(name: SchemaName | None) -> SchemaName | None:
+    """What may be told of a name that no registry knows: nothing of a number that can be no schema's."""
+    return None if isinstance(name, int) and name >= _TOLD_IDS else name
+
 
 def called(name: SchemaName | None) -> str:
-    """How errors call a schema; of a GUID that only its writer knows nothing is told, because it may be anything."""
-    return "the GUID that a record names its schema by" if name is None else f"schema id {name}"
+    """How errors call a schema; of what only its writer knows nothing is told, because it may be anything."""
+    return "what a record names its schema by" if name is None else f"schema id {name}"
 
 
 class UnknownSchema(DeadLetterError):
     """The registry answers, and has no schema of this id.
 
     Args:
-        name: From a record; None: a GUID.
+        name: From a record; None: a GUID, or a number that can be no id.
         where: The registry, as errors name it.
         asked_s: When it was asked, on the clock of `time.monotonic`; None: just now.
     """
 
     def __init__(self, name: SchemaName | None, where: str, asked_s: float | None = None) -> None:
+        shown = told(name)
         super().__init__(
             Reason.UNKNOWN_SCHEMA,
-            f"{called(name)} is not in {where}",
-            schema_id=name if isinstance(name, int) else None,
+            f"{called(shown)} is not in {where}",
+            schema_id=shown if isinstance(shown, int) else None,
             hint="register the writer's schema at this edge's registry, then replay the dead letter",
         )
         self.where, self.asked_s = where, asked_s

@@ -1,7 +1,8 @@
 """Where the parts of JSON values lie, as a policy would name them, from a sample.
 
-Invariant: a name is told only where it looks like a word and most objects at its place have it. Any other name is data:
-it is told as `{key}`, and what lies below it as `{}`.
+Invariant: a name is told only where it looks like a word, without the digits of a number, and more than half of the
+objects at its place have it; below the top there have to be a few of them. Any other name is data: it is told as
+`{key}`, and what lies below it as `{}`.
 """
 
 import re
@@ -14,7 +15,9 @@ from aggregator.privacy.policy import paths
 from aggregator.privacy.tally import NULL
 
 # As long as people make names of fields.
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_WORD = re.compile(r"(?=[^0-9]*(?:[0-9][^0-9]*){0,4}$)[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+# In one or two objects at a place whatever somebody wrote there is what all have.
+_FEW_OBJECTS = 3
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -53,7 +56,9 @@ def _below(values: Sequence[Json], path: str) -> Iterator[Part]:
 
 def _members(objects: Sequence[dict[str, Json]], path: str) -> Iterator[Part]:
     counts = Counter(name for one in objects for name in one)
-    words = [name for name, count in counts.items() if _WORD.fullmatch(name) and 2 * count >= len(objects)]
+    is_enough = not path or len(objects) >= _FEW_OBJECTS
+    common = [name for name, count in counts.items() if is_enough and 2 * count > len(objects)]
+    words = [name for name in common if _WORD.fullmatch(name)]
     for name in words:
         yield from _below([one[name] for one in objects if name in one], paths.join(path, name))
     data = [(name, value) for one in objects for name, value in one.items() if name not in words]

@@ -120,7 +120,7 @@ class Chains:
 
     central: str = ""
     edges: Mapping[str, str] = field(default_factory=dict)
-    keys: tuple[bytes, ...] = ()
+    keys: tuple[bytes, ...] = field(default=(), repr=False)
     begins: frozenset[str] | None = None
 
     def judged(

@@ -9,7 +9,7 @@ are read at edges are sealed: nothing comes back by the others. Without a key th
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Cycles:
     hub: str
     written: frozenset[str] = frozenset()
     sealed: frozenset[str] = frozenset()
-    keys: tuple[bytes, ...] = ()
+    keys: tuple[bytes, ...] = field(default=(), repr=False)
 
     def seals(self, central: str, origins: BytesColumn) -> list[tuple[str, BytesColumn]]:
         """The header that seals these origins, where one is needed."""

@@ -54,7 +54,7 @@ class DeliveryPlan:
     hub: str
     dead_letters: str
     cycles: Cycles
-    digest_key: bytes | None
+    digest_key: bytes | None = field(repr=False)
     backfill: str = ""
     chains: Chains = field(default_factory=Chains)
     tells_left_out: bool = False

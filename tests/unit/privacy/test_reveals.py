@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.preview import looked_at, previewed
 from aggregator.privacy.strip import Batch
+from aggregator.schema.avro import UNREADABLE_TAG, parse
+from aggregator.schema.plain_json import Misfit, encoded
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame
 from tests.unit.privacy.exposure import topic
 from tests.unit.privacy.kernel.drawing import MemoryRegistry, long_bytes
@@ -286,3 +289,36 @@ def test_a_record_is_shown_as_it_lies_and_hidden_by_default():
         assert leaf in hidden
         assert "jane" not in str(hidden)
     assert dict(looked_at((b"\xe9", b"\xff\0", None), registry, hide=True)) == {"key": "1 byte", "value": "2 bytes"}
+
+
+def test_a_name_of_a_json_object_is_told_only_where_it_is_no_data():
+    """Numbers behind letters, names of one object only, and what half of them have: all data."""
+
+    def told(*records):
+        return {part.path for part in parts(records)}
+
+    iban = {"accounts": {"PL61109010140000071219812874": {"email": "x"}}}
+    assert told(iban) == {"accounts.{key}", "accounts.{}.{key}", "accounts.{}.{}"}
+    assert told(*[iban] * 9) == {"accounts.{key}", "accounts.{}.email"}
+    assert told({"a": 1, "guardian": {"anna-maria": 1}}, *[{"a": 1}] * 8) == {"a", "{key}", "{}.{key}", "{}.{}"}
+    assert told({"a": 1}, {"b": 2}) == {"{key}", "{}"}
+    assert told(*[{"address": {"line_2": "x", "q2024": 1}}] * 3) == {"address.line_2", "address.q2024"}
+
+
+@pytest.mark.parametrize("tag", ["", "\ud800", "\x1b[2J", "\u202e", "x" * 201])
+def test_a_tag_that_cannot_be_shown_is_a_tag_still(tag):
+    """The field is dropped, and what says why can be written everywhere."""
+    field = {"name": "email", "type": "string", "confluent:tags": [tag]}
+    schema = {"type": "record", "name": "R", "fields": [field, {"name": "n", "type": "int"}]}
+    _, texts = _central(schema, b"\x08jane\2", "{fields: {n: keep}}")
+    assert [one["name"] for one in json.loads(texts[-1])["fields"]] == ["n"]
+    assert parse(json.dumps(schema)).nodes[0].fields[0].tags == {UNREADABLE_TAG}
+
+
+def test_a_record_that_does_not_fit_is_told_without_its_names():
+    """Keys of a map, and names that no schema has, are data."""
+    maps = {"type": "record", "name": "R", "fields": [{"name": "m", "type": {"type": "map", "values": "long"}}]}
+    for record in ({"m": {"jane@example.com": "x"}}, {"jane@example.com": 1}):
+        with pytest.raises(Misfit) as caught:
+            encoded(json.dumps(maps), record)
+        assert "jane" not in str(caught.value)

@@ -1,17 +1,21 @@
 """A registry that lags: an id that it does not know yet is waited for, in keys and values, for a bounded time."""
 
+import base64
 import json
 import random
+import struct
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
 from aggregator.budgets import UNKNOWN_IDS
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy import unknown_ids
+from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.fixtures import written_ring
 from aggregator.privacy.strip import Awaited, Batch, Rejection, Unasked
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
@@ -192,14 +196,14 @@ def test_an_id_that_never_comes_is_a_dead_letter_after_its_time(topic, place):
     registry.known = {1: 0.0}
     late, good = frame(7, b"x"), frame(1, BODY)
     records = batch(late, good) if place == "value" else batch(good, good, keys=[late, None])
-    reason = Reason.UNKNOWN_SCHEMA if place == "value" else Reason.BAD_KEY
+    dead = Rejection(Reason.UNKNOWN_SCHEMA, 7) if place == "value" else Rejection(Reason.BAD_KEY)
     strip = topic(registry)
     out, took_s = passed(strip, registry, records)
-    assert out.rejected == {0: Rejection(reason, 7)}
+    assert out.rejected == {0: dead}
     assert PATIENCE_S <= took_s <= 2 * PATIENCE_S
     registry.now_s += 3600
     out, took_s = passed(strip, registry, records)
-    assert (out.rejected, took_s) == ({0: Rejection(reason, 7)}, 0.0)
+    assert (out.rejected, took_s) == ({0: dead}, 0.0)
 
 
 def test_keys_and_values_wait_at_the_same_time(topic):
@@ -502,3 +506,25 @@ def test_a_guid_that_gets_another_number_is_in_the_listing_that_is_at_hand():
         latecomers.expect(range(20))
         asks = [latecomers.asks(one, 0, 2**31, lambda _, ids=listed: Listing("far", ids, asked_s=0.5)) for one in ids]
     assert asks == [False, True]
+
+
+def test_bytes_of_a_record_that_has_no_frame_are_told_as_no_schema_id():
+    """A long as key, or text behind a zero byte: what stands where an id would is the record's own."""
+    policy = parse_policy("policy: p\nversion: 1\ntopics: {t: {key: {pseudonymize: {key: k, domain: d}}}}\n")
+    keys = {"k": written_ring({1: base64.b64encode(bytes(range(32))).decode()})}
+    strip = topic_strip(
+        policy=policy,
+        edge_topic="t",
+        central_topic="t",
+        edge_registry=MemoryRegistry(),
+        central_registry=MemoryRegistry(),
+        keys=keys,
+        today=lambda: date(2026, 1, 1),
+        now_s=lambda: 0.0,
+        edge="eu",
+        patience_s=0.0,
+    )
+    card = struct.pack(">q", 4539578763621486)
+    out = strip.strip(Batch([card, b"\0\0\0\0\7x", b"x"], [None, None, b"\0JaneDoe"], [None] * 3))
+    assert [out.rejected[place].reason.value for place in range(3)] == ["bad_key", "bad_key", "unknown_schema"]
+    assert [out.rejected[place].schema_id for place in range(3)] == [None, None, None]
