@@ -25,6 +25,8 @@ _WAIT_S = 0.2
 _PATIENCE_S = 15.0
 SEARCHED_OFFSETS = 100_000  # from the end of each partition
 _WIDER = 8
+# At a time, and no more than are needed: each may hold as many records as are asked for.
+_PARTITIONS = 32
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
 
@@ -44,7 +46,18 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | N
         Failed: the cluster has no such topic or partition.
         Unreachable: the cluster does not answer within the patience.
     """
-    logs = _logs(cluster, topic, partition)
+    logs = sorted(_logs(cluster, topic, partition).items())
+    found: list[list[Sampled]] = []
+    for begin in range(0, len(logs), _PARTITIONS):
+        found += _newest(cluster, dict(logs[begin : begin + _PARTITIONS]), count)
+        if sum(map(len, found)) >= count:
+            break
+    # One of each partition in turn, the newest first, so that no partition hides the others.
+    return list(islice(chain.from_iterable(_in_turn([records[::-1] for records in found])), count))
+
+
+def _newest(cluster: ClusterConfig, logs: Mapping[Partition, OffsetRange], count: int) -> list[list[Sampled]]:
+    """The last records of each of these partitions, as far back as it takes for so many in all."""
     found: dict[Partition, list[Sampled]] = {at: [] for at in logs}
     ranges, depth = {at: OffsetRange(log.end, log.end) for at, log in logs.items()}, count
     while sum(map(len, found.values())) < count and depth < SEARCHED_OFFSETS * _WIDER:
@@ -57,9 +70,7 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | N
             further[at] = (further[at] + records)[-count:]
         found = {at: (further[at] + found[at])[-count:] for at in logs}
         depth *= _WIDER
-    # One of each partition in turn, the newest first, so that no partition hides the others.
-    turns = (records[::-1] for records in found.values())
-    return list(islice(chain.from_iterable(_in_turn(list(turns))), count))
+    return list(found.values())
 
 
 def beginning(cluster: ClusterConfig, topic: str, partition: int, offset: int, count: int) -> list[Sampled]:
