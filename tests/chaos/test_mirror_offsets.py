@@ -51,9 +51,13 @@ def test_mirrormaker_reads_our_positions(trial, java):
     told = "\n".join(formatted(java, "CheckpointFormatter", message) for message in there)
     for at in range(3):
         assert f"consumerGroupId={group}, topicPartition={topic}-{at}, upstreamOffset={10 + at}," in told
-    for message in read_all(central, "mm2-offset-syncs.eu.internal"):
-        said = formatted(java, "OffsetSyncFormatter", message)
-        assert said.startswith(f"OffsetSync{{topicPartition={trial.topic}-")
+    said = [formatted(java, "OffsetSyncFormatter", one) for one in read_all(central, "mm2-offset-syncs.eu.internal")]
+    for at in range(3):
+        assert any(one.startswith(f"OffsetSync{{topicPartition={trial.topic}-{at}, upstreamOffset=") for one in said)
+    assert all(
+        one.startswith((f"OffsetSync{{topicPartition={trial.topic}-", "OffsetSync{topicPartition=heartbeats-0"))
+        for one in said
+    )
     settings = java.java.util.HashMap()
     settings.put("bootstrap.servers", central)
     found = java.org.apache.kafka.connect.mirror.RemoteClusterUtils.translateOffsets(
