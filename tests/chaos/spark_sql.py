@@ -7,7 +7,7 @@ import sys
 from tests.processes import environment
 
 RUNTIMES = {
-    "delta": "io.delta:delta-spark_4.1_2.13:4.1.0",
+    "delta": "io.delta:delta-spark_4.1_2.13:4.4.0",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0,org.xerial:sqlite-jdbc:3.50.3.0",
 }
 
