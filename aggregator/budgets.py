@@ -83,6 +83,8 @@ SCHEMA_DEPTH = Budget(Of.SCHEMA, 100, "levels of nesting", Reason.SCHEMA_REFUSED
 SCHEMA_REFERENCES = Budget(Of.SCHEMA, 200, "schemas that it refers to", Reason.SCHEMA_REFUSED)
 FIXED_BYTES = Budget(Of.SCHEMA, 2**24, "bytes of a fixed", Reason.SCHEMA_REFUSED)
 DECIMAL_DIGITS = Budget(Of.SCHEMA, 1000, "digits of a decimal's precision or scale", Reason.SCHEMA_REFUSED)
+# Of one table; readers of columns open thousands with pain, and Spark's own limits are lower.
+TABLE_COLUMNS = Budget(Of.SCHEMA, 10_000, "columns of a lake table, inner ones counted", "the table is held")
 # A type counts once for each way in which tags and rules reach it.
 SCHEMA_NODES = Budget(Of.SCHEMA, 50_000, "types at places that rules tell apart", Reason.SCHEMA_REFUSED)
 SCHEMA_LABELS = Budget(Of.SCHEMA, 8_388_608, "characters of paths, and tags, over all places", Reason.SCHEMA_REFUSED)
@@ -117,6 +119,7 @@ TABLE: tuple[Budget, ...] = (
     LATE_SECONDS,
     SCHEMA_CHARACTERS,
     SCHEMA_DEPTH,
+    TABLE_COLUMNS,
     SCHEMA_REFERENCES,
     FIXED_BYTES,
     DECIMAL_DIGITS,

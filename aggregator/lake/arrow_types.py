@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from aggregator.budgets import TABLE_COLUMNS
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 
@@ -147,49 +148,57 @@ def read_shape(text: str) -> Record:
         schema = parse(text)
     except DeadLetterError as error:
         raise _refused("value", error.message) from None
-    shape = _shape(schema, schema.root, "value", ())
+    shape = _Shapes(schema).shape(schema.root, "value", ())
     return shape if isinstance(shape, Record) else Record((Field("value", shape),))
 
 
-def _shape(schema: Schema, number: int, place: str, around: tuple[int, ...]) -> Shape:
-    """Shape of node `number`; `place` names it in refusals, `around` are the nodes that it lies in."""
-    node = schema.nodes[number]
-    if number in around:
-        raise _refused(place, f"type {node.name} contains itself, and a column has a fixed depth")
-    around = (*around, number)
-    if node.kind in CONTAINERS:
-        return _container(schema, node, place, around)
-    if node.kind is Kind.NULL:
-        return Nothing()
-    if node.kind is Kind.ENUM:
-        return Enumeration(node.symbols)
-    return _leaf(node, place)
+class _Shapes:
+    """Makes shapes of a schema's nodes; a type that stands at many places is made, and counted, at each."""
 
+    def __init__(self, schema: Schema) -> None:
+        self._nodes = schema.nodes
+        self._left = TABLE_COLUMNS.limit
 
-def _container(schema: Schema, node: Node, place: str, around: tuple[int, ...]) -> Shape:
-    if node.kind is Kind.UNION:
-        return _union(schema, node, place, around)
-    if node.kind is Kind.RECORD:
-        fields = tuple(Field(one.name, _shape(schema, one.node, f"{place}.{one.name}", around)) for one in node.fields)
-        return Record(fields) if any(not isinstance(field.shape, Nothing) for field in fields) else Nothing()
-    inside = f"{place}[]" if node.kind is Kind.ARRAY else f"{place}{{}}"
-    item = _shape(schema, node.children[0], inside, around)
-    if isinstance(item, Nothing):
-        raise _refused(inside, "items that hold nothing")
-    return Array(item) if node.kind is Kind.ARRAY else Map(item)
+    def shape(self, number: int, place: str, around: tuple[int, ...]) -> Shape:
+        """Shape of node `number`; `place` names it in refusals, `around` are the nodes that it lies in."""
+        node = self._nodes[number]
+        self._left -= 1
+        if self._left < 0:
+            raise _refused("value", f"more than {TABLE_COLUMNS.limit:,} columns, inner ones counted")
+        if number in around:
+            raise _refused(place, f"type {node.name} contains itself, and a column has a fixed depth")
+        around = (*around, number)
+        if node.kind in CONTAINERS:
+            return self._container(node, place, around)
+        if node.kind is Kind.NULL:
+            return Nothing()
+        if node.kind is Kind.ENUM:
+            return Enumeration(node.symbols)
+        return _leaf(node, place)
 
+    def _container(self, node: Node, place: str, around: tuple[int, ...]) -> Shape:
+        if node.kind is Kind.UNION:
+            return self._union(node, place, around)
+        if node.kind is Kind.RECORD:
+            fields = tuple(Field(one.name, self.shape(one.node, f"{place}.{one.name}", around)) for one in node.fields)
+            return Record(fields) if any(not isinstance(field.shape, Nothing) for field in fields) else Nothing()
+        inside = f"{place}[]" if node.kind is Kind.ARRAY else f"{place}{{}}"
+        item = self.shape(node.children[0], inside, around)
+        if isinstance(item, Nothing):
+            raise _refused(inside, "items that hold nothing")
+        return Array(item) if node.kind is Kind.ARRAY else Map(item)
 
-def _union(schema: Schema, node: Node, place: str, around: tuple[int, ...]) -> Shape:
-    shapes = [_shape(schema, child, place, around) for child in node.children]
-    kinds = [schema.nodes[child].kind for child in node.children]
-    if len(shapes) == 2 and Kind.NULL in kinds:  # noqa: PLR2004 - null and one other
-        item = shapes[1 - kinds.index(Kind.NULL)]
-        if not isinstance(item, Nothing):
-            return Nullable(item, null_first=kinds[0] is Kind.NULL)
-    if all(isinstance(shape, Nothing) for shape in shapes):
-        raise _refused(place, "a union of branches that hold nothing")
-    names = [(schema.nodes[child].name or schema.nodes[child].kind).rpartition(".")[2] for child in node.children]
-    return Union(tuple(Branch(name, shape) for name, shape in zip(_distinct(names), shapes, strict=True)))
+    def _union(self, node: Node, place: str, around: tuple[int, ...]) -> Shape:
+        shapes = [self.shape(child, place, around) for child in node.children]
+        kinds = [self._nodes[child].kind for child in node.children]
+        if len(shapes) == 2 and Kind.NULL in kinds:  # noqa: PLR2004 - null and one other
+            item = shapes[1 - kinds.index(Kind.NULL)]
+            if not isinstance(item, Nothing):
+                return Nullable(item, null_first=kinds[0] is Kind.NULL)
+        if all(isinstance(shape, Nothing) for shape in shapes):
+            raise _refused(place, "a union of branches that hold nothing")
+        names = [(self._nodes[child].name or self._nodes[child].kind).rpartition(".")[2] for child in node.children]
+        return Union(tuple(Branch(name, shape) for name, shape in zip(_distinct(names), shapes, strict=True)))
 
 
 def _distinct(names: list[str]) -> list[str]:

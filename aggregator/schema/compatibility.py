@@ -5,8 +5,8 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#schema-resolution
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema, parse
@@ -22,6 +22,7 @@ _PROMOTED = {
 _BY_WRITERS = "the writers changed this, or somebody the policy without its version, who may undo that: begin"
 # More than this is no help to a reader.
 _LINES = 20
+_STEPS = {Kind.ARRAY: "[]", Kind.MAP: "{}"}
 POLICY = "hub.policy"
 
 
@@ -42,6 +43,7 @@ class _Resolution:
         self._writer = writer
         self._fallen: set[tuple[int, int]] = set()
         self._met: set[tuple[int, int]] = set()
+        self._branches: dict[int, Mapping[str, list[int]]] = {}
 
     def verdict(self) -> bool:
         while True:
@@ -63,28 +65,44 @@ class _Resolution:
         if writer.kind is Kind.UNION:
             return all(self.reads(pair[0], branch) for branch in writer.children)
         if reader.kind is Kind.UNION:
-            return any(self.reads(branch, pair[1]) for branch in reader.children)
+            return any(self.reads(branch, pair[1]) for branch in self._candidates(pair[0], writer))
         if reader.kind is not writer.kind:
             return reader.kind in _PROMOTED.get(writer.kind, ())
         if reader.kind in (Kind.ARRAY, Kind.MAP):
             return self.reads(reader.children[0], writer.children[0])
         return _named_alike(reader, writer) and self._alike(reader, writer)
 
+    def _candidates(self, union: int, writer: Node) -> Sequence[int]:
+        """Branches that can read a type: of a named one those that are called so, or once were."""
+        children = self._reader.nodes[union].children
+        if not writer.name:
+            return children
+        if union not in self._branches:
+            called: defaultdict[str, list[int]] = defaultdict(list)
+            for child in children:
+                node = self._reader.nodes[child]
+                for name in {_short(node.name), *node.aliases} if node.name else ():
+                    called[name].append(child)
+            self._branches[union] = called
+        of = self._branches[union]
+        return list(dict.fromkeys((*of.get(_short(writer.name), ()), *of.get(writer.name, ()))))
+
     def _alike(self, reader: Node, writer: Node) -> bool:
         """Two of one kind and name."""
         match reader.kind:
             case Kind.RECORD:
-                return all(self._has(field, writer) for field in reader.fields)
+                there = {field.name: (at, field) for at, field in enumerate(writer.fields)}
+                return all(self._has(field, there) for field in reader.fields)
             case Kind.ENUM:
                 return set(writer.symbols) <= set(reader.symbols) or reader.default is not None
         return reader.size == writer.size and _decimal(reader) == _decimal(writer)
 
-    def _has(self, field: Field, writer: Node) -> bool:
-        names = (field.name, *field.aliases)
-        found = next((other for other in writer.fields if other.name in names), None)
-        if found is None:
+    def _has(self, field: Field, there: Mapping[str, tuple[int, Field]]) -> bool:
+        """Whether the writer's fields, each with its place, hold one; the first of them counts."""
+        found = [there[name] for name in (field.name, *field.aliases) if name in there]
+        if not found:
             return field.default is not Missing.MISSING
-        return self.reads(field.node, found.node)
+        return self.reads(field.node, min(found)[1].node)
 
 
 def _named_alike(reader: Node, writer: Node) -> bool:
@@ -103,40 +121,72 @@ def _decimal(node: Node) -> tuple[int | None, int]:
     return (node.logical.precision, node.logical.scale or 0)
 
 
-class _Place(NamedTuple):
-    type: str
-    optional: bool
-
-
 def differences(old: Schema, new: Schema) -> list[str]:
-    """One line per field that came (`+`), left (`-`) or changed its type (`~`): paths and types."""
-    before, after = dict(_places(old)), dict(_places(new))
-    lines = []
-    for path in sorted({*before, *after}):
-        if path not in after:
-            lines.append(f"- {path}: {before[path].type}")
-        elif path not in before:
-            lines.append(f"+ {path}: {after[path].type}{'' if after[path].optional else ', without a default'}")
-        elif before[path].type != after[path].type:
-            lines.append(f"~ {path}: {before[path].type} -> {after[path].type}")
+    """One line per field that came (`+`), left (`-`) or changed its type (`~`): paths and types.
+
+    Two types that stand for each other are compared at the first of their places: a schema may name one type at more
+    places than anybody could look at.
+    """
+    lines = [line for _, line in sorted(_changes(old, new))]
     rest = len(lines) - _LINES
     return lines if rest <= 0 else [*lines[:_LINES], f"and {rest} more"]
 
 
-def _places(schema: Schema) -> Iterator[tuple[str, _Place]]:
-    yield "(value)", _Place(_type(schema, schema.root), optional=False)
-    yield from _below(schema, schema.root, "", frozenset())
+def _changes(old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
+    """Path and line of each change."""
+    first, second = _type(old, old.root), _type(new, new.root)
+    if first != second:
+        yield "(value)", f"~ (value): {first} -> {second}"
+    waiting = deque([(old.root, new.root, "")])
+    met = {(old.root, new.root)}
+    while waiting:
+        before, after, path = waiting.popleft()
+        pairs: list[tuple[int, int, str]] = []
+        if old.nodes[before].kind is new.nodes[after].kind is Kind.RECORD:
+            for name, was, now in _fields(old.nodes[before], new.nodes[after]):
+                inner = f"{path}.{name}" if path else name
+                yield from ((inner, line) for line in _change(inner, was and _type(old, was.node), now, new))
+                if was and now:
+                    if (left := _type(old, was.node)) != (came := _type(new, now.node)):
+                        yield inner, f"~ {inner}: {left} -> {came}"
+                    pairs.append((was.node, now.node, inner))
+        else:
+            pairs = [(one, other, path + step) for one, other, step in _parts(old, before, new, after)]
+        for pair in pairs:
+            if pair[:2] not in met:
+                met.add(pair[:2])
+                waiting.append(pair)
 
 
-def _below(schema: Schema, number: int, path: str, above: frozenset[str]) -> Iterator[tuple[str, _Place]]:
-    node = schema.nodes[number]
-    if node.kind is Kind.RECORD and node.name not in above:
-        for field in node.fields:
-            inner = f"{path}.{field.name}" if path else field.name
-            yield inner, _Place(_type(schema, field.node), field.default is not Missing.MISSING)
-            yield from _below(schema, field.node, inner, above | {node.name})
-    for child in node.children:
-        yield from _below(schema, child, path + {Kind.ARRAY: "[]", Kind.MAP: "{}"}.get(node.kind, ""), above)
+def _fields(old: Node, new: Node) -> Iterator[tuple[str, Field | None, Field | None]]:
+    """Each name with the fields of it."""
+    before, after = ({field.name: field for field in node.fields} for node in (old, new))
+    yield from ((name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after)))
+
+
+def _change(path: str, was: str | None, now: Field | None, new: Schema) -> Iterator[str]:
+    """The line of a field that left or came."""
+    if now is None:
+        yield f"- {path}: {was}"
+    elif was is None:
+        optional = "" if now.default is not Missing.MISSING else ", without a default"
+        yield f"+ {path}: {_type(new, now.node)}{optional}"
+
+
+def _parts(old: Schema, before: int, new: Schema, after: int) -> Iterator[tuple[int, int, str]]:
+    """What stands for each other in two types that are not both records: items, values, branches."""
+    first, second = old.nodes[before], new.nodes[after]
+    if first.kind is second.kind and first.kind in _STEPS:
+        yield first.children[0], second.children[0], _STEPS[first.kind]
+    elif Kind.UNION in (first.kind, second.kind):
+        there = {_branch(new, one): one for one in (second.children if second.kind is Kind.UNION else [after])}
+        for one in first.children if first.kind is Kind.UNION else [before]:
+            if (other := there.get(_branch(old, one))) is not None:
+                yield one, other, ""
+
+
+def _branch(schema: Schema, number: int) -> tuple[Kind, str]:
+    return schema.nodes[number].kind, schema.nodes[number].name
 
 
 def _type(schema: Schema, number: int) -> str:

@@ -78,6 +78,9 @@ def fingerprint(text: str, schema: Schema) -> str:
 
 # Tags beside the schema.
 
+# As long as a policy's own paths.
+_PATH_LONGEST = 1000
+
 
 class _Name(NamedTuple):
     """One way to call a record (`field` is -1) or a field of it."""
@@ -94,10 +97,16 @@ def _tagged(schema: Schema, beside: TagPaths) -> Schema:
     names = list(_names(schema))
     if len(beside) * len(names) > SCHEMA_STEPS.limit:
         raise _refused("the tags beside it, times its fields, are too many")
+    if any(len(path) > _PATH_LONGEST for path, _ in beside):
+        raise _refused(f"a path of tags beside it is longer than {_PATH_LONGEST:,} characters")
     texts = [name.text for name in names]
     found: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
     for path, tags in beside:
-        for name, fits in zip(names, full_matches(_expression(path), texts), strict=True):
+        try:
+            matches = full_matches(_expression(path), texts)
+        except ValueError:
+            raise _refused("a path of tags beside it cannot be read") from None
+        for name, fits in zip(names, matches, strict=True):
             if fits:
                 found[name.record, name.field] |= readable(tags)
     nodes = [

@@ -172,7 +172,7 @@ class _Finding:
         self._met: set[tuple[int, frozenset[int]]] = set()
         self._waiting: list[tuple[int, list[_Stood]]] = []
         self._below: dict[int, frozenset[str]] = {}
-        self._left = _STEPS + 4 * len(schema.nodes)
+        self._left = _STEPS + 6 * len(schema.nodes)
         self.nodes: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
         self.fields: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
 
@@ -204,6 +204,7 @@ class _Finding:
         node = self._schema.nodes[number]
         branches = node.children if node.kind is Kind.UNION else (number,)
         names = {branch: self._lineage.names(self._schema.nodes[branch]) for branch in branches}
+        self._spend(sum(map(len, names.values())))
         left = self._left_over(stood, set[str]().union(*names.values())) if stood else []
         for branch in branches:
             known = [one for one in stood if one.called in names[branch]]

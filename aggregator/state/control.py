@@ -18,6 +18,7 @@ from aggregator.kafka.readers.typed_decoder import Damaged, TypedDecoder, unread
 
 VERSION = 1
 _UNDECIDED = "undecided/"
+_PARTITION_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,6 @@ def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Pa
         note = _NOTE.decode(record.value)
         return {**known, (note.topic, note.partition): OffsetRange(note.start, note.end)}
     topic, _, partition = record.key.removeprefix(_UNDECIDED).partition("/")
-    if not partition.isdecimal():
+    if not partition.isdecimal() or len(partition) > _PARTITION_DIGITS:
         raise Damaged("of no partition")
     return {at: offsets for at, offsets in known.items() if at != (topic, int(partition))}

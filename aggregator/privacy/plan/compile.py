@@ -56,17 +56,28 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> Plan:
     try:
         root = compiler.visit(_Context(compiler.schema.root, compiler.matcher.start, frozenset(), frozenset()), "")
     except RecursionError:
-        raise DeadLetterError(
-            Reason.SCHEMA_REFUSED, "writer schema refused: it nests too deep", hint="flatten the writer's schema"
-        ) from None
+        raise _too_deep() from None
     calls = tuple(compiler.calls)
     marked, side_inputs = with_side_inputs(compiler.schema, compiler.nodes, root, scope.side_inputs)
     nodes = settle(marked, root, calls, compiler.undeclared)
     seen = {one.path for one in side_inputs}
     lonely = {number for number, call in enumerate(calls) if call.beside and call.beside not in seen}
     rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())
-    derived = derive(compiler.schema, nodes, root, calls, scope.policy)
+    try:
+        derived = derive(compiler.schema, nodes, root, calls, scope.policy)
+        parse(derived)  # where a field that is dropped held a type, the next one that names it does: it may nest deeper
+    except RecursionError:
+        raise _too_deep() from None
+    except DeadLetterError as error:
+        message = f"{error.message}, as it is left"
+        raise DeadLetterError(Reason.SCHEMA_REFUSED, message, hint="flatten the writer's schema") from None
     return Plan(scope.topic, scope.policy, nodes, root, calls, rows, derived, side_inputs, tuple(compiler.rows))
+
+
+def _too_deep() -> DeadLetterError:
+    return DeadLetterError(
+        Reason.SCHEMA_REFUSED, "writer schema refused: it nests too deep", hint="flatten the writer's schema"
+    )
 
 
 def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
