@@ -52,11 +52,16 @@ def encoded(text: str, value: Any) -> bytes:
         DeadLetterError: the text is no Avro schema.
     """
     schema = parse(text)
-    ready = _Fitting(schema).fitted(schema.root, value, "")
     out = io.BytesIO()
     # Without logical types: what is fitted are the numbers and bytes beneath them.
     shape = _untagged(json.loads(text.replace('"logicalType"', '"was"')))
-    fastavro.schemaless_writer(out, fastavro.parse_schema(shape), ready)
+    try:
+        ready = _Fitting(schema).fitted(schema.root, value, "")
+        fastavro.schemaless_writer(out, fastavro.parse_schema(shape), ready)
+    except Misfit:
+        raise
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise Misfit("", f"cannot be encoded ({type(error).__name__})") from None
     return out.getvalue()
 
 

@@ -15,6 +15,8 @@ from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Diffe
 from aggregator.state.traffic import Traffic
 
 _STALE_S = 10.0
+# More than any hub has.
+_SLOTS_MOST = 1000
 
 
 class StandStill(NamedTuple):
@@ -124,7 +126,10 @@ class SlotFeed:
         except Damaged:
             self.damaged += 1
         else:
+            self._heard.pop(word.slot, None)
             self._heard[word.slot] = (now_s, word)
+            if len(self._heard) > _SLOTS_MOST:
+                del self._heard[next(iter(self._heard))]
             self.traffic.take(word.slot, word.session, word.read, word.written, now_s, at_s=at_s)
 
     def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotWord, ...]:

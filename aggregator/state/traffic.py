@@ -7,6 +7,7 @@ starts at what was reported before the watching began, so that nothing is added 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 # What lay there when the watching began is told at once.
@@ -15,6 +16,7 @@ _OLD_S = 2.0
 _OVER_S = 30.0
 # A former session that has told nothing for so long is over: a slot tells every second, and a fenced one soon ends.
 _FORGOTTEN_S = 600.0
+_SESSIONS_MOST = 1000
 # As much as a record can tell.
 MOST = 2**63 - 1
 Counters = Mapping[str, int]
@@ -73,6 +75,7 @@ class Traffic:
         self._began_s: float | None = None
         # By slot and session, oldest word first.
         self._last: dict[tuple[int, str], tuple[float, Counters, Counters]] = {}
+        self._newest: dict[int, str] = {}
         self._read: dict[str, _Series] = {}
         self._written: dict[str, _Series] = {}
 
@@ -93,6 +96,7 @@ class Traffic:
         self._began_s = now_s if self._began_s is None else self._began_s
         _, known_read, known_written = self._last.pop((slot, session), (now_s, {}, {}))
         self._last[slot, session] = now_s, read, written
+        self._newest[slot] = session
         self._forget(now_s)
         is_old = now_s - self._began_s < _OLD_S
         for series, counts, known in ((self._read, read, known_read), (self._written, written, known_written)):
@@ -104,10 +108,14 @@ class Traffic:
 
     def _forget(self, now_s: float) -> None:
         """Drop sessions that have ended. The newest of a slot stays: central may not answer, so that it is silent."""
-        newest = dict(self._last.keys())
-        for (slot, session), (heard_s, _, _) in list(self._last.items()):
-            if newest[slot] != session and now_s - heard_s > _FORGOTTEN_S:
+        for slot, session in list(takewhile(lambda one: now_s - self._last[one][0] > _FORGOTTEN_S, self._last)):
+            if self._newest.get(slot) != session:
                 del self._last[slot, session]
+        while len(self._last) > _SESSIONS_MOST:  # more than any hub has: somebody else writes them
+            slot, session = next(iter(self._last))
+            del self._last[slot, session]
+            if self._newest.get(slot) == session:
+                del self._newest[slot]
 
     def of(self, edge: str, now_s: float) -> Moved:
         """What is known of an edge now."""

@@ -130,7 +130,12 @@ class Fixtures:
         key = None if case.key is None else case.key.encode()
         headers = [(name, text.encode()) for name, text in case.headers.items()]
         stripped = strip.strip(Batch([key], [value], [headers]))
-        return list(mismatches(case.expect, stripped, central, self.policy.view(case.topic).value_format))
+        try:
+            return list(mismatches(case.expect, stripped, central, self.policy.view(case.topic).value_format))
+        except (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError) as error:
+            raise self._fault(
+                ("tests", number, "record"), f"what is left of it cannot be shown ({type(error).__name__})"
+            ) from None
 
     def _value(self, case: Case, number: int, edge: MemoryRegistry) -> bytes:
         place = ("tests", number, "record")

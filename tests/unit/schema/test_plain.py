@@ -173,3 +173,17 @@ def test_a_schema_that_no_decoder_reads_is_a_value_error():
     for text in ('{"type": "array"}', '{"type": {"type": 1}}', json.dumps({"type": "map", "values": "Nobody"})):
         with pytest.raises(ValueError, match="reads no such schema"):
             decoded(text, b"\x00")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("int", 2**70),
+        ("string", "\ud800"),
+        ({"type": "map", "values": "string"}, {"k": "\ud800"}),
+    ],
+)
+def test_what_no_body_holds_is_a_misfit(kind, value):
+    """Numbers beyond their bits, halves of characters: told as all others are."""
+    with pytest.raises(Misfit):
+        encoded(json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}), {"a": value})

@@ -1,9 +1,13 @@
 """Bytes by edge, as slots tell them: sums over lives, rates over half a minute, nothing counted twice."""
 
+import json
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.kafka.client.statistics import ClientStatistics
+from aggregator.state.telemetry import SlotFeed
 from aggregator.state.traffic import MOST, Moved, Traffic
 
 
@@ -108,3 +112,15 @@ def test_the_newest_life_of_a_slot_is_not_forgotten():
     assert told((5, 0, "a", 100, 10), (6, 1, "b", 5, 5), (4_000, 1, "b", 6, 6), (4_001, 0, "a", 120, 12)).of(
         "eu", 4_001
     )[:2] == (126, 18)
+
+
+def test_records_that_somebody_else_wrote_cost_no_more_than_their_number():
+    """Thousands of slots that no hub has: the oldest are dropped, and each record costs the same."""
+    moved, feed = Traffic(), SlotFeed()
+    began = time.process_time()
+    for slot in range(20_000):
+        moved.take(slot, "a", {"eu": 1}, {}, float(slot))
+        word = {"slot": slot, "epoch": 1, "transactions": 0, "held": {}, "waiting": {}, "rss_bytes": 0, "cpu_s": 0}
+        feed.take(json.dumps({"v": 1} | word).encode(), 5.0)
+    assert time.process_time() - began < 5
+    assert len(feed.slots(5.0)) <= 1000
