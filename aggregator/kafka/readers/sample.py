@@ -22,7 +22,8 @@ from aggregator.kafka.readers.reader_events import Start
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.2
-_PATIENCE_S = 15.0
+_PATIENCE_S = 30.0
+_KEPT_BYTES = 256 * 1024 * 1024
 SEARCHED_OFFSETS = 100_000  # from the end of each partition
 _WIDER = 8
 # At a time, and no more than are needed: each may hold as many records as are asked for.
@@ -47,27 +48,37 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | N
         Unreachable: the cluster does not answer within the patience.
     """
     logs = sorted(_logs(cluster, topic, partition).items())
+    until_s = time.monotonic() + _PATIENCE_S
     found: list[list[Sampled]] = []
     for begin in range(0, len(logs), _PARTITIONS):
-        found += _newest(cluster, dict(logs[begin : begin + _PARTITIONS]), count)
-        if sum(map(len, found)) >= count:
+        found += _newest(cluster, dict(logs[begin : begin + _PARTITIONS]), count, until_s)
+        if sum(map(len, found)) >= count or time.monotonic() > until_s:
             break
     # One of each partition in turn, the newest first, so that no partition hides the others.
     return list(islice(chain.from_iterable(_in_turn([records[::-1] for records in found])), count))
 
 
-def _newest(cluster: ClusterConfig, logs: Mapping[Partition, OffsetRange], count: int) -> list[list[Sampled]]:
-    """The last records of each of these partitions, as far back as it takes for so many in all."""
+def _newest(
+    cluster: ClusterConfig, logs: Mapping[Partition, OffsetRange], count: int, until_s: float
+) -> list[list[Sampled]]:
+    """The last records of each of these partitions, as far back as it takes for so many in all, and as time allows."""
     found: dict[Partition, list[Sampled]] = {at: [] for at in logs}
-    ranges, depth = {at: OffsetRange(log.end, log.end) for at, log in logs.items()}, count
+    ranges, depth = {at: OffsetRange(log.end, log.end) for at, log in logs.items()}, -(-count // max(1, len(logs)))
+    left_bytes = _KEPT_BYTES
     while sum(map(len, found.values())) < count and depth < SEARCHED_OFFSETS * _WIDER:
+        if left_bytes < 0 or time.monotonic() > until_s:
+            break
         ranges = {
             at: OffsetRange(max(logs[at].start, logs[at].end - min(depth, SEARCHED_OFFSETS)), read.start)
             for at, read in ranges.items()
         }
         further: dict[Partition, list[Sampled]] = {at: [] for at in logs}
-        for at, records in _read(cluster, ranges):
-            further[at] = (further[at] + records)[-count:]
+        with closing(_read(cluster, ranges, until_s)) as read:
+            for at, records in read:
+                further[at] = (further[at] + records)[-count:]
+                left_bytes -= sum(len(one.record[1] or b"") for one in records)
+                if left_bytes < 0:
+                    break
         found = {at: (further[at] + found[at])[-count:] for at in logs}
         depth *= _WIDER
     return list(found.values())
@@ -87,7 +98,8 @@ def beginning(cluster: ClusterConfig, topic: str, partition: int, offset: int, c
             f"{topic}/{partition} has no offset {offset}, but {there}", hint="leave the offset out: the newest"
         )
     found: list[Sampled] = []
-    with closing(_read(cluster, {(topic, partition): OffsetRange(offset, log.end)})) as read:
+    until_s = time.monotonic() + _PATIENCE_S
+    with closing(_read(cluster, {(topic, partition): OffsetRange(offset, log.end)}, until_s)) as read:
         for _, records in read:
             found += records
             if len(found) >= count:
@@ -108,20 +120,27 @@ def _logs(cluster: ClusterConfig, topic: str, partition: int | None) -> dict[Par
 
 
 def _read(
-    cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange]
+    cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange], until_s: float
 ) -> Generator[tuple[Partition, list[Sampled]]]:
-    """The records of each range, as they arrive."""
+    """The records of each range, as they arrive until a moment on the monotonic clock.
+
+    Raises:
+        Unreachable: nothing arrived until then.
+    """
     left = {at for at, offsets in ranges.items() if offsets}
     if not left:
         return
-    deadline = time.monotonic() + _PATIENCE_S
+    has_answered = False
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
         reader.assign({at: Start(ranges[at].start) for at in left})
         while left:
-            if time.monotonic() > deadline:
+            if time.monotonic() > until_s:
+                if has_answered:
+                    return
                 raise Unreachable(f"{cluster.bootstrap_servers} stopped answering", hint="check that the broker runs")
             polled = reader.poll(10_000, _WAIT_S)
+            has_answered = has_answered or bool(polled.chunks or polled.ends)
             for chunk in polled.chunks:
                 at = (chunk.topic, chunk.partition)
                 yield at, [one for one in _records(chunk) if one.offset < ranges[at].end]
