@@ -164,9 +164,14 @@ def test_a_log_line_is_one_line_and_obeyed_by_nobody(texts, form):
 
 @pytest.mark.slow
 def test_nothing_that_a_cluster_or_registry_says_opens_a_field(texts, tmp_path):
-    """Topic names, tags, paths, types and addresses of a first draft: the files load, drop everything, obey nobody."""
+    """Topic names, tags, paths, types and addresses of a first draft: the files load, drop everything, obey nobody.
+
+    What is no text at all is told by another name where it enters.
+    """
     for number in range(0, len(texts), 6):
-        name, tag, path, kind, other, extra = (text.replace("\ud800", "") or "x" for text in texts[number : number + 6])
+        name, tag, path, kind, other, extra = (
+            text.replace("\ud800", "").replace("\0", "") or "x" for text in texts[number : number + 6]
+        )
         leaves = (
             Leaf(path, kind, frozenset({tag, other})),
             Leaf(other, kind, frozenset()),

@@ -310,7 +310,7 @@ def test_a_fixture_of_a_topic_without_schema_is_a_text(aggregator, folder):
         ("name: an order", "title: an order", "retail.tests.yaml:4: tests[0]"),
         ("key: k\n", "kee: k\n", "retail.tests.yaml:7: tests[0].kee"),
         ("schema: s.avsc", "schema: no.avsc", "retail.tests.yaml:6: tests[0].schema: cannot be read"),
-        ('order_id: "7", email', 'order: "7", email', "retail.tests.yaml:9: tests[0].record: the value: the schema"),
+        ('order_id: "7", email', 'order: "7", email', "retail.tests.yaml:9: tests[0].record: the value: has a field"),
         ("{key: k, headers", "{suppressed: true, key: k, headers", "retail.tests.yaml:10: tests[0].expect: expect"),
         ("customer:", "other:", "retail.tests.yaml:2: keys: the policy uses key customer"),
         ("tests:\n", "tests: {{\n", "retail.tests.yaml:"),

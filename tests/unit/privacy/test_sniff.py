@@ -133,13 +133,13 @@ def _places(*records):
 def test_parts_of_json_are_named_as_a_policy_names_them():
     """Objects, arrays, several types in one place; a null alone is told as one."""
     one = {"id": 1, "at": {"lat": 1.5}, "tags": ["a", {"n": True}], "no": None, "x": "s"}
-    assert _places(one, one | {"x": 7, "no": None}) == {
-        "id": ((1, 1), "integer"),
-        "at.lat": ((1.5, 1.5), "number"),
-        "tags[]": (("a", "a"), "string"),
-        "tags[].n": ((True, True), "boolean"),
+    assert _places(one, one | {"x": 7, "no": None}, one) == {
+        "id": ((1, 1, 1), "integer"),
+        "at.lat": ((1.5, 1.5, 1.5), "number"),
+        "tags[]": (("a", "a", "a"), "string"),
+        "tags[].n": ((True, True, True), "boolean"),
         "no": ((), "null"),
-        "x": (("s", 7), "integer|string"),
+        "x": (("s", 7, "s"), "integer|string"),
     }
     assert _places(["a"], 3) == {"": ((3,), "integer"), "[]": (("a",), "string")}
 
