@@ -74,7 +74,8 @@ def status(
 
     def show(seen: "HubStatus") -> None:
         chosen = selection.of(seen, feeds)
-        emit(chosen.plain(), output, lambda: status_lines(chosen, partitions=partitions, problems=problems))
+        dead = {one.edge: one.dead for one in seen.edges if one.dead and edge in ("", one.edge)} if problems else {}
+        emit(chosen.plain(), output, lambda: status_lines(chosen, partitions=partitions, problems=problems, dead=dead))
 
     if watch or exit_when_healthy:
         _watch(hub, show, output, until_healthy=exit_when_healthy, give_up=timeout)

@@ -3,7 +3,7 @@
 Invariant: pure. What there is nothing of has no heading.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import cluster_lines, drift_lines, table
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 _NAMED_MOST = 10
 
 
-def status_lines(seen: "HubStatus", *, partitions: bool = False, problems: bool = False) -> Iterator[str]:
+def status_lines(
+    seen: "HubStatus", *, partitions: bool = False, problems: bool = False, dead: Mapping[str, int] | None = None
+) -> Iterator[str]:
     """Everything that a person is shown.
 
     Args:
         seen: What was chosen of a status.
         partitions: A line for each partition, instead of one for each topic.
         problems: Only what is not well was chosen.
+        dead: Dead letters by edge, where they are not to be told with the edges.
     """
     if seen.unread:
         yield f"what the hub keeps at central cannot be read, so that no flow is known: {seen.unread}"
@@ -36,6 +39,9 @@ def status_lines(seen: "HubStatus", *, partitions: bool = False, problems: bool 
     if problems and not stands:
         yield "no problem: edges are UP, and no flow and no table stands still"
         yield ""
+    for edge, count in (dead or {}).items():
+        letters = counted(count, "dead letter")
+        yield f"{letters} of {edge} since the hub's first start: aggregator dlq list --edge {edge}"
     yield from _edge_lines(seen) if seen.edges else ()
     yield from _flow_lines(seen) if partitions else _topic_lines(seen)
     yield from _next_lines(seen)

@@ -66,7 +66,8 @@ def edge_snapshot(
         answer = EdgeAnswer(trouble=error.message)
     else:
         found_ends = {source: log.end for source, log in logs.ranges.items()}
-        answer = EdgeAnswer(now_s, ends_s=now_s, ends=found_ends, cluster_id=cluster_id)
+        shown = {name: len(leaders) for name, leaders in there.items()}
+        answer = EdgeAnswer(now_s, topics=shown, ends_s=now_s, ends=found_ends, cluster_id=cluster_id)
     found = {source: gap_of(config, source, entry, logs, now_ms=now_ms) for source, entry in entries.items()}
     gaps = {source: (entries[source].position, lost) for source, lost in found.items() if lost is not None}
     return EdgeSnapshot(answer, logs, None if logs is None else now_s, gaps)

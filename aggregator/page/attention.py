@@ -86,7 +86,7 @@ def _threads(seen: Snapshot) -> Iterator[Need]:
 def _policies(seen: Snapshot) -> Iterator[Need]:
     for one in seen.status.objections:
         why = f"refused, so that the hub goes by its former ones: {one}"
-        yield Need(_POLICY, "changed policies", why, "aggregator config lint", runbook="changed-policy.md")
+        yield Need(_POLICY, "changed policies", why, "aggregator status --problems", runbook="changed-policy.md")
 
 
 def _clusters(seen: Snapshot) -> Iterator[Need]:

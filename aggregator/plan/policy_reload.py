@@ -68,7 +68,8 @@ def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, 
     ]
     if silent:
         return silent
-    held = [line for line in _held(after) if line not in set(_held(before))]
+    known = {place for place, _ in _held(before)}
+    held = [line for place, line in _held(after) if place not in known]
     loosened = [
         line
         for path in changed(old, new)
@@ -78,10 +79,14 @@ def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, 
     return [*loosened, *held]
 
 
-def _held(plan: HubPlan) -> list[str]:
-    """What a run would not begin with."""
-    flows = [reason for flow in plan.flows for reason in flow.held]
-    return [*flows, *(f"{one.writer} of {one.edge}: {one.detail}" for one in plan.schemas if one.action == REFUSED)]
+def _held(plan: HubPlan) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What a run would not begin with: what it is, and why; the same may be held for another reason than before."""
+    for flow in plan.flows:
+        for reason in flow.held:
+            yield (flow.edge, flow.topic, reason.partition(": ")[0]), reason
+    for one in plan.schemas:
+        if one.action == REFUSED:
+            yield (one.edge, one.topic, one.writer), f"{one.writer} of {one.edge}: {one.detail}"
 
 
 def _says_so(old: Policy, new: Policy) -> bool:

@@ -19,7 +19,10 @@ _PROMOTED = {
     Kind.BYTES: {Kind.STRING},
 }
 # Who changes a policy and leaves its version as it was is not seen by the schemas.
-_BY_WRITERS = "the writers changed this, or somebody the policy without its version, who may undo that: begin"
+_BY_WRITERS = (
+    "the writers changed this (or the policy did, whose version was left as it was: undo that):"
+    " drop the field, or begin"
+)
 # More than this is no help to a reader.
 _LINES = 20
 _STEPS = {Kind.ARRAY: "[]", Kind.MAP: "{}"}
@@ -255,10 +258,11 @@ def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
     return HoldError(
         f"subject {subject}: readers of the schema that {policy or 'the policy'} derives cannot read version {version},"
         f" which is in the topic: {changes or 'the registry sees a difference that is none of names and types'}",
-        hint=(_BY_WRITERS if same else "undo that part of the policy, or begin")
-        + " a new generation of the topic: stop the hub, drain (aggregator run --drain), then give the topic a rule of"
-        ' its own before the one that it shares, with central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column'
-        " changed its type; the flow goes on there with this record",
+        hint=(_BY_WRITERS if same else "undo that part of the policy, drop the field, or begin")
+        + " a new generation of the topic: stop the hub, drain (aggregator run --drain), then say"
+        ' central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column changed its type, in the rule of this topic'
+        " (one of its own where it shares one; it holds for each edge of the rule); the flow goes on there with this"
+        " record",
     )
 
 

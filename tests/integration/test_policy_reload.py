@@ -1,5 +1,6 @@
 """A running hub takes changed policies on SIGHUP, and refuses what is looser unless the policy says that it is."""
 
+import json
 import logging
 import os
 import signal
@@ -12,7 +13,7 @@ from aggregator.config.load import load_config
 from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.state.decisions import Kind, decode, read_decisions
 from aggregator.state.names import HubNames
-from tests.trial import POLICY, wait_for
+from tests.trial import ORDER, POLICY, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.slow]
 
@@ -96,6 +97,20 @@ def test_what_would_be_held_is_not_taken_whatever_it_says(trial, caplog):
     assert "orders" in caplog.text
     assert "\n" not in "".join(taking.told[-1]), "a line of a log, and of a status"
     assert taking.version == 1
+
+
+def test_what_is_held_already_speaks_against_no_policy(trial):
+    """Writers changed a type, which no policy mends; another field may be closed all the same, under a new version."""
+    trial.produce("eu", 5)
+    trial.drain_here()
+    texts = json.loads(json.dumps(ORDER))
+    texts["fields"][0]["type"] = "string"
+    (trial.folder / "schemas" / f"{trial.topic}-value" / "2-8.avsc").write_text(json.dumps(texts))
+    trial.produce_raw("eu", [(b"k", trial.value(2, 8, texts, id="2"), 0)])
+    trial.drain_here(expect=4)
+    taking = Taking(trial)
+    assert taking.after(STRICTER), taking.told
+    assert taking.version == 2
 
 
 @pytest.mark.parametrize(("edges", "is_taken"), [(["eu"], True), (["eu", "us"], False)])

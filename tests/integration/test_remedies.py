@@ -130,6 +130,8 @@ def test_a_type_that_central_refuses_goes_on_as_the_refusal_says(trial, way):
     if not undo:
         (stands,) = [one for one in trial.status("--problems")["flows"] if one["topic"] == trial.topic]
         assert "held, " in stands["trouble"], "said by a hub that has stopped"
+        trial.create("eu", topic=f"wild-{trial.mark}")
+        assert f"wild-{trial.mark}" in trial.status()["without_rule"]["eu"]
     drained(trial, 0)
     audited = trial.typed("audit", "--topic", trial.topic, "-o", "json")
     assert audited.exit_code == 0, audited.output

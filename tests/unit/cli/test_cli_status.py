@@ -77,6 +77,13 @@ def test_what_there_is_nothing_of_has_no_heading():
     ]
 
 
+def test_dead_letters_stand_beside_no_problem():
+    """They stop nothing, and have an alert: whoever was woken by it finds them."""
+    nothing = replace(snapshot().status, edges=(), flows=(), lake=())
+    text = list(status_lines(nothing, problems=True, dead={"eu": 40}))
+    assert "40 dead letters of eu since the hub's first start: aggregator dlq list --edge eu" in text
+
+
 def test_open_connections_are_listed_with_their_reasons():
     """What is open, what that does, and why it may."""
     one = Waiver("edge eu", "security.protocol", "sends password and records in clear", "a lab")

@@ -335,7 +335,7 @@ def test_a_card_has_the_whole_command_and_its_runbook():
     for command in (
         'aggregator gaps accept --edge us --topic orders --partition 0 --reason "…"',
         "aggregator gaps list",
-        "aggregator config lint",
+        "aggregator status --problems",
         "aggregator doctor",
         "aggregator status --problems --edge eu --topic 'orders' --partitions",
         'aggregator lake release orders --reason "…"',

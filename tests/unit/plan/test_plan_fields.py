@@ -37,7 +37,7 @@ def test_a_schema_that_cannot_follow_is_told_with_what_differs_and_what_to_do(tm
     found, _ = writers(config, {config.topics[0].policy: load_policy(tmp_path / "p.yaml")}, {"eu": {"orders": None}})
     (step,) = schema_steps(config, found, set(), TODAY)
     assert step.action == "refused"
-    assert "+ mail: string, without a default\n  next: undo that part of the policy, or" in step.detail
+    assert "+ mail: string, without a default\n  next: undo that part of the policy, drop the field, or" in step.detail
     assert 'central: "{edge}.{topic}.v2"' in step.detail
 
 

@@ -168,8 +168,8 @@ def test_a_refusal_tells_whose_change_it_was():
     writers = breaking("eu.orders-value", 1, new, old)
     assert "~ x: long -> string" in writers.message
     assert writers.hint.startswith(
-        "the writers changed this, or somebody the policy without its version, who may undo that: begin a"
+        "the writers changed this (or the policy did, whose version was left as it was: undo that): drop the field, or"
     )
     assert 'lake: "{topic}_v2"' in writers.hint
     policy = breaking("eu.orders-value", 1, new.replace("p/1", "p/2"), old)
-    assert policy.hint.startswith("undo that part of the policy, or begin a new generation")
+    assert policy.hint.startswith("undo that part of the policy, drop the field, or begin a new generation")
