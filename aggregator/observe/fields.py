@@ -51,7 +51,7 @@ class FieldSum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicFields:
-    """One topic of one edge: the policy that the newest slot applies, and every leaf."""
+    """One topic of one edge: the policy that the newest slot applies, and every leaf; unclassified by that policy."""
 
     policy: PolicyId
     key_versions: Mapping[str, int]
@@ -146,8 +146,10 @@ def _summed(words: list[_Word]) -> TopicFields:
     sums: dict[tuple[Any, ...], FieldSum] = {}
     for word in words:
         for row in (row for part in sorted(word.parts) for row in word.parts[part]):
-            place = (*row[:7], row.unclassified)
+            # A field that only a former policy left unclassified is none any more.
+            is_open = row.unclassified and word.policy == newest.policy
+            place = (*row[:7], is_open)
             before = sums.get(place, FieldSum(row, 0, 0, 0, 0))
             counts = (a + b for a, b in zip(before[1:], row[7:11], strict=True))
-            sums[place] = FieldSum(row, *counts)
+            sums[place] = FieldSum(row._replace(unclassified=is_open), *counts)
     return TopicFields(newest.policy, newest.keys, tuple(sums.values()))

@@ -44,6 +44,20 @@ def counts(feed):
     return {one.row.path: one[1:] for topic in feed.topics().values() for one in topic.fields}
 
 
+def test_a_field_is_unclassified_by_the_policy_in_force_alone():
+    """Whoever names it ends the alert with the next records, whatever a former policy left open; counts stay."""
+    open_row = [7, "badge", "string", [], "default", "drop", "removed", 10, 0, 10, 0, True]
+    named = [7, "badge", "string", [], "path badge", "drop", "removed", 5, 0, 5, 0, False]
+    feed = fed(body(rows=[open_row]), body(rows=[named], life="b", at_ms=2000, policy=["retail", 4, "cd34"]))
+    for _ in range(2):
+        (topic,) = feed.topics().values()
+        assert not any(one.row.unclassified for one in topic.fields)
+        assert sum(one.seen for one in topic.fields) == 15
+        feed.settle(500)
+    later = fed(body(rows=[open_row]), body(rows=[open_row], life="b", at_ms=2000))
+    assert [one.row.unclassified for topic in later.topics().values() for one in topic.fields] == [True]
+
+
 def a_report(rows=None, letters=None):
     """A report of one topic with a row of every class, or with the given rows."""
     every = [
