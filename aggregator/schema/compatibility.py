@@ -144,36 +144,34 @@ def _changes(old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
     met = {(old.root, new.root)}
     while waiting:
         before, after, path = waiting.popleft()
-        pairs: list[tuple[int, int, str]] = []
-        if old.nodes[before].kind is new.nodes[after].kind is Kind.RECORD:
-            for name, was, now in _fields(old.nodes[before], new.nodes[after]):
-                inner = f"{path}.{name}" if path else name
-                yield from ((inner, line) for line in _change(inner, was and _type(old, was.node), now, new))
-                if was and now:
-                    if (left := _type(old, was.node)) != (came := _type(new, now.node)):
-                        yield inner, f"~ {inner}: {left} -> {came}"
-                    pairs.append((was.node, now.node, inner))
-        else:
-            pairs = [(one, other, path + step) for one, other, step in _parts(old, before, new, after)]
+        pairs = [(one, other, path + step) for one, other, step in _parts(old, before, new, after)]
+        for inner, line, both in _members(old, before, new, after, path):
+            if line:
+                yield inner, line
+            pairs += [(*both, inner)] if both else []
         for pair in pairs:
             if pair[:2] not in met:
                 met.add(pair[:2])
                 waiting.append(pair)
 
 
-def _fields(old: Node, new: Node) -> Iterator[tuple[str, Field | None, Field | None]]:
-    """Each name with the fields of it."""
-    before, after = ({field.name: field for field in node.fields} for node in (old, new))
-    yield from ((name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after)))
-
-
-def _change(path: str, was: str | None, now: Field | None, new: Schema) -> Iterator[str]:
-    """The line of a field that left or came."""
-    if now is None:
-        yield f"- {path}: {was}"
-    elif was is None:
-        optional = "" if now.default is not Missing.MISSING else ", without a default"
-        yield f"+ {path}: {_type(new, now.node)}{optional}"
+def _members(
+    old: Schema, before: int, new: Schema, after: int, path: str
+) -> Iterator[tuple[str, str, tuple[int, int] | None]]:
+    """Of two records each field's path, the line of what changed, and the types where both have it."""
+    if not old.nodes[before].kind is new.nodes[after].kind is Kind.RECORD:
+        return
+    there, here = ({one.name: one for one in node.fields} for node in (old.nodes[before], new.nodes[after]))
+    for name in dict.fromkeys((*there, *here)):
+        was, now, inner = there.get(name), here.get(name), f"{path}.{name}" if path else name
+        left, came = was and _type(old, was.node), now and _type(new, now.node)
+        if was and now:
+            yield inner, "" if left == came else f"~ {inner}: {left} -> {came}", (was.node, now.node)
+        elif now:
+            optional = "" if now.default is not Missing.MISSING else ", without a default"
+            yield inner, f"+ {inner}: {came}{optional}", None
+        else:
+            yield inner, f"- {inner}: {left}", None
 
 
 def _parts(old: Schema, before: int, new: Schema, after: int) -> Iterator[tuple[int, int, str]]:
