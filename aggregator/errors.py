@@ -30,8 +30,10 @@ Invariant: no error carries a payload, a key or a secret; coordinates, sizes and
 printable, whatever a cluster or a registry put into it, and begins a new line only where its writer says so.
 """
 
+import traceback
 from collections.abc import Sequence
 from enum import IntEnum, StrEnum
+from pathlib import Path
 
 from aggregator.escapes import visible
 
@@ -103,6 +105,14 @@ class AggregatorError(Exception):
 def in_one_line(told: str) -> str:
     """An error's own text, `str` of it, where it has to stand in one line of a table or of a log."""
     return told.replace(NEXT, "; next: ")
+
+
+def kind_and_place(error: BaseException) -> str:
+    """A foreign error without its text, which may quote a record: its kind, and where it was raised."""
+    if error.__traceback__ is None:
+        return type(error).__name__
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
 
 
 def _rebuild(kind: type[AggregatorError], lines: Sequence[str], hint: str, state: dict[str, object]) -> AggregatorError:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import resting
 from aggregator.engine.worker_log import show_warnings
-from aggregator.errors import HoldError, RetryError
+from aggregator.errors import HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, begun
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
@@ -181,11 +180,7 @@ def _encoded_outcome(task: StagingTask, number: int) -> str:
     except RetryError as error:
         return json.dumps({"retry": [error.message, error.hint]})
     except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind of error travels
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        line = f" at {Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where else ""
-        return json.dumps({"retry": [f"table {task.name}: {type(error).__name__}{line}", "report it with this line"]})
+        return json.dumps({"retry": [f"table {task.name}: {kind_and_place(error)}", "report it with this line"]})
 
 
 def encode_outcome(outcome: Outcome) -> str:

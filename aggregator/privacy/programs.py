@@ -5,16 +5,14 @@ day, because a `keep` may have expired. Refused schemas are remembered; a regist
 that the registry has said nothing about decides nothing: its record waits.
 """
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 from aggregator.bytes_column import Integers
 from aggregator.config.secrets import KeyRing
-from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable, kind_and_place
 from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.plan.compile import compile_plan
@@ -188,10 +186,8 @@ class Programs:
         except AggregatorError:
             raise
         except Exception as error:  # noqa: BLE001 - a foreign error may quote the schema: its kind and place get out
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
             raise HoldError(
-                f"the schema of id {schema_id} cannot be compiled: {where}",
+                f"the schema of id {schema_id} cannot be compiled: {kind_and_place(error)}",
                 hint="report it with this place; the flow goes on once the writer's schema is another one",
             ) from None
         return self._known[schema_id]

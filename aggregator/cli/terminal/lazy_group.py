@@ -9,13 +9,12 @@ import importlib.util
 import logging
 import traceback
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from aggregator.cli.terminal.output import progress, report
-from aggregator.errors import AggregatorError, ExitCode, Failed
+from aggregator.errors import AggregatorError, ExitCode, Failed, kind_and_place
 
 
 class Lazy(NamedTuple):
@@ -96,9 +95,7 @@ def _unexpected(error: Exception) -> Failed:
     if logging.getLogger().isEnabledFor(logging.DEBUG):
         for line in "".join(traceback.format_tb(error.__traceback__)).split("\n"):
             progress(line)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(last.filename).name}:{last.lineno}"
     return Failed(
-        f"unexpected {type(error).__name__} at {place}",
+        f"unexpected {kind_and_place(error)}",
         hint="this is a defect; run again with `aggregator --log-level debug …` for the traceback and report it",
     )

@@ -6,7 +6,6 @@ Invariant: what travels holds references to secrets, never secrets; a slot that 
 
 import functools
 import pickle
-import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from aggregator.config.subkeys import Purpose, subkey
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import settle
 from aggregator.engine.worker_log import show_warnings
-from aggregator.errors import ExitError, Failed
+from aggregator.errors import ExitError, Failed, kind_and_place
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.identity.chains import Chains, begins, chain_keys
 from aggregator.replicate.identity.clusters import ClusterIds
@@ -85,10 +84,8 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         return _run(work, plan)
     except Exception as error:  # noqa: BLE001 - see below
         # Spark prints what a task raises, and a foreign error may quote a record: only its kind and place get out.
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
         raise Failed(
-            f"slot {plan.slot}: {type(error).__name__} at {place}",
+            f"slot {plan.slot}: {kind_and_place(error)}",
             hint="Spark tries it again; if it comes back, report it with this place",
         ) from None
 
