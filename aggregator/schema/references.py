@@ -54,8 +54,8 @@ def _full(name: str, space: str) -> str:
 
 def _name_of(shape: Mapping[str, Any], space: str) -> tuple[str, str] | None:
     """Full name and namespace of a definition; None where it is none."""
-    name, own = shape.get("name"), shape.get("namespace", space)
-    if shape.get("type") not in _NAMED or not isinstance(name, str) or not isinstance(own, str):
+    kind, name, own = shape.get("type"), shape.get("name"), shape.get("namespace", space)
+    if not isinstance(kind, str) or kind not in _NAMED or not isinstance(name, str) or not isinstance(own, str):
         return None
     full = _full(name, own)
     return full, full.rpartition(".")[0]
@@ -74,7 +74,8 @@ def _definitions(shape: Any, space: str, depth: int) -> Iterator[tuple[str, dict
     if named is not None:
         yield named[0], shape, space
     inner = named[1] if named else space
-    parts = [item.get("type") for item in shape.get("fields") or () if isinstance(item, dict)]
+    fields = shape.get("fields")
+    parts = [item.get("type") for item in fields if isinstance(item, dict)] if isinstance(fields, list) else []
     for part in [*parts, shape.get("items"), shape.get("values"), shape.get("type")]:
         yield from _definitions(part, inner, depth + 1)
 

@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -161,11 +162,14 @@ class _End(Struct):
     epoch: int
 
 
-_EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
-_CHECK = TypedDecoder(KeyCheck)
 _KEY, _TARGET, _CLUSTER = "key/", "target/", "cluster/"
 _SINGLE: Mapping[type, str] = {Epoch: "epoch", Lease: "lease", Pace: "pace"}
-_NOTE, _WRITTEN, _STANDS = TypedDecoder(Undecided), TypedDecoder(Target), TypedDecoder(Cluster)
+_EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
+_CHECK, _NOTE, _WRITTEN = TypedDecoder(KeyCheck), TypedDecoder(Undecided), TypedDecoder(Target)
+_STANDS = TypedDecoder(Cluster)
+
+
+_Named = TypeVar("_Named", KeyCheck, Cluster, Undecided, Target)
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
@@ -179,69 +183,94 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
     Raises:
         Failed: a damaged record; names it.
     """
-    targets: set[Target] = set()
+    folding: _Folding | None = None
     for record in records:
+        folding = folding or _Folding.of(state)
         try:
-            match record.key:
-                case "epoch":
-                    state = replace(state, epoch=_EPOCH.decode(record.value))
-                case "lease":
-                    state = replace(state, lease=_LEASE.decode(record.value))
-                case "end":
-                    state = replace(state, ended=max(state.ended, _ENDED.decode(record.value).epoch))
-                case "pace":
-                    state = replace(state, pace=_PACE.decode(record.value))
-                case key if key.startswith(_KEY):
-                    one = _CHECK.decode(record.value)
-                    state = replace(state, keys={**state.keys, (one.name, one.version): one.check})
-                case key if key.startswith(_TARGET):
-                    targets.add(_WRITTEN.decode(record.value))
-                case _:
-                    state = _with_places(state, record)
+            folding.apply(record)
         except Damaged as error:
             mend = "nothing but the hub's driver may write this topic; find out who did, then start the hub again"
             what, hint = unreadable(error, mend)
             raise Failed(
                 f"{topic} offset {record.offset}: the control record {record.key} is {what}", hint=hint
             ) from None
-    return replace(state, targets=state.targets | targets) if targets - state.targets else state
+    return folding.folded() if folding else state
 
 
-def _with_places(state: ControlState, record: LogRecord) -> ControlState:
-    """The state after a record about clusters or their partitions; unchanged by one of a key that nobody knows.
+@dataclass(slots=True)
+class _Folding:
+    """A state that records are applied to; its maps are copied once, however many records there are."""
 
-    Raises:
-        Damaged: the record is none of ours.
-    """
-    if record.key.startswith(_CLUSTER):
-        return replace(state, clusters=_stand(state.clusters, record))
-    if record.key.startswith(_UNDECIDED):
-        return replace(state, undecided=_noted(state.undecided, record))
-    return state
+    state: ControlState
+    keys: dict[tuple[str, int], str]
+    undecided: dict[Partition, OffsetRange]
+    targets: set[Target]
+    clusters: dict[str, str]
+
+    @classmethod
+    def of(cls, state: ControlState) -> "_Folding":
+        """One that begins with this state."""
+        return cls(state, {**state.keys}, {**state.undecided}, {*state.targets}, {**state.clusters})
+
+    def folded(self) -> ControlState:
+        """The state after all records."""
+        return replace(
+            self.state,
+            keys=self.keys,
+            undecided=self.undecided,
+            targets=frozenset(self.targets),
+            clusters=self.clusters,
+        )
+
+    def apply(self, record: LogRecord) -> None:
+        """Take in one record; one of a key that nobody knows changes nothing.
+
+        Raises:
+            Damaged: the record is none of ours, or of another name than its key's.
+        """
+        match record.key:
+            case "epoch":
+                self.state = replace(self.state, epoch=_EPOCH.decode(record.value))
+            case "lease":
+                self.state = replace(self.state, lease=_LEASE.decode(record.value))
+            case "end":
+                self.state = replace(self.state, ended=max(self.state.ended, _ENDED.decode(record.value).epoch))
+            case "pace":
+                self.state = replace(self.state, pace=_PACE.decode(record.value))
+            case key if key.startswith(_KEY):
+                check = _named(_CHECK, record)
+                self.keys[check.name, check.version] = check.check
+            case key if key.startswith(_TARGET):
+                self.targets.add(_named(_WRITTEN, record))
+            case key if key.startswith(_CLUSTER):
+                stand = _named(_STANDS, record)
+                self.clusters[stand.edge] = stand.cluster_id
+            case key if key.startswith(_UNDECIDED) and record.value is None:
+                self.undecided.pop(_partition(key), None)
+            case key if key.startswith(_UNDECIDED):
+                note = _named(_NOTE, record)
+                self.undecided[note.topic, note.partition] = OffsetRange(note.start, note.end)
 
 
-def _stand(known: Mapping[str, str], record: LogRecord) -> dict[str, str]:
-    """What names stand for after one more record.
+def _named(decoder: TypedDecoder[_Named], record: LogRecord) -> _Named:
+    """What a record says, which its key has to name as well.
 
     Raises:
         Damaged: the record is none of ours, or of another name than its key's.
     """
-    stand = _STANDS.decode(record.value)
-    if encode(stand)[0] != record.key:
+    entry = decoder.decode(record.value)
+    if encode(entry)[0] != record.key:
         raise Damaged("of another name")
-    return {**known, stand.edge: stand.cluster_id}
+    return entry
 
 
-def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Partition, OffsetRange]:
-    """The notes after one more record; a tombstone takes the one of its key back.
+def _partition(key: str) -> Partition:
+    """The partition that a note is about.
 
     Raises:
-        Damaged: the record is none of ours.
+        Damaged: the key names none.
     """
-    if record.value is not None:
-        note = _NOTE.decode(record.value)
-        return {**known, (note.topic, note.partition): OffsetRange(note.start, note.end)}
-    topic, _, partition = record.key.removeprefix(_UNDECIDED).partition("/")
+    topic, _, partition = key.removeprefix(_UNDECIDED).partition("/")
     if not partition.isdecimal() or len(partition) > _PARTITION_DIGITS:
         raise Damaged("of no partition")
-    return {at: offsets for at, offsets in known.items() if at != (topic, int(partition))}
+    return topic, int(partition)

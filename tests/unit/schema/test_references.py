@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aggregator.errors import DeadLetterError, Unreachable
 from aggregator.schema.avro import Kind, parse
@@ -112,3 +114,23 @@ def test_senseless_texts_are_refused(other):
     """Not JSON, or nested beyond reason: a dead letter, no crash."""
     with pytest.raises(DeadLetterError):
         self_contained('"string"', [other])
+
+
+WORDS = st.sampled_from(["record", "enum", "fixed", "array", "map", "string", "A", "n.B", ""])
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | WORDS
+PARTS = st.sampled_from(["type", "name", "namespace", "fields", "items", "values", "symbols", "aliases", "size"])
+SHAPES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PARTS, inner), max_leaves=12)
+
+
+@given(SHAPES, st.lists(SHAPES, min_size=1, max_size=3))
+def test_whatever_a_text_holds_it_is_made_whole_or_refused(shape, others):
+    """A registry answers with any JSON; what is no schema is the compiler's to refuse, and never an error of our own."""
+    self_contained(json.dumps(shape), [json.dumps(other) for other in others])
+
+
+def test_a_type_in_a_type_is_read_as_one():
+    """Avro allows an object where a type's name stands."""
+    text = '{"type":"record","name":"R","fields":[{"name":"a","type":{"type":{"type":"array","items":"geo.Country"}}}]}'
+    assert [node.name for node in parse(self_contained(text, [COUNTRY])).nodes if node.kind == Kind.ENUM] == [
+        "geo.Country"
+    ]
