@@ -3,6 +3,11 @@
 Invariant: the same rows before and after, and no position is touched. What was rewritten is committed from a fresh
 handle only while every file that it stands for is still live; a hub's own commit in between makes one of the two try
 again from a fresh read. Refuses tables in which rows are marked as deleted beside their files.
+
+Files are compacted by tiers, as log-structured stores do: a tier is a power of `RATIO` that the number of records has
+reached. What is rewritten together is of one tier; of at least `RATIO` files the result is of a higher one. So a record
+is rewritten at most once a tier, however long the table lives. Within a tier files are taken in the order of their
+records' times, so that a reader's condition on time skips files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +26,7 @@ from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 TARGET_BYTES = 128 * 1024 * 1024
+RATIO = 8
 _PAUSES = Backoff(first_s=0.1, most_s=0.8)
 _BATCH_ROWS = 16_384
 
@@ -32,30 +38,68 @@ class Compacted(NamedTuple):
     after: int = 0
 
 
-def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES) -> list[list[LiveFile]]:
+def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: int = 2) -> list[list[LiveFile]]:
     """Which files are rewritten together.
 
     Args:
         live: A version's files, in any order.
         target_bytes: Size of a file that is large enough; one of three quarters of it stays as it is.
+        fewest: Files of a group; two are enough where they make a file that is large enough. With `RATIO` every file
+            that a group makes is of a higher tier.
 
     Returns:
-        Groups of at least two files of one part of the table, none longer than the target together.
+        Groups of at least two files of one part and tier, none longer than the target together; the longest list first.
     """
-    groups: list[list[LiveFile]] = []
-    filling: dict[Part, list[LiveFile]] = {}
-    for file in sorted(live, key=lambda one: (one.size, one.path)):
-        if file.size * 4 > target_bytes * 3 or not file.path.startswith(PREFIX):
-            continue
-        group = filling.get(file.partition)
-        if group is None or sum(one.size for one in group) + file.size > target_bytes:
-            group = filling[file.partition] = []
-            groups.append(group)
+    tiers: dict[tuple[Part, int], list[LiveFile]] = {}
+    for file in sorted(live, key=_place):
+        if not _is_large(file.size, target_bytes) and file.path.startswith(PREFIX):
+            tiers.setdefault((file.partition, _tier(file.rows)), []).append(file)
+    groups = [group for files in tiers.values() for group in _divided(files, target_bytes)]
+    return sorted((group for group in groups if _is_worth_it(group, target_bytes, fewest)), key=len, reverse=True)
+
+
+def _place(file: LiveFile) -> tuple[bool, int, str]:
+    """In the order of time; files that do not tell theirs come first."""
+    return file.begins_us is not None, file.begins_us or 0, file.path
+
+
+def _is_large(size: int, target_bytes: int) -> bool:
+    return size * 4 > target_bytes * 3
+
+
+def _tier(rows: int) -> int:
+    tier = 0
+    while rows >= RATIO:
+        rows, tier = rows // RATIO, tier + 1
+    return tier
+
+
+def _divided(files: Iterable[LiveFile], target_bytes: int) -> Iterator[list[LiveFile]]:
+    """Files in their order, as many together as the target holds."""
+    group: list[LiveFile] = []
+    size = 0
+    for file in files:
+        if group and size + file.size > target_bytes:
+            yield group
+            group, size = [], 0
         group.append(file)
-    return [group for group in groups if len(group) > 1]
+        size += file.size
+    yield group
 
 
-def compact(tables: Tables, folder: Folder, name: str, *, target_bytes: int = TARGET_BYTES) -> Compacted:
+def _is_worth_it(group: Sequence[LiveFile], target_bytes: int, fewest: int) -> bool:
+    return len(group) > 1 and (len(group) >= fewest or _is_large(sum(one.size for one in group), target_bytes))
+
+
+def compact(
+    tables: Tables,
+    folder: Folder,
+    name: str,
+    *,
+    target_bytes: int = TARGET_BYTES,
+    fewest: int = 2,
+    most: int | None = None,
+) -> Compacted:
     """Compact one table; each group of files is a commit of its own.
 
     Args:
@@ -63,6 +107,8 @@ def compact(tables: Tables, folder: Folder, name: str, *, target_bytes: int = TA
         folder: The table's.
         name: The table's.
         target_bytes: See `bins`.
+        fewest: See `bins`.
+        most: Groups; None for all.
 
     Raises:
         HoldError: the table holds rows that another tool marked as deleted.
@@ -72,7 +118,7 @@ def compact(tables: Tables, folder: Folder, name: str, *, target_bytes: int = TA
     done = Compacted()
     if handle is None:
         return done
-    for group in bins(handle.live(), target_bytes=target_bytes):
+    for group in bins(handle.live(), target_bytes=target_bytes, fewest=fewest)[:most]:
         with leased(folder) as lease:
             staged = _rewritten(folder, handle, group, target_bytes, lease)
             if _swapped(tables, name, group, staged):

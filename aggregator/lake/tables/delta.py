@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -47,6 +47,7 @@ _EXPIRY = "delta.setTransactionRetentionDuration"
 # Of a path in the log: what delta-rs 1.6 leaves as it is, and what else it is known to encode.
 _PLAIN = "/=()',;!~@&$:+"
 _KNOWN = frozenset(string.ascii_letters + string.digits + "-._ %" + _PLAIN)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOOK_BACK = 10  # versions in which a restored one is looked for; the hub looks every cycle
 
 
@@ -202,6 +203,7 @@ class DeltaHandle:
                 one["size_bytes"],
                 one["num_records"] or 0,
                 tuple((name, text(one[f"partition.{name}"])) for name in names),
+                _microseconds(one.get("min._timestamp")),
             )
             for one in self._adds().to_pylist()
         ]
@@ -369,6 +371,10 @@ class DeltaHandle:
 
     def _conflict(self) -> CommitConflict:
         return CommitConflict(f"table {self.table.table_uri}: another writer committed after version {self.version}")
+
+
+def _microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _said(path: str) -> str | None:

@@ -103,6 +103,7 @@ class IcebergHandle:
             HoldError: rows are marked as deleted beside their files, which a reader of the files alone would see.
         """
         names = self.divided_by()
+        times = next((one.field_id for one in self.table.schema().fields if one.name == "_timestamp"), None)
         with iceberg_errors(self.table.location()):
             tasks = list(self.table.scan().plan_files())
         if any(task.delete_files for task in tasks):
@@ -116,6 +117,7 @@ class IcebergHandle:
                 task.file.file_size_in_bytes,
                 task.file.record_count,
                 tuple((name, text(task.file.partition[at])) for at, name in enumerate(names)),
+                _microseconds((task.file.lower_bounds or {}).get(times)) if times is not None else None,
             )
             for task in tasks
         ]
@@ -308,6 +310,11 @@ def _named(table: Table) -> set[str]:
                 names.add(manifest.manifest_path)
                 names |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
     return names
+
+
+def _microseconds(bound: bytes | None) -> int | None:
+    """A timestamp's bound, by Iceberg's single-value serialization: microseconds in eight bytes, little-endian."""
+    return None if bound is None else int.from_bytes(bound, "little", signed=True)
 
 
 def _without_bounds(io: FileIO, paths: Iterable[str]) -> dict[str, str]:

@@ -37,12 +37,14 @@ class LiveFile(NamedTuple):
         size: Bytes.
         rows: Records in it.
         partition: Columns that the table is divided by, and their value in this file as text.
+        begins_us: Its earliest record's own time, in microseconds since 1970; None where no statistics say it.
     """
 
     path: str
     size: int
     rows: int
     partition: tuple[tuple[str, str | None], ...] = ()
+    begins_us: int | None = None
 
 
 class TableHandle(Protocol):

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
-from aggregator.lake.compaction import Compacted, bins, compact
+from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.compaction import RATIO, Compacted, bins, compact
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
 from aggregator.lake.tables.delta import DeltaTables
@@ -32,18 +33,58 @@ def small_files(tables, count: int) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 200), st.sampled_from(["a", "b"]))),
+    st.lists(
+        st.builds(
+            lambda at, size, rows, part, begins_us: LiveFile(f"hub-{at}", size, rows, (("p", part),), begins_us),
+            st.uuids(),
+            st.integers(1, 200),
+            st.integers(0, 5000),
+            st.sampled_from(["a", "b"]),
+            st.none() | st.integers(-9, 9),
+        )
+    ),
     st.integers(1, 200),
+    st.integers(2, RATIO),
 )
-def test_bins_hold_small_files_of_one_part(drawn, target):
-    """Every group is worth a rewrite, within the bound, of one part; no file is in two; large ones stay."""
-    live = [LiveFile(f"hub-{at}", size, 1, (("p", part),)) for at, (size, part) in enumerate(drawn)]
-    groups = bins(live, target_bytes=target)
+def test_bins_hold_small_files_of_one_part(live, target, fewest):
+    """Every group is worth a rewrite, within the bound, of one part and tier; no file is in two; large ones stay."""
+    groups = bins(live, target_bytes=target, fewest=fewest)
     grouped = [file for group in groups for file in group]
     assert len(grouped) == len(set(grouped))
-    assert all(len(group) > 1 and sum(one.size for one in group) <= target for group in groups)
-    assert all(len({one.partition for one in group}) == 1 for group in groups)
     assert all(one.size * 4 <= target * 3 for one in grouped)
+    for group in groups:
+        size, rows = sum(one.size for one in group), [one.rows for one in group]
+        assert len(group) >= fewest or (len(group) > 1 and size * 4 > target * 3)
+        assert size <= target
+        assert len({one.partition for one in group}) == 1
+        assert len({len(oct(count)) for count in rows}) == 1
+        times = [one.begins_us for one in group if one.begins_us is not None]
+        assert times == sorted(times)
+        alike = [
+            one for one in grouped if one.partition == group[0].partition and len(oct(one.rows)) == len(oct(rows[0]))
+        ]
+        between = [one for one in alike if one.begins_us is not None and times and times[0] < one.begins_us < times[-1]]
+        assert all(one in group for one in between)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 1000])
+def test_a_record_is_rewritten_at_most_once_a_tier(rows):
+    """However long commits go on and upkeep runs after each of them: 16 records a kilobyte, files of one megabyte."""
+    live, rewritten, most = [], {}, 0
+    for number in range(1000):
+        live.append(LiveFile(f"hub-{number}", 1 + rows // 16, rows, (), number))
+        while groups := bins(live, target_bytes=65_536, fewest=RATIO):
+            group = groups[0]
+            made = LiveFile(f"{group[0].path}+", *map(sum, zip(*((one.size, one.rows) for one in group), strict=True)))
+            rewritten[made.path] = 1 + max(rewritten.get(one.path, 0) for one in group)
+            most = max(most, rewritten[made.path])
+            live = [one for one in live if one not in group] + [made._replace(begins_us=group[0].begins_us)]
+    assert sum(one.rows for one in live) == 1000 * rows
+    tiers = len(
+        {RATIO**tier for tier in range(20) if rows <= RATIO**tier * RATIO <= max(one.rows for one in live) * RATIO}
+    )
+    assert 1 <= most <= tiers
+    assert len(live) <= RATIO * tiers + 1000 * rows // 65_536
 
 
 def test_files_of_another_tool_are_left_to_it():
@@ -92,7 +133,7 @@ def test_compaction_and_commits_beside_each_other_lose_nothing(kind, tmp_path):
     compact(tables, tables.folder / NAME, NAME)
     assert read_ids(tables) == list(range(14))
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 14}
-    assert len(tables.open(NAME).files()) == 1
+    assert len(tables.open(NAME).files()) <= 2  # one a tier, of files of less than eight records and of more
 
 
 @FORMATS
@@ -283,3 +324,18 @@ def test_every_table_is_listed(kind, tmp_path):
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
     assert tables.names() == [NAME]
     assert Path(tmp_path / "lake" / NAME).is_dir()
+
+
+@FORMATS
+def test_a_file_tells_when_its_records_begin(kind, tmp_path):
+    """By its statistics, which are of milliseconds in Delta; null where it has no time at all."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    moments = [datetime(2026, 11, 27, 1, 2, 3, 456789, UTC), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)]
+    stamps = FIXED_COLUMNS.field("_timestamp").type
+    for number, moment in enumerate([*moments, None]):
+        times = pa.array([moment, moment and moment + WEEK], stamps)
+        table = ids(number, number)
+        table = table.set_column(table.column_names.index("_timestamp"), "_timestamp", times)
+        commit(tables, staged(tables, FIRST, number, number + 1, table))
+    begins = {None if file.begins_us is None else file.begins_us // 1000 for file in tables.open(NAME).live()}
+    assert begins == {1_795_741_323_456, -1, None}
