@@ -14,8 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
 from aggregator.config.document import Fault, Place
 from aggregator.config.glue import is_glue
+from aggregator.config.lake_model import TableConfig
 from aggregator.config.match import speaks_of
-from aggregator.config.model import TableConfig, TopicRule
+from aggregator.config.model import TopicRule
 from aggregator.config.secrets import SecretRef
 from aggregator.config.suites import SuiteFaults, load_suite
 from aggregator.config.transport import registry_faults

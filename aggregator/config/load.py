@@ -15,8 +15,9 @@ from aggregator.config.checks import Parts, cross_faults
 from aggregator.config.document import Document, Fault, Place, read_document, show_place, unknown
 from aggregator.config.features import Judge
 from aggregator.config.interpolation import interpolate
+from aggregator.config.lake_model import TableConfig
 from aggregator.config.librdkafka import ROLES
-from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TableConfig, TopicRule
+from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.config.stores import environment_openings
 from aggregator.config.transport import INSECURE

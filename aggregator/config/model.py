@@ -7,10 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from aggregator.budgets import LATE_SECONDS
 from aggregator.config.client import checked, refusal, role_refusal
+from aggregator.config.closed_model import Model
 from aggregator.config.features import token_fault
 from aggregator.config.fields import (
     AUTHENTICATE,
@@ -18,17 +19,13 @@ from aggregator.config.fields import (
     central_pattern,
     host_name,
     is_loopback,
-    lake_format,
-    lake_path,
     lake_pattern,
     listen_address,
-    partition_columns,
     servers,
     spark_conf,
     topic_pattern,
 )
-from aggregator.config.stores import catalog_openings, catalog_refusal, storage_openings, storage_refusal
-from aggregator.config.suites import Action
+from aggregator.config.lake_model import LakeConfig
 from aggregator.config.transport import client_openings
 from aggregator.config.value_types import (
     ByteRate,
@@ -46,12 +43,6 @@ from aggregator.config.value_types import (
     Start,
     Text,
 )
-
-
-class Model(BaseModel):
-    """Frozen, closed, and silent about the values that it refuses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class MskIam(Model):
@@ -166,69 +157,6 @@ class TopicRule(Model):
     partition_by: Literal["source", "key"] = "source"
     central_config: dict[str, Text] = {}
     on_gap: Literal["hold", "skip"] = "hold"
-
-
-class CatalogConfig(Model):
-    """Where Iceberg tables are registered.
-
-    Attributes:
-        name: The catalogue's name, which a SQL catalogue keeps beside each table.
-        namespace: Namespace of the hub's tables.
-        options: pyiceberg's own (`type`, `uri`, `credential`, …); without any, a SQLite file in the lake's folder.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
-    namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
-    options: Annotated[dict[str, Option], AfterValidator(checked(catalog_refusal, catalog_openings))] = {}
-
-
-class SuiteConfig(Model):
-    """Rules that the records of a commit pass before anybody can read them.
-
-    Attributes:
-        suite: JSON file, as Great Expectations writes it.
-        on_failure: What a failed rule asks for: `hold` the commit, `divert` the failing records to
-            `<table>__quarantine`, or publish and `warn`. A rule that could not be evaluated always holds.
-    """
-
-    suite: Path
-    on_failure: Action = "hold"
-
-
-class TableConfig(Model):
-    """What one lake table has of its own.
-
-    Attributes:
-        partition_by: Columns of the stripped records, or `day`; how the table is divided from its creation on.
-        current_state: Keep `<table>__current` beside it: the latest row per key.
-        quality: Suites that every commit is audited with.
-    """
-
-    partition_by: Annotated[tuple[str, ...], AfterValidator(partition_columns)] = ()
-    current_state: bool = False
-    quality: tuple[SuiteConfig, ...] = ()
-
-
-class LakeConfig(Model):
-    """The lake: tables lie at `<path>/<lake name>`.
-
-    Attributes:
-        path: A folder that every executor and every reader reaches, or an address: s3://, abfss://, gs://.
-        format: `delta` or `iceberg`.
-        commit_interval: Longest time that committed records of central wait for the lake.
-        commit_records: As many waiting records are committed sooner.
-        storage: How to reach an address, in the table library's own options; secrets are references.
-        catalog: For Iceberg.
-        tables: By lake name.
-    """
-
-    path: Annotated[str, BeforeValidator(lake_path)]
-    format: Annotated[Literal["delta", "iceberg"], BeforeValidator(lake_format)] = "delta"
-    commit_interval: Duration = timedelta(seconds=30)
-    commit_records: Annotated[int, Field(ge=1)] = 1_000_000
-    storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal, storage_openings))] = {}
-    catalog: CatalogConfig = CatalogConfig()
-    tables: dict[str, TableConfig] = {}
 
 
 class SparkConfig(Model):

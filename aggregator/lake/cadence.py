@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Mapping
 
-from aggregator.config.model import ClusterConfig, LakeConfig
+from aggregator.config.lake_model import LakeConfig
+from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
 from aggregator.kafka.readers.ends import stable_end_offsets

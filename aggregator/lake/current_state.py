@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import polars as pl
 import pyarrow as pa
 
-from aggregator.config.model import LakeConfig
+from aggregator.config.lake_model import LakeConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.columns import conformed, merged

@@ -11,12 +11,12 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.lake.compaction import bins
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import Totals, read, totals
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
+from aggregator.lake.upkeep.compaction import bins
 from aggregator.state.edge_status import read_edge_statuses
 from aggregator.state.lake_holds import LakeHold
 from aggregator.state.ledger_log import read_ledger

@@ -9,10 +9,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from aggregator.lake.compaction import compact
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
+from aggregator.lake.upkeep.compaction import compact
 from tests.chaos.spark_sql import by_spark
 from tests.unit.lake.half_broken import half_broken
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, rows, staged

@@ -11,9 +11,8 @@ from datetime import timedelta
 
 import pytest
 
-from aggregator.config.model import CatalogConfig
+from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import RetryError
-from aggregator.lake.compaction import Compacted, compact
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
@@ -23,6 +22,7 @@ from aggregator.lake.ranges import Outcome
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import TableUnavailable
+from aggregator.lake.upkeep.compaction import Compacted, compact
 from tests.object_store import BUCKET, ObjectStore
 from tests.rest_catalogue import refuse, rest_catalogue
 from tests.unit.backfill.restates import NEW, Restate, origins

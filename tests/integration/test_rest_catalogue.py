@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from aggregator.config.model import CatalogConfig
+from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import ConfigError
-from aggregator.lake.compaction import Compacted, compact
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.iceberg_files import KeptFiles
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
+from aggregator.lake.upkeep.compaction import Compacted, compact
 from tests.rest_catalogue import rest_catalogue
 from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read_ids, staged
 

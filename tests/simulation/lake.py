@@ -13,7 +13,8 @@ from types import ModuleType, SimpleNamespace
 
 from greenlet import getcurrent
 
-from aggregator.config.model import CatalogConfig, HubConfig
+from aggregator.config.lake_model import CatalogConfig
+from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.lake.columns import FIXED_COLUMNS

@@ -25,8 +25,8 @@ from aggregator.errors import ExitCode, Failed
 from aggregator.observe.formatting import ago
 
 if TYPE_CHECKING:
-    from aggregator.lake.maintenance import Upkeep
     from aggregator.lake.status import TableStatus
+    from aggregator.lake.upkeep.maintenance import Upkeep
 
 SHORTEST_KEEP = timedelta(hours=1)
 
@@ -75,7 +75,7 @@ def status(config: Path, output: str) -> None:
 @output_option
 def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: str) -> None:
     """Rewrite small files into larger ones; all tables unless some are named. The hub may run meanwhile."""
-    from aggregator.lake.maintenance import compact_tables
+    from aggregator.lake.upkeep.maintenance import compact_tables
 
     done = _reported(compact_tables(load_config(config, os.environ), tables, target_bytes=target_size))
     rows = [{"table": one.table, "rewritten": one.rewritten, "written": one.written} for one in done]
@@ -99,7 +99,7 @@ def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta, output: st
 
     The hub's positions stay, whatever their age. Staged files that no commit ever named go after a day.
     """
-    from aggregator.lake.maintenance import vacuum_tables
+    from aggregator.lake.upkeep.maintenance import vacuum_tables
 
     done = _reported(vacuum_tables(load_config(config, os.environ), tables, keep=keep, now_s=time.time()))
     rows = [{"table": one.table, "removed": one.removed} for one in done]

@@ -1,6 +1,7 @@
 """The table format that a configuration names. Refuses a hub without a lake."""
 
-from aggregator.config.model import HubConfig, LakeConfig, TableConfig
+from aggregator.config.lake_model import LakeConfig, TableConfig
+from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
 from aggregator.lake.columns import DAY_COLUMN
 from aggregator.lake.folder import Folder

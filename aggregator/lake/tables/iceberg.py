@@ -15,7 +15,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.utils.config import Config
 
-from aggregator.config.model import CatalogConfig
+from aggregator.config.lake_model import CatalogConfig
 from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.columns import fits

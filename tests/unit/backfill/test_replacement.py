@@ -13,13 +13,13 @@ from aggregator.backfill import staying_rows
 from aggregator.backfill.replacement import Everything
 from aggregator.errors import HoldError
 from aggregator.lake.attempts import TURN, Turns
-from aggregator.lake.compaction import compact
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
+from aggregator.lake.upkeep.compaction import compact
 from tests.unit.backfill.restates import FLOW, MARK, NEW, OWN, Restate, origins
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.config import stores
 from aggregator.config.document import read_document
-from aggregator.config.model import CatalogConfig
+from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import ConfigError
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.formats import lake_folder

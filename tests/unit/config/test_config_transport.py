@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from aggregator.config.client import REGISTRY_PROPERTIES, refusal
 from aggregator.config.document import read_document
+from aggregator.config.lake_model import CatalogConfig
 from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
-from aggregator.config.model import CatalogConfig, ClusterConfig, EdgeConfig
+from aggregator.config.model import ClusterConfig, EdgeConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.show import shown
 from aggregator.config.transport import INSECURE, PROTOCOLS, client_openings

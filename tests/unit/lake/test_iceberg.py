@@ -11,7 +11,7 @@ from pyiceberg.exceptions import CommitStateUnknownException, ServiceUnavailable
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-from aggregator.config.model import CatalogConfig
+from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.commit import Commit
 from aggregator.lake.folder import Folder

@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.kafka.readers.committed_reader import Committed
-from aggregator.lake.compaction import compact
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.decode import Decoder, Decoding, Undecodable
 from aggregator.lake.files import out_of_range
@@ -26,6 +25,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
+from aggregator.lake.upkeep.compaction import compact
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])

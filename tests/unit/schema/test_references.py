@@ -124,7 +124,7 @@ SHAPES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
 
 @given(SHAPES, st.lists(SHAPES, min_size=1, max_size=3))
 def test_whatever_a_text_holds_it_is_made_whole_or_refused(shape, others):
-    """A registry answers with any JSON; what is no schema is the compiler's to refuse, and never an error of our own."""
+    """A registry answers with any JSON; what is no schema is the compiler's to refuse, never our own error."""
     self_contained(json.dumps(shape), [json.dumps(other) for other in others])
 
 

@@ -1,0 +1,80 @@
+"""The section `lake:` of the configuration: where the tables lie, and what each has of its own.
+
+Invariant: as of the whole configuration: closed, and secrets are references.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from aggregator.config.client import checked
+from aggregator.config.closed_model import Model
+from aggregator.config.fields import lake_format, lake_path, partition_columns
+from aggregator.config.stores import catalog_openings, catalog_refusal, storage_openings, storage_refusal
+from aggregator.config.suites import Action
+from aggregator.config.value_types import Duration, Option
+
+
+class CatalogConfig(Model):
+    """Where Iceberg tables are registered.
+
+    Attributes:
+        name: The catalogue's name, which a SQL catalogue keeps beside each table.
+        namespace: Namespace of the hub's tables.
+        options: pyiceberg's own (`type`, `uri`, `credential`, …); without any, a SQLite file in the lake's folder.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
+    namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
+    options: Annotated[dict[str, Option], AfterValidator(checked(catalog_refusal, catalog_openings))] = {}
+
+
+class SuiteConfig(Model):
+    """Rules that the records of a commit pass before anybody can read them.
+
+    Attributes:
+        suite: JSON file, as Great Expectations writes it.
+        on_failure: What a failed rule asks for: `hold` the commit, `divert` the failing records to
+            `<table>__quarantine`, or publish and `warn`. A rule that could not be evaluated always holds.
+    """
+
+    suite: Path
+    on_failure: Action = "hold"
+
+
+class TableConfig(Model):
+    """What one lake table has of its own.
+
+    Attributes:
+        partition_by: Columns of the stripped records, or `day`; how the table is divided from its creation on.
+        current_state: Keep `<table>__current` beside it: the latest row per key.
+        quality: Suites that every commit is audited with.
+    """
+
+    partition_by: Annotated[tuple[str, ...], AfterValidator(partition_columns)] = ()
+    current_state: bool = False
+    quality: tuple[SuiteConfig, ...] = ()
+
+
+class LakeConfig(Model):
+    """The lake: tables lie at `<path>/<lake name>`.
+
+    Attributes:
+        path: A folder that every executor and every reader reaches, or an address: s3://, abfss://, gs://.
+        format: `delta` or `iceberg`.
+        commit_interval: Longest time that committed records of central wait for the lake.
+        commit_records: As many waiting records are committed sooner.
+        storage: How to reach an address, in the table library's own options; secrets are references.
+        catalog: For Iceberg.
+        tables: By lake name.
+    """
+
+    path: Annotated[str, BeforeValidator(lake_path)]
+    format: Annotated[Literal["delta", "iceberg"], BeforeValidator(lake_format)] = "delta"
+    commit_interval: Duration = timedelta(seconds=30)
+    commit_records: Annotated[int, Field(ge=1)] = 1_000_000
+    storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal, storage_openings))] = {}
+    catalog: CatalogConfig = CatalogConfig()
+    tables: dict[str, TableConfig] = {}

@@ -1,0 +1,1 @@
+"""Upkeep of the tables: fewer files, and nothing that no version names."""
