@@ -58,7 +58,10 @@ def _past(one: "EdgeStatus") -> tuple[str, ...]:
 def pause(config: Path, name: str, reason: str, by: str | None) -> None:
     """Pause an edge: its flows stop, the others go on, and no alert is raised."""
     _ask(config, name, by=by, reason=reason, paused=True)
-    progress(f"{name} is paused; a running hub leaves it alone within seconds, another one when it starts")
+    progress(
+        f"{name} is paused; a running hub leaves it alone within seconds, another one when it starts."
+        f" aggregator edge resume {name} lets it go on"
+    )
 
 
 @edge.command(epilog="\b\nExample:\n  aggregator edge resume eu")

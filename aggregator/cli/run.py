@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from aggregator.lake.driver import LakeDriver
     from aggregator.lake.hold_publisher import HoldPublisher
+    from aggregator.lake.report import CycleReport
+    from aggregator.lake.upkeep.background import BackgroundUpkeep
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.discovery.edge_watch import EdgeWatch
@@ -215,7 +217,7 @@ def _run(
 
     stop, threads, beacon = process
     catch_up = CatchUp(sys.stderr)
-    lake, publisher = (None, None) if options.only == "replicate" else _lake(config, spark, catch_up)
+    lake = None if options.only == "replicate" else _lake(config, spark, catch_up)
     beside: Supervised | None = None
     over, report = threading.Event(), Report()
     written = ReportWriter(config, options.report)
@@ -257,9 +259,9 @@ def _run(
             written.finish()
     threads.check()
     if lake and options.drain:
-        lake.drain(stop=stop)
+        lake.driver.drain(stop=stop)
     catch_up.end()
-    held = publisher.end() if publisher else ()
+    held = lake.publisher.end() if lake else ()
     return ended(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
 
 
@@ -270,17 +272,36 @@ def _end_beside(lake: Supervised | None, stop: threading.Event) -> None:
         lake.join(_LAKE_LEAVES_S)
 
 
-def _lake(
-    config: HubConfig, spark: "SparkSession", catch_up: CatchUp
-) -> "tuple[LakeDriver, HoldPublisher] | tuple[None, None]":
-    """The lake, and who tells what keeps it from going on; nothing of a hub without one."""
+class _Lake(NamedTuple):
+    """The lake of a hub that has one, who tells what keeps it from going on, and its upkeep."""
+
+    driver: "LakeDriver"
+    publisher: "HoldPublisher"
+    upkeep: "BackgroundUpkeep"
+
+
+def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp) -> _Lake | None:
     from aggregator.lake.driver import LakeDriver
     from aggregator.lake.hold_publisher import HoldPublisher
+    from aggregator.lake.tables.formats import open_tables
+    from aggregator.lake.upkeep.background import BackgroundUpkeep
+    from aggregator.state.edge_status import read_edge_statuses
 
     if config.lake is None:
-        return None, None
-    publisher = HoldPublisher(config, also=catch_up)
-    return LakeDriver(config, spark, HubNames(config.hub), publish=publisher), publisher
+        return None
+    names, publisher = HubNames(config.hub), HoldPublisher(config, also=catch_up)
+    upkeep = BackgroundUpkeep(
+        config.lake.upkeep,
+        open_tables(config),
+        publish=publisher.upkeep,
+        known=lambda: read_edge_statuses(config.central, names).upkeep,
+    )
+
+    def publish(report: "CycleReport") -> None:
+        publisher(report)
+        upkeep.take(report)
+
+    return _Lake(LakeDriver(config, spark, names, publish=publish), publisher, upkeep)
 
 
 def _end_after(seconds: float | None, stop: threading.Event, over: threading.Event) -> None:
@@ -302,14 +323,16 @@ def _identity() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def _start_lake(
-    config: HubConfig, lake: "LakeDriver", threads: Threads, stop: threading.Event, *, vital: bool
-) -> Supervised:
-    """The lake beside replication, or alone: then the run ends with what ends it."""
+def _start_lake(config: HubConfig, lake: _Lake, threads: Threads, stop: threading.Event, *, vital: bool) -> Supervised:
+    """The lake beside replication, or alone: then the run ends with what ends it. Its upkeep ends with the process."""
 
     def cycle(pulse: Pulse) -> None:
-        lake.run(stop, pulse)
+        lake.driver.run(stop, pulse)
 
+    def keep_up(pulse: Pulse) -> None:
+        lake.upkeep.run(stop, pulse)
+
+    threads.start("lake-upkeep", keep_up, stop=stop, bound_s=_LAKE_CYCLE_S)
     pause_s = config.lake.commit_interval.total_seconds() if config.lake else 0.0
     return threads.start("lake", cycle, stop=stop, bound_s=pause_s + _LAKE_CYCLE_S, vital=vital)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import cluster_lines, drift_lines, table
 from aggregator.counted import counted
+from aggregator.edges.availability import State
 from aggregator.errors import NEXT
 from aggregator.observe.formatting import ago, per_second, share, size
 
@@ -136,14 +137,15 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
 
 
 def _next_lines(seen: "HubStatus") -> Iterator[str]:
-    """What mends the flows that stand still, once for those that need the same."""
+    """What lets paused edges and the flows that stand still go on, once for those that need the same."""
+    paused = [f"aggregator edge resume {one.edge} lets it go on" for one in seen.edges if one.state == State.PAUSED]
     hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
     lost = dict.fromkeys(
         f'aggregator gaps accept --edge {flow.edge} --topic {flow.topic} --reason "…" goes on without it'
         for flow in seen.flows
         if flow.gap
     )
-    told = [f"next: {one}" for one in (*filter(None, hints), *lost)]
+    told = [f"next: {one}" for one in (*paused, *filter(None, hints), *lost)]
     yield from ["", *told] if told else []
 
 

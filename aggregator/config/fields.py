@@ -4,6 +4,7 @@ Invariant: a check returns the value unchanged or raises ValueError with a text 
 """
 
 import re
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -52,6 +53,13 @@ def registry_reference(value: str) -> str:
                 raise ValueError(why)
             return value
     raise ValueError("is `directory:<path>`, `glue:<region>/<registry>`, or begins with http:// or https://")
+
+
+def versions_kept(value: timedelta) -> timedelta:
+    """How long older versions of a table can be read."""
+    if value < timedelta(hours=1):
+        raise ValueError("is an hour at least: a query that runs reads the files of its version")
+    return value
 
 
 def topic_pattern(value: str) -> str:

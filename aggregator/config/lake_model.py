@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from aggregator.config.client import checked
 from aggregator.config.closed_model import Model
-from aggregator.config.fields import lake_format, lake_path, partition_columns
+from aggregator.config.fields import lake_format, lake_path, partition_columns, versions_kept
 from aggregator.config.stores import catalog_openings, catalog_refusal, storage_openings, storage_refusal
 from aggregator.config.suites import Action
 from aggregator.config.value_types import Duration, Option
@@ -58,6 +58,20 @@ class TableConfig(Model):
     quality: tuple[SuiteConfig, ...] = ()
 
 
+class UpkeepConfig(Model):
+    """What the hub does to its tables by itself, beside their commits.
+
+    Attributes:
+        compact: Rewrite small files into larger ones.
+        vacuum: Once a day, forget versions older than `keep`, and remove the files that only they name.
+        keep: How long older versions can be read.
+    """
+
+    compact: bool = True
+    vacuum: bool = True
+    keep: Annotated[Duration, AfterValidator(versions_kept)] = timedelta(days=7)
+
+
 class LakeConfig(Model):
     """The lake: tables lie at `<path>/<lake name>`.
 
@@ -69,6 +83,7 @@ class LakeConfig(Model):
         storage: How to reach an address, in the table library's own options; secrets are references.
         catalog: For Iceberg.
         tables: By lake name.
+        upkeep: Of all tables.
     """
 
     path: Annotated[str, BeforeValidator(lake_path)]
@@ -78,3 +93,4 @@ class LakeConfig(Model):
     storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal, storage_openings))] = {}
     catalog: CatalogConfig = CatalogConfig()
     tables: dict[str, TableConfig] = {}
+    upkeep: UpkeepConfig = UpkeepConfig()

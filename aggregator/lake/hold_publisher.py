@@ -1,6 +1,6 @@
-"""Publishes what keeps tables of the lake from going on, to the topic of edge states.
+"""Publishes what keeps tables of the lake from going on, and what their upkeep did, to the topic of edge states.
 
-Invariant: never waits for central. A word is written when it changes and again every minute, so that a lost record is
+Invariant: never waits for central. Holds are written when they change and again every minute, so that a lost record is
 soon corrected; the last one stays, because a hold outlives whoever found it.
 """
 
@@ -11,6 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.lake.report import CycleReport
 from aggregator.state.lake_holds import LakeHold, holds_record
+from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.names import HubNames
 
 _AGAIN_S = 60.0
@@ -69,6 +70,11 @@ class HoldPublisher:
             return
         self._published, self._published_s = found, self._clock()
         key, value = holds_record(found)
+        self._outlet.offer(self._topic, value, key=key.encode())
+
+    def upkeep(self, table: str, done: TableUpkeep) -> None:
+        """Take what was done to one table."""
+        key, value = upkeep_record(table, done)
         self._outlet.offer(self._topic, value, key=key.encode())
 
     def end(self) -> tuple[LakeHold, ...]:

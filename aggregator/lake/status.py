@@ -19,6 +19,7 @@ from aggregator.lake.tables.port import Tables
 from aggregator.lake.upkeep.compaction import bins
 from aggregator.state.edge_status import read_edge_statuses
 from aggregator.state.lake_holds import LakeHold
+from aggregator.state.lake_upkeep import TableUpkeep
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 
@@ -44,6 +45,7 @@ class TableStatus:
         quarantined: Records in `<table>__quarantine`.
         out_of_range: Records with a number that their column cannot hold; see docs/lake.md.
         held: What keeps it from going on, as whoever runs the lake told.
+        upkeep: What was done to it beside the commits, as that one told; None where nothing was.
         stood_ms: How long the partition that stands longest has had records and not moved; None where nobody watched.
     """
 
@@ -63,6 +65,7 @@ class TableStatus:
     quarantined: int = 0
     out_of_range: int = 0
     held: tuple[LakeHold, ...] = ()
+    upkeep: TableUpkeep | None = None
     stood_ms: int | None = None
 
     @property
@@ -102,9 +105,9 @@ def lake_status(config: HubConfig) -> list[TableStatus]:
         return []
     names = HubNames(config.hub)
     tables, sources = open_tables(config), lake_sources(config, read_ledger(config.central, names))
-    holds = read_edge_statuses(config.central, names).lake
+    told = read_edge_statuses(config.central, names)
     found = [_status(config, tables, name, topics) for name, topics in sorted(sources.items())]
-    return [replace(one, held=_standing(one, holds)) for one in found]
+    return [replace(one, held=_standing(one, told.lake), upkeep=told.upkeep.get(one.table)) for one in found]
 
 
 def _standing(table: TableStatus, holds: Iterable[LakeHold]) -> tuple[LakeHold, ...]:

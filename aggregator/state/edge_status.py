@@ -1,17 +1,17 @@
 """The topic of edge states: what the hub found of each edge, and the history that availability is computed from.
 
-Invariant: written by the leading hub, and `lake` by whoever runs the lake; one record per key, each whole by itself.
-Central stamps them (LogAppendTime), so that no clocks are compared. A damaged record, or one of another version, is
-counted and passed over. A state is written again within seconds, and a lost day of history counts as time that nobody
-watched.
+Invariant: written by the leading hub, `lake` and `upkeep` by whoever runs the lake; one record per key, each whole by
+itself. Central stamps them (LogAppendTime), so that no clocks are compared. A damaged record, or one of another
+version, is counted and passed over. A state is written again within seconds, and a lost day of history counts as time
+that nobody watched.
 
 Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `policies`; `lake`;
-`state/<edge>`; `day/<edge>/<date>`.
+`upkeep/<table>`; `state/<edge>`; `day/<edge>/<date>`.
 """
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -25,6 +25,8 @@ from aggregator.kafka.readers.tail import LogTail
 from aggregator.kafka.readers.typed_decoder import Count, Damaged, Difference, Moment, TypedDecoder, is_flow
 from aggregator.state.lake_holds import KEY as LAKE
 from aggregator.state.lake_holds import LakeHold, decode_holds
+from aggregator.state.lake_upkeep import PREFIX as UPKEEP
+from aggregator.state.lake_upkeep import TableUpkeep, decode_upkeep
 from aggregator.state.names import HubNames
 from aggregator.threads import ThreadStatus
 
@@ -87,6 +89,7 @@ class EdgeStatuses:
         threads: Of the leading hub; none after its last word.
         objections: Why the leading hub did not take policies that changed; empty where it goes by those of the files.
         lake: What kept the lake's tables from going on, when it last told.
+        upkeep: What the upkeep of the lake's tables did, by table.
         damaged: Records that were none of ours.
     """
 
@@ -97,24 +100,22 @@ class EdgeStatuses:
     threads: tuple[ThreadStatus, ...] = ()
     objections: tuple[str, ...] = ()
     lake: tuple[LakeHold, ...] = ()
+    upkeep: Mapping[str, TableUpkeep] = field(default_factory=dict)
     damaged: int = 0
 
     def heard(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
         """The statuses after further records of (key, value, stamp), in log order."""
-        states, days, damaged = dict(self.states), dict(self.days), self.damaged
+        states, days, upkeep, damaged = dict(self.states), dict(self.days), dict(self.upkeep), self.damaged
         changed: dict[str, Any] = {}
         for key, value, stamp_ms in records:
             try:
                 if key == PULSE and value is not None:
                     changed["pulse_ms"] = None if _PULSE.decode(value).last else stamp_ms
-                elif key == REFUSED:
-                    changed["refused"] = _refused(value)
-                elif key == THREADS:
-                    changed["threads"] = () if value is None else _THREADS.decode(value).threads
-                elif key == POLICIES:
-                    changed["objections"] = () if value is None else _POLICIES.decode(value).objections
-                elif key == LAKE:
-                    changed["lake"] = decode_holds(value)
+                elif key in _WHOLE:
+                    name, read = _WHOLE[key]
+                    changed[name] = read(value)
+                elif key.startswith(UPKEEP):
+                    _put(upkeep, key.removeprefix(UPKEEP), None if value is None else decode_upkeep(value))
                 elif key.startswith(_STATE):
                     _put(states, key.removeprefix(_STATE), None if value is None else _state(value))
                 elif key.startswith(_DAY):
@@ -122,7 +123,7 @@ class EdgeStatuses:
                     _put(days, (edge, day), None if value is None else _spans(day, value))
             except Damaged:
                 damaged += 1
-        return replace(self, states=states, days=days, damaged=damaged, **changed)
+        return replace(self, states=states, days=days, upkeep=upkeep, damaged=damaged, **changed)
 
 
 def pulse(*, last: bool = False) -> tuple[str, bytes]:
@@ -241,6 +242,15 @@ def _refused(value: bytes | None) -> dict[str, tuple[str, str]]:
     if not all(map(is_flow, flows)):
         raise Damaged("of no flow")
     return flows
+
+
+# What one record says as a whole: the attribute, and how it is read.
+_WHOLE: Mapping[str, tuple[str, Callable[[bytes | None], Any]]] = {
+    REFUSED: ("refused", _refused),
+    THREADS: ("threads", lambda value: () if value is None else _THREADS.decode(value).threads),
+    POLICIES: ("objections", lambda value: () if value is None else _POLICIES.decode(value).objections),
+    LAKE: ("lake", decode_holds),
+}
 
 
 def _state(value: bytes) -> EdgeState:

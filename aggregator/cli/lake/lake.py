@@ -19,6 +19,7 @@ from aggregator.cli.lake.wait import wait
 from aggregator.cli.terminal.arguments import Parsed
 from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
+from aggregator.config.fields import versions_kept
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
 from aggregator.errors import ExitCode, Failed
@@ -28,14 +29,9 @@ if TYPE_CHECKING:
     from aggregator.lake.status import TableStatus
     from aggregator.lake.upkeep.maintenance import Upkeep
 
-SHORTEST_KEEP = timedelta(hours=1)
-
 
 def _keep(value: object) -> timedelta:
-    keep = duration(value)
-    if keep < SHORTEST_KEEP:
-        raise ValueError("is an hour at least: a query that runs reads the files of its version")
-    return keep
+    return versions_kept(duration(value))
 
 
 @click.group(cls=CommandGroup)
@@ -89,19 +85,19 @@ def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: 
 @click.option(
     "--keep",
     type=Parsed("duration", _keep),
-    default="7d",
-    show_default=True,
-    help="How long older versions can be read.",
+    help="How long older versions can be read; by default `lake: {upkeep: {keep: …}}`, which is 7d.",
 )
 @output_option
-def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta, output: str) -> None:
+def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta | None, output: str) -> None:
     """Forget older versions and remove the files that only they name; all tables unless some are named.
 
     The hub's positions stay, whatever their age. Staged files that no commit ever named go after a day.
     """
+    from aggregator.lake.tables.formats import lake_config
     from aggregator.lake.upkeep.maintenance import vacuum_tables
 
-    done = _reported(vacuum_tables(load_config(config, os.environ), tables, keep=keep, now_s=time.time()))
+    hub = load_config(config, os.environ)
+    done = _reported(vacuum_tables(hub, tables, keep=keep or lake_config(hub).upkeep.keep, now_s=time.time()))
     rows = [{"table": one.table, "removed": one.removed} for one in done]
     emit(rows, output, lambda: table(("table", "files removed"), [tuple(row.values()) for row in rows]))
     _judge(done)
@@ -121,6 +117,10 @@ def _judge(done: "Iterable[Upkeep]") -> None:
         raise Failed(f"without upkeep: {', '.join(failed)}", hint="the lines above say why")
 
 
+def _before(moment_ms: int | None, now_ms: int) -> str | None:
+    return None if moment_ms is None else f"{ago(max(0, now_ms - moment_ms))} ago"
+
+
 def _plain(one: "TableStatus") -> dict[str, object]:
     return {
         "table": one.table,
@@ -133,6 +133,7 @@ def _plain(one: "TableStatus") -> dict[str, object]:
         "out_of_range": one.out_of_range,
         "committed_ms": one.committed_ms,
         "problem": one.problem,
+        "upkeep": one.upkeep.plain() if one.upkeep else None,
         "held": [hold.plain() for hold in one.held],
     }
 
@@ -149,6 +150,7 @@ def _text(found: "Sequence[TableStatus]", now_ms: int) -> Iterator[str]:
             "MB",
             "out of range",
             "committed",
+            "compacted",
             "problem",
         ),
         [
@@ -161,12 +163,17 @@ def _text(found: "Sequence[TableStatus]", now_ms: int) -> Iterator[str]:
                 one.small_files,
                 round(one.size_bytes / 1e6, 1),
                 one.out_of_range,
-                None if one.committed_ms is None else f"{max(0, now_ms - one.committed_ms) // 1000} s ago",
+                _before(one.committed_ms, now_ms),
+                _before(one.upkeep.compacted_ms if one.upkeep else None, now_ms),
                 one.stands,
             )
             for one in found
         ],
     )
+    for one in found:
+        if one.upkeep and one.upkeep.problem:
+            yield ""
+            yield f"{one.table} is not kept up: {one.upkeep.problem}"
     for hold in (hold for one in found for hold in one.held):
         yield ""
         yield f"held for {ago(max(0, now_ms - hold.since_ms))}: {hold.place}"

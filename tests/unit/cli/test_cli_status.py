@@ -12,6 +12,7 @@ from aggregator.cli.top import _text as _top
 from aggregator.cli.top import _topics
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition
+from aggregator.edges.availability import State
 from aggregator.lake.status import TableStatus
 from aggregator.observe.selection import Selection
 from aggregator.replicate.identity.clusters import Identity
@@ -154,6 +155,13 @@ def test_what_mends_a_flow_that_stands_still_is_told_below():
     lost = shown(flows=(HELD,))
     assert 'next: aggregator gaps accept --edge eu --topic orders --reason "…" goes on without it' in lost
     assert "next:" not in shown()
+
+
+def test_what_ends_a_pause_is_told_below():
+    """Whoever reads the status did not always ask for the pause."""
+    told = "next: aggregator edge resume eu lets it go on"
+    assert shown(edges=(edge("eu", state=State.PAUSED), edge("us"))).count(told) == 1
+    assert "edge resume" not in shown(edges=(edge("eu"), edge("us")))
 
 
 def test_a_busy_hub_s_quieter_topics_are_counted():

@@ -20,6 +20,7 @@ from aggregator.state.control import Cluster, ControlState, Epoch, KeyCheck, Lea
 from aggregator.state.edge_status import EdgeState, EdgeStatuses
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.lake_holds import LakeHold, holds_record
+from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
@@ -58,6 +59,7 @@ SUCCESSION = Succession("eu", "c2", "ada", AT_MS, "rebuilt")
 STATE = EdgeState(
     "LAGGING", "its clock", AT_MS, maintenance=True, skew_ms=-4, latency_ms=8, read_bytes=9, written_bytes=7
 )
+UPKEEP = TableUpkeep(AT_MS, 40, 5, AT_MS - 9, 7, "its storage is away")
 HOLD = LakeHold("orders", "eu.orders", 3, 17, AT_MS, "cents is string")
 THREAD = ThreadStatus("lake", "running", AT_MS, 1, "why")
 LINK = decisions.links([decisions.Decided(decisions.Kind.PAUSE, "eu", "ada", AT_MS, "moved")], None, "User:a")[0]
@@ -142,6 +144,7 @@ SAMPLES = {
         closed=False,
     ),
     "holds of the lake": Sample(holds_record([HOLD]), status("lake"), (HOLD,), closed=False),
+    "upkeep of a table": Sample(upkeep_record("orders", UPKEEP), status("upkeep"), {"orders": UPKEEP}, closed=False),
 }  # fmt: skip
 
 

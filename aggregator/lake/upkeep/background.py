@@ -1,0 +1,161 @@
+"""Upkeep of the tables beside their commits: compaction and vacuum by the process that runs the lake, unasked.
+
+Invariant: takes a tenth of the time at most, one group of files at a time. It and the commits wait for each other as
+any two writers do: the later one tries again from a fresh read. Nothing is rewritten while the lake is behind, or while
+another job has asked for a turn. A table that cannot be kept up is told, and hides no other.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from aggregator.config.lake_model import UpkeepConfig
+from aggregator.errors import AggregatorError
+from aggregator.lake.attempts import Turns
+from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
+from aggregator.lake.report import CycleReport
+from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.port import CommitConflict, Tables
+from aggregator.lake.upkeep.compaction import RATIO, compact
+from aggregator.repeated_warnings import RepeatedWarnings
+from aggregator.state.lake_upkeep import TableUpkeep
+from aggregator.threads import Pulse
+
+_SHARE = 10  # of the time, one part is work
+_EVERY_S = 60.0
+_VACUUM_EVERY = timedelta(days=1)
+_PULSE_S = 5.0
+log = logging.getLogger(__name__)
+
+
+class BackgroundUpkeep:
+    """Keeps the tables up that the lake's cycles report.
+
+    Args:
+        wanted: What is to be done.
+        tables: The format.
+        publish: Takes what was done to a table, whenever that changes.
+        known: What was done before this process, by table.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        wanted: UpkeepConfig,
+        tables: Tables,
+        *,
+        publish: Callable[[str, TableUpkeep], None] = lambda _table, _done: None,
+        known: Callable[[], Mapping[str, TableUpkeep]] = dict,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._wanted = wanted
+        self._tables = tables
+        self._publish = publish
+        self._known = known
+        self._clock = clock
+        self._done: dict[str, TableUpkeep] = {}
+        self._turns = Turns()
+        self._repeated = RepeatedWarnings()
+        self._report = CycleReport()
+
+    def take(self, report: CycleReport) -> None:
+        """Take the report of the lake's newest cycle: which tables there are, and which are behind."""
+        self._report = report
+
+    def run(self, stop: threading.Event, pulse: Pulse = lambda: None) -> None:
+        """Keep up one table after another until `stop` is set.
+
+        Args:
+            stop: Ends it.
+            pulse: Called with every table, and while it rests.
+        """
+        _rest(stop, pulse, _EVERY_S)
+        self._done = dict(self._known())
+        while not stop.is_set():
+            has_worked = False
+            for name in self.due():
+                began = time.monotonic()
+                done = self.keep_up(name)
+                if done is not None and not stop.is_set():
+                    self._publish(name, done)
+                    has_worked |= not done.problem
+                _rest(stop, pulse, (time.monotonic() - began) * (_SHARE - 1))
+                if stop.is_set():
+                    return
+            self._warn()
+            _rest(stop, pulse, 0.0 if has_worked else _EVERY_S)
+
+    def due(self) -> list[str]:
+        """The tables and what their gates diverted; none while the lake is behind, because its commits come first."""
+        if self._report.behind:
+            return []
+        names = [one.table for one in self._report.tables if one.failed is None]
+        return [name for table in names for name in (table, f"{table}{QUARANTINE}")]
+
+    def keep_up(self, name: str) -> TableUpkeep | None:
+        """Rewrite one group of a table's files, and forget its old versions once a day.
+
+        Args:
+            name: The table's.
+
+        Returns:
+            What has been done to it so far; None where that is no news.
+        """
+        before = done = self._done.get(name, TableUpkeep())
+        try:
+            with storage_errors(f"table {name}: its files"):
+                if self._turns.is_others(self._tables.folder / name):
+                    return None
+                done = self._vacuumed(name, self._compacted(name, before))
+        except AggregatorError as error:
+            done = replace(before, problem=str(error))
+        else:
+            done = replace(done, problem="")
+        self._done[name] = done
+        return None if done == before else done
+
+    def _compacted(self, name: str, done: TableUpkeep) -> TableUpkeep:
+        if not self._wanted.compact:
+            return done
+        try:
+            found = compact(self._tables, self._tables.folder / name, name, fewest=RATIO, most=1)
+        except CommitConflict:  # others commit without a rest, and so do not leave it as it is
+            return done
+        if not found.before:
+            return done
+        rewritten, written = done.rewritten + found.before, done.written + found.after
+        return replace(done, compacted_ms=self._now_ms(), rewritten=rewritten, written=written)
+
+    def _vacuumed(self, name: str, done: TableUpkeep) -> TableUpkeep:
+        age_ms = self._now_ms() - (done.vacuumed_ms or 0)
+        if not self._wanted.vacuum or 0 <= age_ms < _VACUUM_EVERY / timedelta(milliseconds=1):
+            return done
+        handle = self._tables.open(name)
+        if handle is None:
+            return done
+        try:
+            removed = handle.vacuum(self._wanted.keep, now_s=self._clock())
+        except CommitConflict:
+            return done
+        return replace(done, vacuumed_ms=self._now_ms(), removed=done.removed + removed)
+
+    def _warn(self) -> None:
+        problems = {
+            name: f"table {name} is not kept up: {done.problem}" for name, done in self._done.items() if done.problem
+        }
+        for line in self._repeated.due(problems, time.monotonic()):
+            log.warning("%s", line)
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+
+def _rest(stop: threading.Event, pulse: Pulse, seconds: float) -> None:
+    """Wait so long, with a pulse every few seconds."""
+    until = time.monotonic() + seconds
+    pulse()
+    while not stop.wait(min(_PULSE_S, max(0.0, until - time.monotonic()))) and time.monotonic() < until:
+        pulse()

@@ -1,0 +1,176 @@
+"""Upkeep beside the commits: few files, every row, and nobody waits."""
+
+import threading
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from aggregator.config.lake_model import UpkeepConfig
+from aggregator.coordinates import CentralPartition
+from aggregator.errors import RetryError
+from aggregator.lake.attempts import TURN
+from aggregator.lake.folder import Folder
+from aggregator.lake.report import CycleReport, TableReport
+from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.iceberg import IcebergTables
+from aggregator.lake.upkeep import background as module
+from aggregator.lake.upkeep.background import BackgroundUpkeep
+from aggregator.state.lake_upkeep import TableUpkeep
+from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged
+
+FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
+NOW_S, NOW_MS = 1_800_000_000.0, 1_800_000_000_000
+DAY_S = 86_400.0
+ONLY_COMPACT = UpkeepConfig(vacuum=False)
+
+
+def filled(kind, tmp_path, count: int):
+    """A table of so many commits of one row each."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    grow(tables, 0, count)
+    return tables
+
+
+def grow(tables, start: int, end: int) -> None:
+    for number in range(start, end):
+        commit(tables, staged(tables, FIRST, number, number + 1, ids(number)))
+
+
+def upkeep(tables, wanted=ONLY_COMPACT, **more) -> BackgroundUpkeep:
+    return BackgroundUpkeep(wanted, tables, **{"clock": lambda: NOW_S} | more)
+
+
+@FORMATS
+def test_small_files_become_few_without_anybody_asking(kind, tmp_path):
+    """Eight of a kind are worth a rewrite, fewer are not; what was done is told once, and summed up."""
+    tables = filled(kind, tmp_path, 7)
+    keeper = upkeep(tables)
+    assert keeper.keep_up(NAME) is None
+    grow(tables, 7, 9)
+    assert keeper.keep_up(NAME) == TableUpkeep(NOW_MS, 9, 1)
+    assert keeper.keep_up(NAME) is None
+    grow(tables, 9, 17)
+    assert keeper.keep_up(NAME) == TableUpkeep(NOW_MS, 17, 2)
+    assert read_ids(tables) == list(range(17))
+    assert len(tables.open(NAME).files()) == 2
+    assert tables.open(NAME).positions([FIRST]) == {FIRST: 17}
+
+
+@FORMATS
+def test_old_versions_go_once_a_day(kind, tmp_path):
+    """A mark from the future, of a clock that was wrong, puts nothing off."""
+    tables = filled(kind, tmp_path, 2)
+    now_s = NOW_S
+    keeper = upkeep(tables, UpkeepConfig(compact=False), clock=lambda: now_s)
+    assert replace(keeper.keep_up(NAME), removed=0) == TableUpkeep(vacuumed_ms=NOW_MS)
+    now_s += DAY_S - 1
+    assert keeper.keep_up(NAME) is None
+    now_s += 1
+    assert keeper.keep_up(NAME).vacuumed_ms == NOW_MS + 1000 * int(DAY_S)
+    now_s = NOW_S
+    assert keeper.keep_up(NAME).vacuumed_ms == NOW_MS
+    assert read_ids(tables) == [0, 1]
+
+
+@FORMATS
+def test_nothing_is_done_that_is_not_wanted(kind, tmp_path):
+    """Each can be switched off."""
+    tables = filled(kind, tmp_path, 9)
+    assert upkeep(tables, UpkeepConfig(compact=False, vacuum=False)).keep_up(NAME) is None
+    assert len(tables.open(NAME).files()) == 9
+
+
+@FORMATS
+def test_a_table_in_trouble_is_told_and_recovers(kind, tmp_path):
+    """With what it is; the next one is kept up, and so is this one when the trouble is over."""
+    tables = filled(kind, tmp_path, 9)
+    hidden = min((tmp_path / NAME).glob("hub-*.parquet"))
+    aside = hidden.rename(tmp_path / "aside")
+    keeper = upkeep(tables)
+    told = keeper.keep_up(NAME)
+    assert NAME in told.problem
+    assert replace(told, problem="") == TableUpkeep()
+    assert keeper.keep_up(NAME) is None
+    assert keeper.keep_up("nothing") is None
+    aside.rename(hidden)
+    assert keeper.keep_up(NAME) == TableUpkeep(NOW_MS, 9, 1)
+    assert read_ids(tables) == list(range(9))
+
+
+def test_whom_a_job_asked_for_a_turn_is_left_alone(tmp_path):
+    """A restate that lost to faster writers has it, as the lake's own cycles leave it to it."""
+    tables = filled(DeltaTables, tmp_path, 9)
+    turn = tmp_path / NAME / TURN
+    turn.write_bytes(b"a word")
+    keeper = upkeep(tables)
+    assert keeper.keep_up(NAME) is None
+    assert len(tables.open(NAME).files()) == 9
+    turn.unlink()
+    assert keeper.keep_up(NAME) == TableUpkeep(NOW_MS, 9, 1)
+
+
+def test_commits_come_first():
+    """Nothing is due while the lake is behind; what does not answer is left to the lake."""
+    at = CentralPartition("eu.orders", "id", 0)
+    keeper = upkeep(DeltaTables("hub", Folder("nowhere")))
+    assert keeper.due() == []
+    done = TableReport("orders", rows=5, next_offsets={at: 5}, end_offsets={at: 5})
+    away = TableReport("payments", failed=RetryError("its store is away", hint="wait"))
+    keeper.take(CycleReport((done, away)))
+    assert keeper.due() == ["orders", "orders__quarantine"]
+    keeper.take(CycleReport((replace(done, end_offsets={at: 9}),)))
+    assert keeper.due() == []
+
+
+@pytest.mark.slow
+@FORMATS
+def test_a_table_is_kept_up_beside_a_writer_that_goes_on(kind, tmp_path, monkeypatch):
+    """Every row is there once, every position stands, and what an earlier process did is counted on."""
+    monkeypatch.setattr(module, "_EVERY_S", 0.0)
+    tables = filled(kind, tmp_path, 8)
+    told, stop, pulses = [], threading.Event(), []
+    keeper = upkeep(
+        kind("hub", Folder(str(tmp_path))),
+        UpkeepConfig(keep=timedelta(hours=1)),
+        publish=lambda name, done: told.append((name, done)),
+        known=lambda: {NAME: TableUpkeep(5, 100, 10, 5, 1)},
+        clock=time.time,
+    )
+    keeper.take(CycleReport((TableReport(NAME),)))
+    beside = threading.Thread(target=keeper.run, args=(stop, lambda: pulses.append(1)))
+    beside.start()
+    for start in range(8, 56, 8):
+        before, deadline = len(told), time.monotonic() + 20
+        grow(tables, start, start + 8)
+        while len(told) == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+    stop.set()
+    beside.join(30)
+    assert not beside.is_alive()
+    assert read_ids(tables) == list(range(56))
+    assert tables.open(NAME).positions([FIRST]) == {FIRST: 56}
+    assert pulses
+    assert {name for name, _ in told} == {NAME}
+    rewritten = [done.rewritten for _, done in told]
+    assert rewritten == sorted(rewritten)
+    assert rewritten[-1] >= 108
+    assert len(tables.open(NAME).files()) <= 56 - (rewritten[-1] - 100) + told[-1][1].written - 10
+    assert not [done.problem for _, done in told if done.problem]
+
+
+def test_upkeep_takes_a_tenth_of_the_time(monkeypatch):
+    """After a second of work it rests for nine, and a stop ends the rest."""
+    rests = []
+    monkeypatch.setattr(module, "_EVERY_S", 0.25)
+    monkeypatch.setattr(module, "_rest", lambda _stop, _pulse, seconds: rests.append(seconds))
+    keeper = upkeep(DeltaTables("hub", Folder("nowhere")))
+    keeper.take(CycleReport((TableReport("orders"),)))
+    clock = iter([0.0, 1.0, 10.0, 12.0, 20.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    stop = threading.Event()
+    monkeypatch.setattr(keeper, "_warn", stop.set)
+    monkeypatch.setattr(keeper, "keep_up", lambda _name: None)
+    keeper.run(stop)
+    assert rests == [0.25, 9.0, 18.0, 0.25]
