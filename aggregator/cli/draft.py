@@ -6,7 +6,7 @@ hand, one line each.
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from aggregator.escapes import quoted, visible
 from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.value_format import ValueFormat
 
+_NAMES_MOST = 100  # of one rule; RE2 takes no pattern of ten thousand long ones
 _WIDTH = 100  # of a longer comment, in letters
 # A path that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
@@ -82,7 +83,7 @@ def hub_text(draft: Draft) -> str:
         'schemas: "directory:central-schemas"    # where the schemas without the stripped fields are registered',
         "topics:" if draft.topics else "topics: []    # the edges have no topics yet",
     ]
-    for group, names in _groups(draft.topics).items():
+    for group, names in _rules(draft.topics):
         lines += [
             f"  - match: {_filled('|'.join(literal(name) for name in names))}    # {group.kind}",
             f"    policy: {_filled(draft.policy_path)}",
@@ -161,6 +162,13 @@ class _Group(NamedTuple):
         """In words."""
         values = "Avro" if self.has_table else "JSON, text or bytes: no table can hold them"
         return f"compacted; {values}" if self.compacted else values
+
+
+def _rules(topics: Sequence[FoundTopic]) -> Iterator[tuple[_Group, list[str]]]:
+    """Topics by rule; one speaks of a bounded number of them."""
+    for group, names in _groups(topics).items():
+        for start in range(0, len(names), _NAMES_MOST):
+            yield group, names[start : start + _NAMES_MOST]
 
 
 def _groups(topics: Sequence[FoundTopic]) -> dict[_Group, list[str]]:

@@ -360,3 +360,17 @@ def test_the_policies_of_init_and_import_begin_alike():
     assert head[-3:] == ['policy: "eu"', "version: 1", "default: drop"]
     assert all(len(line) <= 120 and line.startswith("#") for line in head[:-3])
     assert all(any(name in line for line in head) for name in operator_names())
+
+
+def test_a_rule_speaks_of_a_hundred_topics_at_most(tmp_path):
+    """RE2 takes no pattern of ten thousand long names, and nobody reads one."""
+    names = [f"t{number:05}.{'x' * 240}" for number in range(250)]
+    draft = Draft(
+        "first", "h:1", TWO, [FoundTopic(name, ("eu", "us"), False, None, ValueFormat.TEXT) for name in names]
+    )
+    (tmp_path / "policies").mkdir()
+    (tmp_path / draft.policy_path).write_text(policy_text(draft), encoding="utf-8")
+    (tmp_path / "hub.yaml").write_text(hub_text(draft), encoding="utf-8")
+    rules = load_config(tmp_path / "hub.yaml", {}).topics
+    assert [len(rule.match.split("|")) for rule in rules] == [100, 100, 50]
+    assert "|".join(rule.match for rule in rules).replace("\\", "").split("|") == names
