@@ -60,6 +60,7 @@ def kind_of(result: Result) -> str:
         ("far_ms", "wan"),
         ("idle", "idle"),
         ("mirrormaker_2", "offsets"),
+        ("formats", "commits"),
     ):
         if key in result:
             return kind
@@ -339,6 +340,27 @@ def offsets(result: Result) -> str:
     return "\n\n".join((_measured(asked, result), table(head, rows)))
 
 
+def commits(result: Result) -> str:
+    """What a commit costs, the more of them a table has had."""
+    asked = f"python -m tests.bench.commits --commits {result['commits']} --library {result['library']} -o json"
+    words = {"hub": "hub", "hub_without_upkeep": "hub, `upkeep` off", "library": "the library alone"}
+    rows = [
+        (
+            f"{kind}, {words[name]}",
+            result["library" if name == "library" else "commits"],
+            " ".join(f"{median:.0f}" for median in found["median_ms"]),
+            f"{max(found['p99_ms']):.0f}",
+            found["files"],
+            f"{found['upkeep_share'] * 100:.0f} %",
+            f"{found['read_s']:.2f}",
+        )
+        for kind, ways in result["formats"].items()
+        for name, found in ways.items()
+    ]
+    head = ("", "commits", "median ms, by fifths", "99th ms", "files", "upkeep's share", "count of a column, s")
+    return "\n\n".join((_measured(asked, result), table(head, rows)))
+
+
 KINDS: Mapping[str, Callable[[Result], str]] = {
     "contest": contest,
     "latency": latency,
@@ -353,6 +375,7 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "wan": wan,
     "idle": idle,
     "offsets": offsets,
+    "commits": commits,
 }
 # Kinds of blocks that are made of another kind's result.
 _MADE_OF = {"headline": "contest"}
