@@ -270,8 +270,8 @@ def surplus(
 ) -> list[int]:
     """Ids of snapshots that a commit forgets, a few at a time: it costs more with each that the metadata name.
 
-    Their manifests are left to the sweep. The last one before files were rewritten stays for an hour: queries that
-    began earlier read those files.
+    Their manifests are left to the sweep. One that rewrote files stays for an hour, with the one before it: queries
+    that began earlier read the files that it replaced.
 
     Args:
         snapshots: Of the table.
@@ -283,13 +283,9 @@ def surplus(
     old = sorted(snapshots, key=lambda one: one.sequence_number or 0)[:-stay]
     if not old:
         return []
-    rewritten_ms = {one.parent_snapshot_id: one.timestamp_ms for one in snapshots if not _appends(one)}
-    young_ms = now_ms - _QUERIES_MS
-    return [
-        one.snapshot_id
-        for one in old
-        if one.snapshot_id not in protected and rewritten_ms.get(one.snapshot_id, young_ms) <= young_ms
-    ][:_AT_ONCE]
+    rewrites = [one for one in snapshots if not _appends(one) and one.timestamp_ms > now_ms - _QUERIES_MS]
+    read = {one.snapshot_id for one in rewrites} | {one.parent_snapshot_id for one in rewrites}
+    return [one.snapshot_id for one in old if one.snapshot_id not in protected | read][:_AT_ONCE]
 
 
 def _appends(snapshot: Snapshot) -> bool:

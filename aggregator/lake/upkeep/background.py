@@ -1,8 +1,8 @@
 """Upkeep of the tables beside their commits: compaction and vacuum by the process that runs the lake, unasked.
 
-Invariant: takes a tenth of the time at most, one group of files at a time. It and the commits wait for each other as
-any two writers do: the later one tries again from a fresh read. Nothing is rewritten while the lake is behind, or while
-another job has asked for a turn. A table that cannot be kept up is told, and hides no other.
+Invariant: takes a tenth of the time at most, and comes to a table once a minute at most. It and the commits wait for
+each other as any two writers do: the later one tries again from a fresh read. Nothing is rewritten while the lake is
+behind, or while another job has asked for a turn. A table that cannot be kept up is told, and hides no other.
 """
 
 import logging
@@ -75,18 +75,17 @@ class BackgroundUpkeep:
         _rest(stop, pulse, _EVERY_S)
         self._done = dict(self._known())
         while not stop.is_set():
-            has_worked = False
+            round_began = time.monotonic()
             for name in self.due():
                 began = time.monotonic()
                 done = self.keep_up(name)
                 if done is not None and not stop.is_set():
                     self._publish(name, done)
-                    has_worked |= not done.problem
                 _rest(stop, pulse, (time.monotonic() - began) * (_SHARE - 1))
                 if stop.is_set():
                     return
             self._warn()
-            _rest(stop, pulse, 0.0 if has_worked else _EVERY_S)
+            _rest(stop, pulse, round_began + _EVERY_S - time.monotonic())
 
     def due(self) -> list[str]:
         """The tables and what their gates diverted; none while the lake is behind, because its commits come first."""
@@ -96,7 +95,7 @@ class BackgroundUpkeep:
         return [name for table in names for name in (table, f"{table}{QUARANTINE}")]
 
     def keep_up(self, name: str) -> TableUpkeep | None:
-        """Rewrite one group of a table's files, and forget its old versions once a day.
+        """Rewrite some of a table's files, as many as a large one holds, and forget its old versions once a day.
 
         Args:
             name: The table's.

@@ -10,6 +10,7 @@ is rewritten at most once a tier, however long the table lives. Within a tier fi
 records' times, so that a reader's condition on time skips files.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -100,7 +101,7 @@ def compact(
     fewest: int = 2,
     most: int | None = None,
 ) -> Compacted:
-    """Compact one table; each group of files is a commit of its own.
+    """Compact one table; groups that are no longer than the target together are one commit.
 
     Args:
         tables: The format.
@@ -108,7 +109,7 @@ def compact(
         name: The table's.
         target_bytes: See `bins`.
         fewest: See `bins`.
-        most: Groups; None for all.
+        most: Commits; None for all.
 
     Raises:
         HoldError: the table holds rows that another tool marked as deleted.
@@ -118,17 +119,50 @@ def compact(
     done = Compacted()
     if handle is None:
         return done
-    for group in bins(handle.live(), target_bytes=target_bytes, fewest=fewest)[:most]:
+    groups = bins(handle.live(), target_bytes=target_bytes, fewest=fewest)
+    for batch in itertools.islice(_batches(groups, target_bytes), most):
+        rewritten: list[_Rewritten] = []
         with leased(folder) as lease:
-            staged = _rewritten(folder, handle, group, target_bytes, lease)
-            if _swapped(tables, name, group, staged):
-                done = Compacted(done.before + len(group), done.after + len(staged))
-            else:
-                discard(folder, [file.path for file in staged])
+            try:
+                # One after another: what is staged when the next one fails is in the list.
+                rewritten.extend(_Rewritten(one, _staged(folder, handle, one, target_bytes, lease)) for one in batch)
+                swapped = _swapped(tables, name, rewritten)
+            except BaseException:
+                _discard(folder, rewritten)
+                raise
+            _discard(folder, [one for one in rewritten if one not in swapped])
+        before, after = (sum(map(len, files)) for files in zip(*swapped, strict=True)) if swapped else (0, 0)
+        done = Compacted(done.before + before, done.after + after)
     return done
 
 
-def _rewritten(
+def _batches(groups: Iterable[list[LiveFile]], target_bytes: int) -> Iterator[list[list[LiveFile]]]:
+    """Groups, as many together as the target holds, in their order."""
+    batch: list[list[LiveFile]] = []
+    size = 0
+    for group in groups:
+        more = sum(file.size for file in group)
+        if batch and size + more > target_bytes:
+            yield batch
+            batch, size = [], 0
+        batch.append(group)
+        size += more
+    if batch:
+        yield batch
+
+
+class _Rewritten(NamedTuple):
+    """A group, and the files that stand for it."""
+
+    group: Sequence[LiveFile]
+    staged: Sequence[StagedFile]
+
+
+def _discard(folder: Folder, rewritten: Iterable[_Rewritten]) -> None:
+    discard(folder, [file.path for one in rewritten for file in one.staged])
+
+
+def _staged(
     folder: Folder, handle: TableHandle, group: Sequence[LiveFile], target_bytes: int, lease: Lease
 ) -> tuple[StagedFile, ...]:
     """The rows of a group in new files, under the table's columns of today."""
@@ -158,14 +192,16 @@ def _rows(folder: Folder, group: Iterable[LiveFile]) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([batch])
 
 
-def _swapped(tables: Tables, name: str, group: Sequence[LiveFile], staged: Sequence[StagedFile]) -> bool:
-    """Commit a rewritten group; False where another writer replaced one of its files meanwhile."""
+def _swapped(tables: Tables, name: str, rewritten: Sequence[_Rewritten]) -> Sequence[_Rewritten]:
+    """Commit rewritten groups; those that were: of others another writer replaced a file meanwhile."""
 
-    def attempt() -> Done[bool]:
+    def attempt() -> Done[list[_Rewritten]]:
         handle = tables.open(name)
-        if handle is None or not {file.path for file in group} <= set(handle.files()):
-            return Done(result=False)
-        handle.commit(staged, {}, replaced=group)
-        return Done(result=True)
+        live = set(handle.files()) if handle else set[str]()
+        fit = [one for one in rewritten if {file.path for file in one.group} <= live]
+        if handle and fit:
+            staged = [file for one in fit for file in one.staged]
+            handle.commit(staged, {}, replaced=[file for one in fit for file in one.group])
+        return Done(fit)
 
     return attempted(name, attempt, pauses=_PAUSES)

@@ -231,7 +231,7 @@ def snapshot(number: int, operation: Operation) -> Snapshot:
         (9, set(), {KEEPS: "7"}, 0, [1]),
         (9, set(), {KEEPS: "3"}, 0, [1, 2]),
         (9, {1}, {KEEPS: "3"}, 0, [2, 3]),
-        (2, set(), {KEEPS: "3"}, 2 + HOUR_MS - 1, [2, 3]),
+        (2, set(), {KEEPS: "3"}, 2 + HOUR_MS - 1, [3, 4]),
         (2, set(), {KEEPS: "3"}, 2 + HOUR_MS, [1, 2]),
         (9, set(), {KEEPS: "0"}, 0, [1, 2]),
     ],
@@ -255,6 +255,17 @@ def test_a_property_that_is_no_number_of_snapshots_holds_the_table(tables, stay)
         change.set_properties({KEEPS: "2"})
     commit(tables, staged(tables, FIRST, 1, 2, ids(1)))
     assert read_ids(tables) == [0, 1]
+
+
+def test_what_a_rewrite_replaced_is_read_for_an_hour_whatever_is_committed_meanwhile():
+    """A query may have begun just before it; the sweep removes what no snapshot names."""
+    made = [snapshot(1, Operation.APPEND), snapshot(2, Operation.OVERWRITE)]
+    for number in range(3, 60):
+        made.append(snapshot(number, Operation.APPEND))
+        gone = surplus(made, set(), {KEEPS: "3"}, now_ms=1000)
+        made = [one for one in made if one.snapshot_id not in gone]
+    assert [one.snapshot_id for one in made] == [1, 2, 57, 58, 59]
+    assert surplus(made, set(), {KEEPS: "3"}, now_ms=2 + HOUR_MS) == [1, 2]
 
 
 @pytest.mark.slow

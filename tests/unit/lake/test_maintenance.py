@@ -162,6 +162,34 @@ def test_a_rewrite_that_was_overtaken_is_dropped(kind, tmp_path, monkeypatch):
 
 @FORMATS
 @pytest.mark.slow
+def test_of_groups_in_one_commit_only_those_count_that_are_still_whole(kind, tmp_path, monkeypatch):
+    """Another compaction was faster with one of them; the other one is committed, and no copy is left behind."""
+    tables, other = kind("hub", Folder(str(tmp_path))), kind("hub", Folder(str(tmp_path)))
+    small_files(tables, 3)
+    for number in (3, 4):
+        commit(tables, staged(tables, FIRST, number, number + 1, ids(*range(10 * number, 10 * number + 8))))
+    opened, calls = kind.open, []
+
+    def overtaken(self, name):
+        calls.append(name)
+        if len(calls) == 2:
+            with monkeypatch.context() as plain:
+                plain.setattr(kind, "open", opened)
+                assert compact(other, other.folder / NAME, NAME, fewest=3) == Compacted(3, 1)
+        return opened(self, name)
+
+    with monkeypatch.context() as race:
+        race.setattr(kind, "open", overtaken)
+        assert compact(tables, tables.folder / NAME, NAME) == Compacted(2, 1)
+    assert read_ids(tables) == [0, 1, 2, *range(30, 38), *range(40, 48)]
+    handle = tables.open(NAME)
+    assert len(handle.files()) == 2
+    written = {path.name for path in (tmp_path / NAME).glob("hub-*.parquet")}
+    assert len(written - handle.named()) == 0
+
+
+@FORMATS
+@pytest.mark.slow
 def test_vacuum_removes_what_only_old_versions_name_and_keeps_positions(kind, tmp_path):
     """Young versions stay readable; the positions outlive every version, checkpoint and snapshot."""
     tables = kind("hub", Folder(str(tmp_path)))
