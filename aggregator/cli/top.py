@@ -102,6 +102,8 @@ def _text(taken: "Snapshot", rows: list[dict[str, Any]], most: int) -> Iterator[
     total = sum(taken.rates.values())
     states = ", ".join(f"{edge.edge} {edge.state}" for edge in taken.status.edges)
     yield f"{taken.status.hub}: epoch {taken.epoch}, {total:,.0f} records/s; {states}"
+    if not taken.status.watched:
+        yield "no hub watches these edges, so nothing flows; why, where a hub told it: aggregator status --problems"
     yield ""
     yield from table(
         ("edge", "read", "written", "limit"),

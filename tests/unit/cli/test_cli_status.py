@@ -173,6 +173,14 @@ def test_a_busy_hub_s_quieter_topics_are_counted():
     assert "more topics" not in "\n".join(_top(taken, _topics(taken), 30))
 
 
+def test_top_of_a_hub_that_does_not_run_says_so():
+    """Zero records a second are no answer by themselves."""
+    taken = snapshot(flows=[flow()])
+    away = replace(taken, status=replace(taken.status, watched=False))
+    assert any("no hub watches" in line for line in _top(away, _topics(away), 20))
+    assert not any("no hub watches" in line for line in _top(taken, _topics(taken), 20))
+
+
 def test_problems_are_all_that_is_not_well():
     """Nothing that is well is among them, and nothing that is not well is left out."""
     stands = TableStatus("orders", problem="the store refuses")
