@@ -59,6 +59,8 @@ def versions_kept(value: timedelta) -> timedelta:
     """How long older versions of a table can be read."""
     if value < timedelta(hours=1):
         raise ValueError("is an hour at least: a query that runs reads the files of its version")
+    if value > timedelta(days=36_500):
+        raise ValueError("is a hundred years at most; `upkeep: {vacuum: false}` forgets nothing")
     return value
 
 

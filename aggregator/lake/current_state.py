@@ -21,11 +21,11 @@ from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, without_views
 from aggregator.lake.orphans import Lease
 from aggregator.lake.report import CycleReport
+from aggregator.lake.sources import CURRENT
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.live_rows import live_rows, with_division
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
-SUFFIX = "__current"
 _KEY = ["_edge", "_topic", "_partition", "_key"]
 _ORDER = ["_incarnation", "_offset"]
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class CurrentState:
     @property
     def table(self) -> str:
         """Name of the table that holds it."""
-        return f"{self.name}{SUFFIX}"
+        return f"{self.name}{CURRENT}"
 
     def refresh(self, partitions: Iterable[CentralPartition], *, force: bool = False) -> int | None:
         """Bring it to the table's newest version, unless the last refresh was costly and not long ago.

@@ -19,7 +19,6 @@ from aggregator.kafka.readers.ends import log_end_offsets
 from aggregator.lake.attempts import Turns
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
-from aggregator.lake.current_state import SUFFIX as CURRENT
 from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.files import out_of_range
 from aggregator.lake.job import run_job
@@ -29,7 +28,7 @@ from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
-from aggregator.lake.sources import lake_sources
+from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables

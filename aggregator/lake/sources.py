@@ -10,6 +10,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.state.names import central_topic
 
+# A table beside a table holds its current state.
+CURRENT = "__current"
+
 
 def lake_sources(config: HubConfig, flows: Iterable[EdgePartition]) -> dict[str, frozenset[str]]:
     """Central topics by table name, for every flow whose rule has `lake:`.

@@ -13,7 +13,7 @@ from aggregator.errors import AggregatorError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import Totals, read, totals
-from aggregator.lake.sources import lake_sources
+from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
 from aggregator.lake.upkeep.compaction import bins
@@ -107,12 +107,20 @@ def lake_status(config: HubConfig) -> list[TableStatus]:
     tables, sources = open_tables(config), lake_sources(config, read_ledger(config.central, names))
     told = read_edge_statuses(config.central, names)
     found = [_status(config, tables, name, topics) for name, topics in sorted(sources.items())]
-    return [replace(one, held=_standing(one, told.lake), upkeep=told.upkeep.get(one.table)) for one in found]
+    return [replace(one, held=_standing(one, told.lake), upkeep=_kept_up(one.table, told.upkeep)) for one in found]
 
 
 def _standing(table: TableStatus, holds: Iterable[LakeHold]) -> tuple[LakeHold, ...]:
     """The holds of a table that still are so."""
     return tuple(one for one in holds if one.table == table.table and one.stands(table.next_offsets, table.end_offsets))
+
+
+def _kept_up(table: str, told: Mapping[str, TableUpkeep]) -> TableUpkeep | None:
+    """What was done to a table, with what keeps it or a table beside it from more."""
+    beside = (told.get(f"{table}{suffix}") for suffix in ("", QUARANTINE, CURRENT))
+    problems = [one.problem for one in beside if one and one.problem]
+    done = told.get(table) or (TableUpkeep() if problems else None)
+    return replace(done, problem=problems[0]) if done and problems else done
 
 
 def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]) -> TableStatus:

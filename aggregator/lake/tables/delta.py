@@ -30,6 +30,7 @@ from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.partitioning import text
 from aggregator.lake.tables.delta_errors import delta_errors, unavailable
+from aggregator.lake.tables.plain_files import check_plain_delta
 from aggregator.lake.tables.port import (
     CommitConflict,
     LiveFile,
@@ -189,13 +190,9 @@ class DeltaHandle:
         """Its data files.
 
         Raises:
-            HoldError: rows are marked as deleted beside their files, which a reader of the files alone would see.
+            HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
         """
-        if "deletionVectors" in (self.table.protocol().reader_features or ()):
-            raise HoldError(
-                f"table {self.folder}: another tool marks rows as deleted beside their files",
-                hint="let that tool rewrite them (in Spark: REORG TABLE … APPLY (PURGE)) and drop the feature",
-            )
+        check_plain_delta(self.table, self.folder)
         names = self.divided_by()
         return [
             LiveFile(

@@ -30,6 +30,7 @@ from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.partitioning import text
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
+from aggregator.lake.tables.plain_files import check_plain
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
 
 RETRIES = "commit.retry.num-retries"
@@ -100,17 +101,13 @@ class IcebergHandle:
         """Its data files.
 
         Raises:
-            HoldError: rows are marked as deleted beside their files, which a reader of the files alone would see.
+            HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
         """
         names = self.divided_by()
         times = next((one.field_id for one in self.table.schema().fields if one.name == "_timestamp"), None)
         with iceberg_errors(self.table.location()):
             tasks = list(self.table.scan().plan_files())
-        if any(task.delete_files for task in tasks):
-            raise HoldError(
-                f"table {self.table.location()}: another tool marked rows as deleted beside their files",
-                hint="let that tool rewrite them (in Spark: rewrite_data_files with delete-file-threshold 1)",
-            )
+            check_plain(self.table, tasks)
         return [
             LiveFile(
                 self._relative(task.file.file_path),

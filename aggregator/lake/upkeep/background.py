@@ -13,10 +13,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from aggregator.config.lake_model import UpkeepConfig
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, kind_and_place
 from aggregator.lake.attempts import Turns
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.report import CycleReport
+from aggregator.lake.sources import CURRENT
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import CommitConflict, Tables
 from aggregator.lake.upkeep.compaction import RATIO, compact
@@ -88,11 +89,14 @@ class BackgroundUpkeep:
             _rest(stop, pulse, round_began + _EVERY_S - time.monotonic())
 
     def due(self) -> list[str]:
-        """The tables and what their gates diverted; none while the lake is behind, because its commits come first."""
+        """The tables, what their gates diverted, and their current states.
+
+        None while the lake is behind, because its commits come first.
+        """
         if self._report.behind:
             return []
         names = [one.table for one in self._report.tables if one.failed is None]
-        return [name for table in names for name in (table, f"{table}{QUARANTINE}")]
+        return [f"{name}{suffix}" for name in names for suffix in ("", QUARANTINE, CURRENT)]
 
     def keep_up(self, name: str) -> TableUpkeep | None:
         """Rewrite some of a table's files, as many as a large one holds, and forget its old versions once a day.
@@ -103,21 +107,22 @@ class BackgroundUpkeep:
         Returns:
             What has been done to it so far; None where that is no news.
         """
-        before = done = self._done.get(name, TableUpkeep())
-        try:
-            with storage_errors(f"table {name}: its files"):
-                if self._turns.is_others(self._tables.folder / name):
-                    return None
-                done = self._vacuumed(name, self._compacted(name, before))
-        except AggregatorError as error:
-            done = replace(before, problem=str(error))
-        else:
-            done = replace(done, problem="")
+        before = self._done.get(name, TableUpkeep())
+        done, problems = before, []
+        for step in (self._compacted, self._vacuumed):  # what keeps one from its work is no reason to leave the other
+            try:
+                with storage_errors(f"table {name}: its files", parquet=True):
+                    done = step(name, done)
+            except AggregatorError as error:
+                problems.append(str(error))
+            except Exception as error:  # noqa: BLE001 - metadata that is damaged raises anything, and another table waits
+                problems.append(f"table {name}: its metadata or files are damaged ({kind_and_place(error)})")
+        done = replace(done, problem=next(iter(problems), ""))
         self._done[name] = done
         return None if done == before else done
 
     def _compacted(self, name: str, done: TableUpkeep) -> TableUpkeep:
-        if not self._wanted.compact:
+        if not self._wanted.compact or self._is_others_turn(name):
             return done
         try:
             found = compact(self._tables, self._tables.folder / name, name, fewest=RATIO, most=1)
@@ -130,7 +135,8 @@ class BackgroundUpkeep:
 
     def _vacuumed(self, name: str, done: TableUpkeep) -> TableUpkeep:
         age_ms = self._now_ms() - (done.vacuumed_ms or 0)
-        if not self._wanted.vacuum or 0 <= age_ms < _VACUUM_EVERY / timedelta(milliseconds=1):
+        is_due = not 0 <= age_ms < _VACUUM_EVERY / timedelta(milliseconds=1)
+        if not (self._wanted.vacuum and is_due) or self._is_others_turn(name):
             return done
         handle = self._tables.open(name)
         if handle is None:
@@ -140,6 +146,9 @@ class BackgroundUpkeep:
         except CommitConflict:
             return done
         return replace(done, vacuumed_ms=self._now_ms(), removed=done.removed + removed)
+
+    def _is_others_turn(self, name: str) -> bool:
+        return self._turns.is_others(self._tables.folder / name)
 
     def _warn(self) -> None:
         problems = {

@@ -6,7 +6,7 @@ again from a fresh read. Refuses tables in which rows are marked as deleted besi
 
 Files are compacted by tiers, as log-structured stores do: a tier is a power of `RATIO` that the number of records has
 reached. What is rewritten together is of one tier; of at least `RATIO` files the result is of a higher one. So a record
-is rewritten at most once a tier, however long the table lives. Within a tier files are taken in the order of their
+is rewritten about once a tier, however long the table lives. Within a tier files are taken in the order of their
 records' times, so that a reader's condition on time skips files.
 """
 
@@ -168,14 +168,18 @@ def _staged(
     """The rows of a group in new files, under the table's columns of today."""
     schema = handle.schema()
     stage = Stage(folder, schema, divided_by=handle.divided_by(), file_bytes=target_bytes, lease=lease)
+    expected = 0
     try:
-        for rows in _rows(folder, group):
-            stage.add(conformed(rows, schema))
+        for live in group:
+            with folder.parquet(live.path) as file:
+                expected += file.metadata.num_rows
+                for batch in file.iter_batches(_BATCH_ROWS):
+                    stage.add(conformed(pa.Table.from_batches([batch]), schema))
         staged = stage.close()
     except BaseException:
         stage.abandon()
         raise
-    expected, found = sum(file.rows for file in group), sum(file.rows for file in staged)
+    found = sum(file.rows for file in staged)
     if expected != found:
         discard(folder, [file.path for file in staged])
         raise Failed(
@@ -183,13 +187,6 @@ def _staged(
             hint="run it again; if it repeats, read the table with another tool and report both counts",
         )
     return staged
-
-
-def _rows(folder: Folder, group: Iterable[LiveFile]) -> Iterator[pa.Table]:
-    for live in group:
-        with folder.parquet(live.path) as file:
-            for batch in file.iter_batches(_BATCH_ROWS):
-                yield pa.Table.from_batches([batch])
 
 
 def _swapped(tables: Tables, name: str, rewritten: Sequence[_Rewritten]) -> Sequence[_Rewritten]:

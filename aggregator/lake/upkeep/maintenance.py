@@ -87,7 +87,7 @@ def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Folde
         )
     for name in wanted:
         try:
-            with storage_errors(f"table {name}: its files"):
+            with storage_errors(f"table {name}: its files", parquet=True):
                 done = work(tables, folder / name, name)
         except AggregatorError as error:
             done = Upkeep(name, problem=str(error))

@@ -1,10 +1,12 @@
 """Upkeep beside the commits: few files, every row, and nobody waits."""
 
+import json
 import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from aggregator.config.lake_model import UpkeepConfig
@@ -18,7 +20,7 @@ from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep import background as module
 from aggregator.lake.upkeep.background import BackgroundUpkeep
 from aggregator.state.lake_upkeep import TableUpkeep
-from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged
+from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, rows, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
 NOW_S, NOW_MS = 1_800_000_000.0, 1_800_000_000_000
@@ -119,7 +121,7 @@ def test_commits_come_first():
     done = TableReport("orders", rows=5, next_offsets={at: 5}, end_offsets={at: 5})
     away = TableReport("payments", failed=RetryError("its store is away", hint="wait"))
     keeper.take(CycleReport((done, away)))
-    assert keeper.due() == ["orders", "orders__quarantine"]
+    assert keeper.due() == ["orders", "orders__quarantine", "orders__current"]
     keeper.take(CycleReport((replace(done, end_offsets={at: 9}),)))
     assert keeper.due() == []
 
@@ -166,7 +168,7 @@ def test_upkeep_takes_a_tenth_of_the_time(monkeypatch):
     monkeypatch.setattr(module, "_EVERY_S", 0.25)
     monkeypatch.setattr(module, "_rest", lambda _stop, _pulse, seconds: rests.append(seconds))
     keeper = upkeep(DeltaTables("hub", Folder("nowhere")))
-    keeper.take(CycleReport((TableReport("orders"),)))
+    monkeypatch.setattr(keeper, "due", lambda: ["orders", "payments"])
     clock = iter([0.0, 0.0, 1.0, 10.0, 12.0, 30.0])
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
     stop = threading.Event()
@@ -174,3 +176,95 @@ def test_upkeep_takes_a_tenth_of_the_time(monkeypatch):
     monkeypatch.setattr(keeper, "keep_up", lambda _name: None)
     keeper.run(stop)
     assert rests == [0.25, 9.0, 18.0, 0.25 - 30.0]
+
+
+def nested(number: int) -> pa.Table:
+    return rows(1, id=pa.array([number]), s=pa.array([{"a": number}]))
+
+
+@pytest.mark.parametrize("old", ["id", ("s", "a")], ids=["a column", "a field of a record"])
+def test_a_renamed_column_of_iceberg_is_not_rewritten(tmp_path, old):
+    """Files have the earlier name: a reader of the files alone finds nothing under the present one."""
+    tables = IcebergTables("hub", Folder(str(tmp_path)))
+    for number in range(9):
+        commit(tables, staged(tables, FIRST, number, number + 1, nested(number)))
+    with tables.open(NAME).table.update_schema() as change:
+        change.rename_column(old, "renamed")
+    before = tables.open(NAME).table.scan().to_arrow().to_pylist()
+    told = upkeep(tables, UpkeepConfig()).keep_up(NAME)
+    assert f"renamed {old if isinstance(old, str) else old[-1]} to renamed" in told.problem
+    assert "next: rename it back" in told.problem
+    assert told.vacuumed_ms == NOW_MS, "what keeps it from being compacted keeps it from nothing else"
+    assert tables.open(NAME).table.scan().to_arrow().to_pylist() == before
+    assert len(tables.open(NAME).files()) == 9
+
+
+def test_a_delta_table_whose_columns_are_mapped_is_not_rewritten(tmp_path):
+    """Its files have other names than the table, by Delta's protocol (Column Mapping)."""
+    tables = filled(DeltaTables, tmp_path, 9)
+    log = tmp_path / NAME / "_delta_log"
+    newest = max(log.glob("*.json"))
+    meta = json.loads(next(line for path in sorted(log.glob("*.json")) for line in path.read_text().splitlines()
+                           if "metaData" in line))  # fmt: skip
+    fields = json.loads(meta["metaData"]["schemaString"])
+    for number, one in enumerate(fields["fields"], 1):
+        one["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": one["name"]}
+        one["name"] = one["name"].replace("id", "renamed")
+    meta["metaData"]["schemaString"] = json.dumps(fields)
+    meta["metaData"]["configuration"] |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "12"}
+    protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    next_one = log / f"{int(newest.stem) + 1:020}.json"
+    next_one.write_text("\n".join(map(json.dumps, (protocol, meta))) + "\n")
+    told = upkeep(tables).keep_up(NAME)
+    assert "its columns have other names than those in its files" in told.problem
+    assert len(tables.open(NAME).files()) == 9
+
+
+def test_files_that_are_divided_in_an_earlier_way_are_not_rewritten(tmp_path):
+    """Their parts are not those of the table's present division."""
+    tables = filled(IcebergTables, tmp_path, 9)
+    with tables.open(NAME).table.update_spec() as change:
+        change.add_identity("_edge")
+    told = upkeep(tables).keep_up(NAME)
+    assert "its partitioning was changed" in told.problem
+    assert "next: let the tool that changed it rewrite them" in told.problem
+
+
+@FORMATS
+@pytest.mark.parametrize("left", [0, 100], ids=["empty", "cut off"])
+def test_a_damaged_file_is_told_and_hides_no_other_table(kind, tmp_path, left):
+    """And when it is whole again, the table is kept up again; its counts are those of all its upkeep."""
+    tables = filled(kind, tmp_path, 9)
+    damaged = min((tmp_path / NAME).glob("hub-*.parquet"))
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:left])
+    keeper = upkeep(tables, UpkeepConfig())
+    told = keeper.keep_up(NAME)
+    assert NAME in told.problem
+    assert (told.rewritten, told.vacuumed_ms) == (0, NOW_MS)
+    damaged.write_bytes(whole)
+    again = keeper.keep_up(NAME)
+    assert (again.problem, again.rewritten, again.written) == ("", 9, 1)
+    assert read_ids(tables) == list(range(9))
+
+
+def test_damaged_metadata_are_told_whatever_they_raise(tmp_path):
+    """Pyiceberg has no word of its own for an empty manifest."""
+    tables = filled(IcebergTables, tmp_path, 9)
+    for manifest in (tmp_path / NAME / "metadata").glob("*-m0.avro"):
+        manifest.write_bytes(b"")
+    told = upkeep(tables).keep_up(NAME)
+    assert told.problem.startswith(f"table {NAME}: ")
+
+
+def test_files_without_counts_are_compacted_by_their_own(tmp_path):
+    """Another tool may write Delta's log without statistics."""
+    tables = filled(DeltaTables, tmp_path, 9)
+    log = tmp_path / NAME / "_delta_log"
+    for path in log.glob("*.json"):
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        for action in actions:
+            action.get("add", {}).pop("stats", None)
+        path.write_text("\n".join(map(json.dumps, actions)) + "\n")
+    assert upkeep(tables).keep_up(NAME) == TableUpkeep(NOW_MS, 9, 1)
+    assert read_ids(tables) == list(range(9))
