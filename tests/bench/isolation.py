@@ -35,7 +35,7 @@ class Isolation:
     Attributes:
         without_fault: Over all windows in which the other edge was as it should be.
         with_fault: Over all windows in which it was in trouble.
-        ratio: The second by the first.
+        ratio: The second by the first; none where nothing moved without a fault either.
         waits: By how many records the edge in trouble fell behind in these windows: the fault's own proof.
     """
 
@@ -130,7 +130,8 @@ def measure(
         assert hub.poll() is None, hub.log.read_text()
     assert waits > 0, "the fault did not hit"
     rates = {is_hit: moved[is_hit] / seconds[is_hit] for is_hit in moved}
-    return Isolation(round(rates[False]), round(rates[True]), round(rates[True] / rates[False], 3), waits)
+    ratio = rates[True] / rates[False] if rates[False] else 0.0
+    return Isolation(round(rates[False]), round(rates[True]), round(ratio, 3), waits)
 
 
 def main() -> None:

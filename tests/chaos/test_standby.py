@@ -40,5 +40,5 @@ def test_a_standby_waits_on_while_central_is_away(clusters, epochs, caplog):
     standby.join(3)
     assert standby.is_alive(), "nobody could move the lease: it is watched from the beginning"
     epochs.central.publish(Lease("first", 3, released=True))
-    standby.join(20)
+    standby.join(60)
     assert not standby.is_alive()
