@@ -143,7 +143,7 @@ def test_a_table_is_kept_up_beside_a_writer_that_goes_on(kind, tmp_path, monkeyp
     keeper.take(CycleReport((TableReport(NAME),)))
     beside = threading.Thread(target=keeper.run, args=(stop, lambda: pulses.append(1)))
     beside.start()
-    for start in range(8, 56, 8):
+    for start in range(8, 24, 8):
         before, deadline = len(told), time.monotonic() + 20
         grow(tables, start, start + 8)
         while len(told) == before and time.monotonic() < deadline:
@@ -151,14 +151,14 @@ def test_a_table_is_kept_up_beside_a_writer_that_goes_on(kind, tmp_path, monkeyp
     stop.set()
     beside.join(30)
     assert not beside.is_alive()
-    assert read_ids(tables) == list(range(56))
-    assert tables.open(NAME).positions([FIRST]) == {FIRST: 56}
+    assert read_ids(tables) == list(range(24))
+    assert tables.open(NAME).positions([FIRST]) == {FIRST: 24}
     assert pulses
     assert {name for name, _ in told} == {NAME}
     rewritten = [done.rewritten for _, done in told]
     assert rewritten == sorted(rewritten)
     assert rewritten[-1] >= 108
-    assert len(tables.open(NAME).files()) <= 56 - (rewritten[-1] - 100) + told[-1][1].written - 10
+    assert len(tables.open(NAME).files()) <= 24 - (rewritten[-1] - 100) + told[-1][1].written - 10
     assert not [done.problem for _, done in told if done.problem]
 
 
