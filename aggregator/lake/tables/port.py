@@ -64,10 +64,10 @@ class TableHandle(Protocol):
         """Columns that the table is divided by."""
 
     def live(self) -> list[LiveFile]:
-        """Its data files; what holds rows that another tool marked as deleted is refused.
+        """Its data files.
 
         Raises:
-            HoldError: such marks are there, and a reader of the files alone would see the rows.
+            HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
         """
 
     def files(self) -> list[str]:

@@ -8,7 +8,7 @@ behind, or while another job has asked for a turn. A table that cannot be kept u
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -77,7 +77,8 @@ class BackgroundUpkeep:
         self._done = dict(self._known())
         while not stop.is_set():
             round_began = time.monotonic()
-            for name in self.due():
+            names = self.due()
+            for name in names:
                 began = time.monotonic()
                 done = self.keep_up(name)
                 if done is not None and not stop.is_set():
@@ -85,7 +86,7 @@ class BackgroundUpkeep:
                 _rest(stop, pulse, (time.monotonic() - began) * (_SHARE - 1))
                 if stop.is_set():
                     return
-            self._warn()
+            self._warn(names)
             _rest(stop, pulse, round_began + _EVERY_S - time.monotonic())
 
     def due(self) -> list[str]:
@@ -150,10 +151,9 @@ class BackgroundUpkeep:
     def _is_others_turn(self, name: str) -> bool:
         return self._turns.is_others(self._tables.folder / name)
 
-    def _warn(self) -> None:
-        problems = {
-            name: f"table {name} is not kept up: {done.problem}" for name, done in self._done.items() if done.problem
-        }
+    def _warn(self, names: Iterable[str]) -> None:
+        found = {name: self._done[name].problem for name in names if name in self._done}
+        problems = {name: f"table {name} is not kept up: {why}" for name, why in found.items() if why}
         for line in self._repeated.due(problems, time.monotonic()):
             log.warning("%s", line)
 

@@ -112,7 +112,7 @@ def compact(
         most: Commits; None for all.
 
     Raises:
-        HoldError: the table holds rows that another tool marked as deleted.
+        HoldError: the table is not what its files say: see `TableHandle.live`.
         RetryError: the storage does not answer, or other writers were faster every time.
     """
     handle = tables.open(name)

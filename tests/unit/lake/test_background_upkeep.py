@@ -172,7 +172,7 @@ def test_upkeep_takes_a_tenth_of_the_time(monkeypatch):
     clock = iter([0.0, 0.0, 1.0, 10.0, 12.0, 30.0])
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
     stop = threading.Event()
-    monkeypatch.setattr(keeper, "_warn", stop.set)
+    monkeypatch.setattr(keeper, "_warn", lambda _names: stop.set())
     monkeypatch.setattr(keeper, "keep_up", lambda _name: None)
     keeper.run(stop)
     assert rests == [0.25, 9.0, 18.0, 0.25 - 30.0]
@@ -268,3 +268,17 @@ def test_files_without_counts_are_compacted_by_their_own(tmp_path):
         path.write_text("\n".join(map(json.dumps, actions)) + "\n")
     assert upkeep(tables).keep_up(NAME) == TableUpkeep(NOW_MS, 9, 1)
     assert read_ids(tables) == list(range(9))
+
+
+def test_a_problem_is_logged_once_and_of_the_lakes_own_tables_alone(tmp_path, monkeypatch, caplog):
+    """What somebody else wrote about a table is nothing to warn of."""
+    tables = filled(DeltaTables, tmp_path, 9)
+    min((tmp_path / NAME).glob("hub-*.parquet")).write_bytes(b"")
+    keeper = upkeep(tables, known=lambda: {"forged": TableUpkeep(problem="pay here")})
+    keeper.take(CycleReport((TableReport(NAME),)))
+    stop = threading.Event()
+    rounds = []
+    monkeypatch.setattr(module, "_rest", lambda *_: rounds.append(1) or (len(rounds) > 12 and stop.set()))
+    keeper.run(stop)
+    assert caplog.text.count(f"table {NAME} is not kept up") == 1
+    assert "pay here" not in caplog.text
