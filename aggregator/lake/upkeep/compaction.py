@@ -2,7 +2,7 @@
 
 Invariant: the same rows before and after, and no position is touched. What was rewritten is committed from a fresh
 handle only while every file that it stands for is still live; a hub's own commit in between makes one of the two try
-again from a fresh read. Refuses tables in which rows are marked as deleted beside their files.
+again from a fresh read. Refuses tables that are not what their files say (`tables/plain_files.py`).
 
 Files are compacted by tiers, as log-structured stores do: a tier is a power of `RATIO` that the number of records has
 reached. What is rewritten together is of one tier; of at least `RATIO` files the result is of a higher one. So a record
@@ -11,8 +11,8 @@ records' times, so that a reader's condition on time skips files.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from aggregator.lake.orphans import PREFIX, Lease, discard, leased
 from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
+T = TypeVar("T")
 TARGET_BYTES = 128 * 1024 * 1024
 RATIO = 8
 _PAUSES = Backoff(first_s=0.1, most_s=0.8)
@@ -55,7 +56,7 @@ def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: 
     for file in sorted(live, key=_place):
         if not _is_large(file.size, target_bytes) and file.path.startswith(PREFIX):
             tiers.setdefault((file.partition, _tier(file.rows)), []).append(file)
-    groups = [group for files in tiers.values() for group in _divided(files, target_bytes)]
+    groups = [group for files in tiers.values() for group in _together(files, _size_of_file, target_bytes)]
     return sorted((group for group in groups if _is_worth_it(group, target_bytes, fewest)), key=len, reverse=True)
 
 
@@ -75,21 +76,31 @@ def _tier(rows: int) -> int:
     return tier
 
 
-def _divided(files: Iterable[LiveFile], target_bytes: int) -> Iterator[list[LiveFile]]:
-    """Files in their order, as many together as the target holds."""
-    group: list[LiveFile] = []
+def _size_of_file(file: LiveFile) -> int:
+    return file.size
+
+
+def _size_of_group(group: Iterable[LiveFile]) -> int:
+    return sum(file.size for file in group)
+
+
+def _together(items: Iterable[T], size_of: Callable[[T], int], target_bytes: int) -> Iterator[list[T]]:
+    """Items in their order, as many together as the target holds."""
+    group: list[T] = []
     size = 0
-    for file in files:
-        if group and size + file.size > target_bytes:
+    for item in items:
+        more = size_of(item)
+        if group and size + more > target_bytes:
             yield group
             group, size = [], 0
-        group.append(file)
-        size += file.size
-    yield group
+        group.append(item)
+        size += more
+    if group:
+        yield group
 
 
 def _is_worth_it(group: Sequence[LiveFile], target_bytes: int, fewest: int) -> bool:
-    return len(group) > 1 and (len(group) >= fewest or _is_large(sum(one.size for one in group), target_bytes))
+    return len(group) > 1 and (len(group) >= fewest or _is_large(_size_of_group(group), target_bytes))
 
 
 def compact(
@@ -120,7 +131,7 @@ def compact(
     if handle is None:
         return done
     groups = bins(handle.live(), target_bytes=target_bytes, fewest=fewest)
-    for batch in itertools.islice(_batches(groups, target_bytes), most):
+    for batch in itertools.islice(_together(groups, _size_of_group, target_bytes), most):
         rewritten: list[_Rewritten] = []
         with leased(folder) as lease:
             try:
@@ -134,21 +145,6 @@ def compact(
         before, after = (sum(map(len, files)) for files in zip(*swapped, strict=True)) if swapped else (0, 0)
         done = Compacted(done.before + before, done.after + after)
     return done
-
-
-def _batches(groups: Iterable[list[LiveFile]], target_bytes: int) -> Iterator[list[list[LiveFile]]]:
-    """Groups, as many together as the target holds, in their order."""
-    batch: list[list[LiveFile]] = []
-    size = 0
-    for group in groups:
-        more = sum(file.size for file in group)
-        if batch and size + more > target_bytes:
-            yield batch
-            batch, size = [], 0
-        batch.append(group)
-        size += more
-    if batch:
-        yield batch
 
 
 class _Rewritten(NamedTuple):
