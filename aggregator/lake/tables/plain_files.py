@@ -63,8 +63,8 @@ def check_plain(table: "Table", tasks: "Iterable[FileScanTask]") -> None:
     mapping = table.name_mapping()
     if renamed := sorted(_renamed(table, mapping or ())):
         raise HoldError(
-            f"{where}: another tool renamed {', '.join(renamed)}; its files have the earlier names",
-            hint="rename it back, or send the topic to another table (`lake:`)",
+            f"{where}: another tool renamed {', '.join(renamed)}; its files may have the earlier names",
+            hint="send the topic to another table (`lake:`): a column that is renamed back keeps both names there",
         )
 
 
