@@ -10,6 +10,7 @@ from aggregator.lake.current_state import latest_rows
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
+from tests.effort import turns
 from tests.unit.backfill.restates import MARK, Restate, keyed
 from tests.unit.lake.tabling import FIRST, NAME, commit, staged
 
@@ -193,7 +194,7 @@ def strangers(log, one: Round, was, now, to) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", turns(7, 24))
 def test_no_restate_brings_back_what_was_deleted(tmp_path, seed):
     """Two restates, one behind the other: whatever a policy does to keys, and whatever is read of the log."""
     print(f"seed {seed}")

@@ -16,6 +16,7 @@ from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
+from tests.effort import turns
 from tests.unit.backfill.restates import FLOW, MARK, Restate, keyed
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 
@@ -547,7 +548,7 @@ def test_a_restate_that_is_killed_goes_on(kind, tmp_path, monkeypatch, after):
 
 @pytest.mark.slow
 @FORMATS
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", turns(4, 12))
 def test_no_restate_of_keys_makes_an_older_row_current(kind, tmp_path, seed):
     """Drawn logs, compactions, windows and kills: nobody is current by another row than before, or under two keys."""
     print(f"seed {seed}")

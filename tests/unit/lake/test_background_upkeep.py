@@ -131,6 +131,7 @@ def test_commits_come_first():
 def test_a_table_is_kept_up_beside_a_writer_that_goes_on(kind, tmp_path, monkeypatch):
     """Every row is there once, every position stands, and what an earlier process did is counted on."""
     monkeypatch.setattr(module, "_EVERY_S", 0.0)
+    monkeypatch.setattr(module, "_SHARE", 2)
     tables = filled(kind, tmp_path, 8)
     told, stop, pulses = [], threading.Event(), []
     keeper = upkeep(

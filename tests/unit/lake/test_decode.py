@@ -14,6 +14,7 @@ from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema
 from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.lake.out_of_range import COLUMN
+from tests.effort import examples
 from tests.unit.lake.avro_samples import framed, framed_values
 
 LINE = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}, {"name": "n", "type": "int"}]}
@@ -59,7 +60,7 @@ def batch(values: list[bytes | None], origins: list[bytes | None] | None = None)
 
 
 @given(framed_values(unions=False))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @pytest.mark.slow
 def test_both_decoders_give_the_same_table(case):
     """Polars and fastavro give equal tables of the declared types for every shape that polars is trusted with."""
@@ -75,7 +76,7 @@ def test_both_decoders_give_the_same_table(case):
 
 
 @given(framed_values(unions=True))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @pytest.mark.slow
 def test_unions_of_several_branches_decode(case):
     """Whatever holds such a union decodes to valid columns of the declared types."""

@@ -26,6 +26,7 @@ from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep.compaction import compact
+from tests.effort import examples
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
@@ -93,7 +94,7 @@ def test_a_record_time_beyond_the_years_is_null_and_told(at):
     assert table[COLUMN].to_pylist() == [None, None, json.dumps({"_timestamp": at})]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.fixed_dictionaries(dict.fromkeys(TIMES, EXTREMES)), min_size=1, max_size=4), EXTREMES)
 @pytest.mark.slow
 def test_no_time_in_a_value_stops_a_batch(rows, at):

@@ -16,6 +16,7 @@ from aggregator.observe.warnings import level_of
 from aggregator.replicate.discovery.retention import Margin
 from aggregator.state.edge_status import EdgeStatuses, day_record, state_key
 from aggregator.state.pauses import Pause
+from tests.effort import examples
 from tests.unit.observe.story import CENTRAL_MS, FLOW, TICK_S, Story, config, moment
 
 YEAR_MS = 365 * 86_400_000
@@ -139,7 +140,7 @@ def play(story, steps, clocks):
     return story
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(STEPS, CLOCKS)
 @pytest.mark.slow
 def test_fault_17_no_clock_of_an_edge_changes_a_state(steps, clocks):
@@ -149,7 +150,7 @@ def test_fault_17_no_clock_of_an_edge_changes_a_state(steps, clocks):
     assert wrong.account.spans == right.account.spans
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(STEPS, st.integers(1, 6))
 @pytest.mark.slow
 def test_a_restart_goes_on_with_the_states_that_were_told(steps, at):
@@ -170,7 +171,7 @@ def test_a_restart_goes_on_with_the_states_that_were_told(steps, at):
     assert list(told.states) == ["eu"], "a damaged record is nobody's state"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(STEPS, st.integers(0, 2000))
 @pytest.mark.slow
 def test_a_reader_sees_the_history_that_the_hub_has(steps, since_ms):

@@ -39,6 +39,7 @@ from aggregator.state.releases import Release
 from aggregator.state.successions import Succession
 from aggregator.state.telemetry import SlotFeed
 from aggregator.threads import Condition, ThreadStatus
+from tests.effort import examples
 from tests.unit.observe.hubs import edge, snapshot
 
 NOW_MS = 1_700_000_000_000
@@ -243,7 +244,7 @@ def forged(value: bytes, where: int, token: str, *, as_key: bool) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=80, print_blob=True)
+@settings(max_examples=examples(80), print_blob=True)
 @given(where=st.integers(0, 60), token=st.sampled_from(HOSTILE), as_key=st.booleans())
 @example(where=1, token="Infinity", as_key=False)
 @example(where=0, token="[" * 3_000 + "]" * 3_000, as_key=False)
@@ -256,7 +257,7 @@ def test_a_forged_record_ends_nothing(kind, where, token, as_key):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, print_blob=True)
+@settings(max_examples=examples(40), print_blob=True)
 @given(value=st.one_of(st.none(), st.binary(max_size=60)), key=st.binary(max_size=20))
 @pytest.mark.slow
 def test_bytes_that_are_none_of_ours_end_nothing(kind, value, key):
@@ -323,7 +324,7 @@ def test_a_history_of_centuries_is_not_cut_into_days():
     assert told.damaged == 1
 
 
-@settings(max_examples=200, print_blob=True)
+@settings(max_examples=examples(200), print_blob=True)
 @given(key=st.one_of(st.none(), st.binary(max_size=40)), value=st.one_of(st.none(), st.binary(max_size=12)))
 @example(key=Heartbeat("h", "eu", 1).encode_key(), value=b"\x00\x00" + b"\x7f" * 8)
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from aggregator.privacy.policy.file import Policy, parse_policy
 from aggregator.privacy.policy.rules import Rule
 from aggregator.privacy.policy.sample_strictness import tried
 from aggregator.privacy.policy.strictness import Strictness, compared, together
+from tests.effort import examples
 
 TODAY = date(2026, 11, 21)
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
@@ -61,7 +62,7 @@ policies = st.fixed_dictionaries(
         "topics": st.dictionaries(st.sampled_from(["orders", "o.*", "payments"]), TOPICS),
     }
 ).map(Policy.model_validate)
-some = settings(max_examples=50)
+some = settings(max_examples=examples(50))
 
 
 @given(rules, rules)

@@ -25,6 +25,7 @@ from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
+from tests.effort import examples
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.conftest import TODAY
 
@@ -260,7 +261,7 @@ def _holds(condition, world):
     return value in constants
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(CONDITIONS, min_size=1, max_size=2))
 @pytest.mark.slow
 def test_conditions_against_their_definition(conditions):

@@ -21,6 +21,7 @@ from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered
 from aggregator.schema.wire import frame
+from tests.effort import turns
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
 from tests.unit.schema.double import RegistryDouble
@@ -532,7 +533,7 @@ def _drawn(draw, double, subject):
     return schema_id, schema, {"in": value, "kept": "yes"} if nested else value
 
 
-@pytest.mark.parametrize("_turn", [0, *(pytest.param(turn, marks=pytest.mark.search) for turn in range(1, 4))])
+@pytest.mark.parametrize("_turn", turns(1, 4))
 def test_a_tagged_field_never_passes_plain(double, _turn):
     """Over drawn subjects, versions, renames with aliases, and tags in the text and beside it."""
     seed = random.SystemRandom().randrange(10**6)

@@ -18,6 +18,7 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.memory import MemoryRegistry
+from tests.effort import examples
 from tests.unit.privacy.conftest import TODAY
 from tests.unit.privacy.kernel.differential import KEYS
 
@@ -218,7 +219,7 @@ class _Oracle:
         return [value] if self.is_kept(steps) else []
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(RULES, st.lists(VALUES, min_size=1, max_size=4))
 @example({"**": "keep"}, [{"a": {"{key}": 1}}])
 @example({"a.**": "keep", "**.b": "drop"}, [{"a": {"b": 1, "c": [2]}}])
@@ -231,7 +232,7 @@ def test_the_allow_list_against_its_definition(rules, values):
     assert _left(rules, *values) == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.dictionaries(PATHS, st.sampled_from(["keep", "drop"]), max_size=3), VALUES)
 def test_twice_is_once(rules, value):
     """What is kept is kept again, byte for byte."""
@@ -239,7 +240,7 @@ def test_twice_is_once(rules, value):
     assert _strip(rules).strip(_batch(once)).values == once
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.one_of(st.binary(max_size=30), VALUES.map(lambda value: json.dumps(value).encode())), max_size=5),
        st.integers(0, 40), st.binary(max_size=2))  # fmt: skip
 def test_conservation(values, at, junk):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.replicate.epoch.shares import shares
 from aggregator.replicate.slot.throttle import ByteThrottle
+from tests.effort import examples
 
 RATE = 2_000_000
 POLL = 16_000
@@ -116,7 +117,7 @@ def test_a_slot_with_heartbeats_alone_is_not_held():
     assert found == {0: {}, 1: {"eu": 900.0}}
 
 
-@settings(max_examples=50, deadline=None, print_blob=True)
+@settings(max_examples=examples(50), deadline=None, print_blob=True)
 @given(st.dictionaries(st.integers(0, 5), st.lists(st.sampled_from(["eu", "us", "ap"]), max_size=9), max_size=6))
 def test_no_assignment_lets_more_through_than_the_limit(by_slot):
     """Whatever the driver places where."""

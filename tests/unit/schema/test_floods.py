@@ -146,9 +146,9 @@ def test_a_flooded_partition_goes_on_whatever_its_listing_says(double, listing, 
     if listing.startswith("a sibling"):
         double.contexts["."].subjects["orders-Evil"] = [good] * (SUBJECT_VERSIONS.limit + 1)
     strip = topic(open_registry(double.address), patience_s=patience_s, more=", subjects: {'orders\\.R': because}")
-    flow = Flow(strip, [*range(1001, 1201), good])
+    flow = Flow(strip, [*range(1001, 1101), good])
     through(flow, most_s=40.0)
-    assert flow.dead == set(range(200))
+    assert flow.dead == set(range(100))
 
 
 def test_a_listing_that_lags_judges_no_id(double):

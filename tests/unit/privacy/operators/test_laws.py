@@ -21,6 +21,7 @@ from aggregator.privacy.policy.rules import is_steady, operator_names, privacy_c
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
 from aggregator.schema.wire import frame
+from tests.effort import examples
 from tests.reference.operators import LEAVES, ORACLE
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.conftest import TODAY
@@ -64,7 +65,7 @@ def test_types(law):
             assert (result.kind, result.logical) == (Kind(wanted), None), leaf_name
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(300))
 @given(st.data())
 def test_answers_are_of_the_type_that_was_told(keys, data):
     """Any value of any type that is taken: one answer, of the result's type, or an error, and the same twice."""
