@@ -64,7 +64,7 @@ class GatedLake:
         )
         monkeypatch.setattr(driver_module, "central_partitions", lambda *_: PARTITIONS)
         monkeypatch.setattr(driver_module, "offset_bounds", lambda *_: self.bounds())
-        monkeypatch.setattr(driver_module, "run_job", self.stage)
+        monkeypatch.setattr(driver_module, "run_jobs", self.stage)
 
     def write(self, *records: dict, partition: int = 0) -> None:
         """Append records to central; None is a tombstone."""
@@ -87,8 +87,11 @@ class GatedLake:
             releases=lambda: self.releases,
         )
 
-    def stage(self, _, task) -> list[Outcome]:
+    def stage(self, _, tables, *, parallel) -> list[list[Outcome]]:
         """What Spark's tasks would stage."""
+        return [self._staged(task) for task in tables]
+
+    def _staged(self, task) -> list[Outcome]:
         outcomes = []
         for spans in task.plan:
             stage = Stage(task.folder, self.columns, divided_by=task.divided_by)

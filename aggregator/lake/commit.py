@@ -14,6 +14,7 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
+from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
 from aggregator.lake.ranges import Held, Outcome, Settlement, settle
 from aggregator.lake.tables.port import TableHandle, Tables
@@ -34,6 +35,11 @@ class CommitResult:
     positions: Mapping[CentralPartition, int]
     settled: Settlement
     held: tuple[Held, ...] = ()
+
+    @property
+    def files(self) -> list[StagedFile]:
+        """What it brought into the table."""
+        return self.settled.files if self.version is not None else []
 
 
 @dataclass(frozen=True, slots=True)

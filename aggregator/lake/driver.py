@@ -1,4 +1,4 @@
-"""The lake's driver: cycles of plan, Spark job, commit, for every table, until stopped or drained.
+"""The lake's driver: cycles of plan, Spark job, commit, for all tables, until stopped or drained.
 
 Invariant: all state is in the tables and at central, so a driver may die anywhere and two may run: what one commits the
 other drops. A table that is held or does not answer does not stop another.
@@ -7,29 +7,31 @@ other drops. A table that is held or does not answer does not stop another.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.kafka.readers.ends import log_end_offsets
+from aggregator.kafka.readers.ends import Refused, log_end_offsets
 from aggregator.lake.attempts import Turns
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
 from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.files import out_of_range
-from aggregator.lake.job import run_job
+from aggregator.lake.job import run_jobs
 from aggregator.lake.orphans import KEEP, discard, sweep, sweep_scratch
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
-from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
+from aggregator.lake.ranges import Held, Outcome, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.table_plan import Limits, TablePlan, limits_by_table, next_offsets, together
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.lake.task import StagingTask
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from aggregator.lake.quality.gate import Gate
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,15 @@ class LakeBounds:
 
     Attributes:
         parallel: Spark tasks that run at a time; the session keeps two cores free of slots.
+        tables: Tables that are opened, and committed, at a time: that is mostly waiting for the store.
         task_records: Offsets of one task.
-        cycle_records: Offsets of one table's cycle: a long backlog is committed, and a stop heard, in such pieces.
+        cycle_records: Offsets of what is staged together, of one table or of several: a long backlog is committed, and
+            a stop heard, in such pieces.
         patience_s: How long a drain goes on while nothing moves.
     """
 
     parallel: int = 2
+    tables: int = 8
     task_records: int = 500_000
     cycle_records: int = 1_000_000
     patience_s: float = 30.0
@@ -122,8 +129,13 @@ class LakeDriver:
         Raises:
             Unreachable: central does not answer when asked for the flows.
         """
-        sources = lake_sources(self._config, self._flows())
-        report = CycleReport(tuple(self._table(name, topics, force=force) for name, topics in sorted(sources.items())))
+        limits = self._limits(lake_sources(self._config, self._flows()))
+        planned = self._side_by_side(lambda name: self._told(name, lambda: self._plan(name, limits[name])), limits)
+        done = {one.table: one for one in planned if isinstance(one, TableReport)}
+        plans = [one for one in planned if isinstance(one, TablePlan)]
+        for found in together(plans, self._bounds.cycle_records):
+            done |= {one.table: one for one in self._round(found, force=force)}
+        report = CycleReport(tuple(done[name] for name in sorted(done)))
         for line in self._repeated.due(report.troubles, time.monotonic()):
             log.warning("%s", line)
         return report
@@ -189,21 +201,43 @@ class LakeDriver:
         partitions = central_partitions(self._config.central, topics)
         return log_end_offsets(self._config.central, [(one.topic, one.partition) for one in partitions])
 
-    def _table(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
+    def _limits(self, sources: Mapping[str, frozenset[str]]) -> dict[str, Limits | RetryError]:
+        """What the central partitions of each table hold, or what keeps central from telling; asked for all at once."""
+        undescribed: dict[str, str] = {}
+        refused: Refused = {}
+        try:
+            found = central_partitions(self._config.central, frozenset().union(*sources.values()), undescribed)
+            bounds = offset_bounds(self._config.central, found, refused)
+        except RetryError as error:
+            return dict.fromkeys(sorted(sources), error)
+        return limits_by_table(sources, bounds, undescribed | {topic: why for (topic, _), why in refused.items()})
+
+    def _side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Results in the order of the items."""
+        todo = list(items)
+        if len(todo) < 2:  # noqa: PLR2004 - one thread
+            return [work(one) for one in todo]
+        with ThreadPoolExecutor(self._bounds.tables) as pool:
+            return list(pool.map(work, todo))
+
+    @staticmethod
+    def _told(name: str, work: Callable[[], R]) -> R | TableReport:
+        """What the work brings, or a report of what keeps the table from it."""
         try:
             with storage_errors(f"table {name}: its files", hint="is the storage up, and is there space?"):
-                return self._table_cycle(name, topics, force=force)
+                return work()
         except HoldError as error:
             return TableReport(name, held=(Held(None, str(error)),))
         except RetryError as error:
             return TableReport(name, failed=error)
 
-    def _table_cycle(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
-        partitions = central_partitions(self._config.central, topics)
-        limits = offset_bounds(self._config.central, partitions)
+    def _plan(self, name: str, limits: Limits | RetryError) -> TablePlan | TableReport:
+        """What there is to do for a table, or the report of one that has nothing to do."""
+        if isinstance(limits, RetryError):
+            raise limits
         handle = self._tables.open(name)
         self._sweep(name)
-        positions = handle.positions(partitions) if handle else {}
+        positions = handle.positions(list(limits)) if handle else {}
         decided = self._decided(name, positions, limits)
         gate = None if decided else self._gates.get(name)
         if gate:
@@ -211,31 +245,63 @@ class LakeDriver:
         released = self._released(name, positions, limits) if gate else {}
         bounds = decided or _up_to(released, limits) or limits
         todo = backlog(positions, bounds, records=self._bounds.cycle_records)
-        ends = {one: end for one, (_, end) in limits.items()}
-        still_held = gate.still_held(todo.spans) if gate and not released else ()
+        release = next(iter(released.values()), None)
+        plan = TablePlan(name, handle, positions, limits, todo, is_decided=bool(decided), release=release)
+        still_held = gate.still_held(todo.spans) if gate and not release else ()
         if still_held or not todo.spans or self._turns.is_others(self._tables.folder / name):
-            known = _known(positions, limits)
-            return TableReport(name, next_offsets=known, end_offsets=ends, held=(*todo.held, *still_held))
-        outcomes = self._stage(name, handle, todo.spans)
-        if set(central_partitions(self._config.central, topics)) != set(partitions):
-            # A topic that was recreated meanwhile may have been read under its old id.
-            self._discard(name, outcomes)
-            raise RetryError(f"table {name}: central topics changed while they were read", hint="the next cycle reads")
+            return plan.idle(still_held)
+        return plan
+
+    def _round(self, plans: Sequence[TablePlan], *, force: bool) -> list[TableReport]:
+        """Stage for all of them in one Spark job, and publish; gates run jobs of their own, one after the other."""
+        outcomes = run_jobs(self._spark, [self._task(one) for one in plans], parallel=self._bounds.parallel)
+        both = list(zip(plans, outcomes, strict=True))
+        reports = [TableReport(plan.name, failed=found) for plan, found in both if isinstance(found, RetryError)]
+        staged = [(plan, found) for plan, found in both if not isinstance(found, RetryError)]
+        changed = self._changed([plan for plan, _ in staged])
+
+        def publish(one: tuple[TablePlan, list[Outcome]]) -> TableReport:
+            plan, found = one
+            return self._told(plan.name, lambda: self._publish_staged(plan, found, changed, force=force))
+
+        gated = [one for one in staged if one[0].name in self._gates]
+        reports += self._side_by_side(publish, [one for one in staged if one[0].name not in self._gates])
+        return reports + [publish(one) for one in gated]
+
+    def _changed(self, plans: Sequence[TablePlan]) -> Mapping[str, str]:
+        """Topics that were recreated meanwhile, which may have been read under their old ids, or are not told of."""
+        names = frozenset().union(*(plan.topics for plan in plans))
+        undescribed: dict[str, str] = {}
         try:
-            if decided:
-                published = complete(self._quarantine(name), handle, outcomes, now_s=self._clock())
-            elif gate:
-                release = next(iter(released.values()), None)
-                published = gate.publish(handle, outcomes, force=force, release=release)
+            found = central_partitions(self._config.central, names, undescribed)
+        except RetryError as error:
+            return dict.fromkeys(names, str(error))
+        before = {one for plan in plans for one in plan.limits}
+        return undescribed | {one.topic: "it changed while it was read" for one in before.symmetric_difference(found)}
+
+    def _publish_staged(
+        self, plan: TablePlan, outcomes: list[Outcome], changed: Mapping[str, str], *, force: bool
+    ) -> TableReport:
+        try:
+            for topic in sorted(plan.topics & changed.keys()):
+                raise RetryError(f"table {plan.name}: central {topic}: {changed[topic]}", hint="the next cycle reads")
+            if plan.is_decided:
+                published = complete(self._quarantine(plan.name), plan.handle, outcomes, now_s=self._clock())
+            elif gate := self._gates.get(plan.name):
+                published = gate.publish(plan.handle, outcomes, force=force, release=plan.release)
             else:
-                published = self._commit(name, handle, outcomes, force=force)
+                published = self._commit(plan.name, plan.handle, outcomes, force=force)
         except AggregatorError:  # again and again, perhaps: what was never sent may not pile up
-            self._discard(name, outcomes)
+            self._discard(plan.name, outcomes)
             raise
-        return _report(name, published, todo, _known({**positions, **published.result.positions}, limits), ends)
+        files = published.result.files
+        if outside := sum(map(out_of_range, files)):
+            rows, says = sum(file.rows for file in files), "new records have a number out of range"
+            log.warning("table %s: %d of %d %s, see %s", plan.name, outside, rows, says, COLUMN)
+        return plan.report(published)
 
     def _decided(
-        self, name: str, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
+        self, name: str, positions: Mapping[CentralPartition, int], limits: Limits
     ) -> Mapping[CentralPartition, OffsetRange]:
         """Ranges that a quarantine's commit decided and the table does not have yet; only a gate leaves such ranges."""
         if name not in self._gates and name in self._without_pending:
@@ -246,12 +312,12 @@ class LakeDriver:
         return pending
 
     def _released(
-        self, name: str, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
+        self, name: str, positions: Mapping[CentralPartition, int], limits: Limits
     ) -> Mapping[CentralPartition, Release]:
         """What the newest release of this table lets pass, by partition; a cycle publishes that and nothing else."""
         if all(positions.get(one, start) >= end for one, (start, end) in limits.items()):
             return {}
-        starts = _known(positions, limits)
+        starts = next_offsets(positions, limits)
         found = [
             one
             for one in self._releases()
@@ -263,23 +329,19 @@ class LakeDriver:
     def _quarantine(self, name: str) -> Quarantine:
         return Quarantine(self._tables, self._tables.folder, name)
 
-    def _stage(self, name: str, handle: TableHandle | None, spans: tuple[Span, ...]) -> list[Outcome]:
-        columns = handle.schema().serialize().to_pybytes() if handle else None
-        plan = tasks(spans, parallel=self._bounds.parallel, records=self._bounds.task_records)
-        folder = self._tables.folder / name
-        client = self._config.schemas_client
-        task = StagingTask(
+    def _task(self, plan: TablePlan) -> StagingTask:
+        name, handle = plan.name, plan.handle
+        return StagingTask(
             name,
-            folder,
+            self._tables.folder / name,
             self._config.central,
             self._registry,
             self._tables,
-            columns,
-            tuple(plan),
+            handle.schema().serialize().to_pybytes() if handle else None,
+            tuple(tasks(plan.todo.spans, parallel=self._bounds.parallel, records=self._bounds.task_records)),
             divided_by=handle.divided_by() if handle else self._tables.partitions.get(name, ()),
-            registry_client=client,
+            registry_client=self._config.schemas_client,
         )
-        return run_job(self._spark, task)
 
     def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> Published:
         begun = time.monotonic()
@@ -309,52 +371,11 @@ def _gates(
     return open_gates(config, spark, tables, clock=clock)
 
 
-def _report(
-    name: str,
-    published: Published,
-    todo: Backlog,
-    next_offsets: Mapping[CentralPartition, int],
-    ends: Mapping[CentralPartition, int],
-) -> TableReport:
-    result = published.result
-    files = result.settled.files if result.version is not None else []
-    # What did not fit beside what was committed is staged again by the table's new columns, and held at its record.
-    unfit = (*result.held, *published.held) if result.version is None else ()
-    held = [*todo.held, *unfit]
-    reached = [one for outcome in result.settled.accepted for one in outcome.reached]
-    held += [Held(one.span.partition, one.held) for one in reached if one.held]
-    rows = sum(file.rows for file in files)
-    if outside := sum(map(out_of_range, files)):
-        log.warning("table %s: %d of %d new records have a number out of range, see %s", name, outside, rows, COLUMN)
-    return TableReport(
-        name,
-        rows,
-        len(files),
-        result.version,
-        next_offsets,
-        ends,
-        tuple(held),
-        verdict="" if published.verdict is None else published.verdict.value,
-        diverted=published.diverted,
-        audit_s=published.audit_s,
-        commit_s=published.commit_s,
-    )
-
-
-def _up_to(
-    released: Mapping[CentralPartition, Release], limits: Mapping[CentralPartition, OffsetRange]
-) -> dict[CentralPartition, OffsetRange]:
+def _up_to(released: Mapping[CentralPartition, Release], limits: Limits) -> dict[CentralPartition, OffsetRange]:
     return {
         one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
         for one, release in released.items()
     }
-
-
-def _known(
-    positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
-) -> dict[CentralPartition, int]:
-    """Positions of all partitions; one that was never committed begins at the partition's first offset."""
-    return {one: positions.get(one, first) for one, (first, _) in limits.items()}
 
 
 def _stuck(report: CycleReport) -> RetryError:

@@ -1,37 +1,93 @@
-"""One Spark job for one table's cycle: a task per packed range, without a shuffle and without rows through the JVM.
+"""One Spark job that stages for many tables: packed ranges, without a shuffle and without rows through the JVM.
 
-Invariant: what comes back is one outcome per task, in the order of the plan. Spark's own errors do not leave here.
+Invariant: what comes back is one outcome per task of each table, in the order of its plan; a task that fails is its
+table's trouble alone. Spark's own errors do not leave here.
 """
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from aggregator.errors import RetryError
 from aggregator.lake.ranges import Outcome
-from aggregator.lake.task import StagingTask, decode_outcome, run_tasks
+from aggregator.lake.task import Share, StagingTask, decode_outcome, run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_ROW = "table long, number long, outcome string"
+
 
 def run_job(spark: "SparkSession", task: StagingTask) -> list[Outcome]:
-    """Run every task of the plan.
+    """Run every task of one table's plan, each as a Spark task.
 
     Raises:
         RetryError: a task could not do its work, or Spark could not run it.
     """
+    (found,) = run_jobs(spark, [task], parallel=len(task.plan))
+    if isinstance(found, RetryError):
+        raise found
+    return found
+
+
+def run_jobs(
+    spark: "SparkSession", tables: Sequence[StagingTask], *, parallel: int
+) -> list[list[Outcome] | RetryError]:
+    """Run the plans of several tables.
+
+    Args:
+        spark: The session.
+        tables: What to stage for each; all of them read one central.
+        parallel: Spark tasks that run at a time. Each runs a share of all plans, because a Spark task costs more than
+            a small table's records.
+
+    Returns:
+        By table its outcomes, or what kept one of its tasks from its work.
+    """
+    packed = shares(tables, parallel)
 
     def body(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        return run_tasks(task, batches)
+        return run_tasks(tables, packed, batches)
 
-    count = len(task.plan)
     try:
-        rows = spark.range(0, count, 1, count).mapInArrow(body, "number long, outcome string").collect()
+        rows = spark.range(0, len(packed), 1, len(packed)).mapInArrow(body, _ROW).collect()
     except Exception as error:  # noqa: BLE001 - py4j, Connect and PySpark raise unrelated families
-        raise RetryError(
-            f"table {task.name}: the Spark job failed ({type(error).__name__})",
-            hint="the executors' log says why; the next cycle tries again",
-        ) from None
-    return [decode_outcome(row["outcome"]) for row in sorted(rows, key=lambda row: row["number"])]
+        return [
+            RetryError(
+                f"table {table.name}: the Spark job failed ({type(error).__name__})",
+                hint="the executors' log says why; the next cycle tries again",
+            )
+            for table in tables
+        ]
+    texts: list[list[str]] = [[] for _ in tables]
+    for row in sorted(rows, key=lambda row: (row["table"], row["number"])):
+        texts[row["table"]].append(row["outcome"])
+    return [_decoded(table) for table in texts]
+
+
+def shares(tables: Sequence[StagingTask], parallel: int) -> tuple[Share, ...]:
+    """What each Spark task runs: the longest plans first, each to whoever has the least; no share is empty.
+
+    Args:
+        tables: With their plans.
+        parallel: So many shares at most.
+    """
+    sized = sorted(
+        (sum(len(span.offsets) for span in spans), table, number)
+        for table, task in enumerate(tables)
+        for number, spans in enumerate(task.plan)
+    )
+    loads: list[tuple[int, int, list[tuple[int, int]]]] = [(0, at, []) for at in range(min(parallel, len(sized)))]
+    for records, table, number in reversed(sized):
+        load, at, share = heapq.heappop(loads)
+        heapq.heappush(loads, (load + records, at, [*share, (table, number)]))
+    return tuple(tuple(share) for _, _, share in sorted(loads, key=lambda one: one[1]))
+
+
+def _decoded(texts: Sequence[str]) -> list[Outcome] | RetryError:
+    try:
+        return [decode_outcome(text) for text in texts]
+    except RetryError as error:
+        return error

@@ -7,7 +7,7 @@ names; what the first attempt left is in no commit.
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +33,8 @@ from aggregator.lake.tables.port import Tables
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registry
 
+# Tasks that one process runs one after the other: which table's, and the number in its plan.
+Share = tuple[tuple[int, int], ...]
 PIECE_BYTES = 4 * 1024 * 1024  # of keys and values; what is decoded at a time, and more falls out of the CPU's cache
 
 
@@ -66,15 +68,18 @@ class StagingTask:
     piece_bytes: int = PIECE_BYTES
     registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
 
-    def stage(self, number: int) -> Outcome:
+    def stage(self, number: int, reader: CommittedReader) -> Outcome:
         """Run task `number`.
+
+        Args:
+            number: Of the plan.
+            reader: Of central.
 
         Raises:
             RetryError: central, the registry or the folder does not answer; nothing stays staged.
         """
         registry = open_registry(self.registry, self.registry_client)
         columns = self._begun(registry) if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
-        reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
         running = _Running(self, reader, Decoding(registry.schema), stage, Stage(self.folder, None))
         try:
@@ -84,8 +89,6 @@ class StagingTask:
         except BaseException:
             running.abandon()
             raise
-        finally:
-            reader.close()
 
     def _begun(self, registry: Registry) -> pa.Schema | None:
         """The columns of a new table whose topics have had values of several types in one of them.
@@ -165,22 +168,42 @@ class _Running:
             raise record_held(piece, refused, f"cannot be written: {error.message}", error.hint) from None
 
 
-def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of `mapInArrow`: task numbers in, one JSON text per task out."""
+def run_tasks(
+    tables: Sequence[StagingTask], shares: Sequence[Share], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The body of `mapInArrow`: numbers of shares in, one row out per task with its outcome as JSON."""
     show_warnings()
     for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [_encoded_outcome(task, number)]})
+        for share in batch.column(0).to_pylist():
+            for table, number, outcome in _outcomes(tables, shares[share]):
+                yield pa.RecordBatch.from_pydict({"table": [table], "number": [number], "outcome": [outcome]})
     forget_archives()
 
 
-def _encoded_outcome(task: StagingTask, number: int) -> str:
+def _outcomes(tables: Sequence[StagingTask], share: Share) -> Iterator[tuple[int, int, str]]:
+    """What comes of each task of a share; they have one reader, which costs more than few records, until one fails."""
+    reader: CommittedReader | None = None
     try:
-        return encode_outcome(task.stage(number))
-    except RetryError as error:
+        for table, number in share:
+            task = tables[table]
+            try:
+                reader = reader or CommittedReader(task.central, max_bytes=task.piece_bytes)
+                outcome = encode_outcome(task.stage(number, reader))
+            except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind travels
+                outcome = _encoded_failure(task, error)
+                if reader:
+                    reader.close()
+                reader = None
+            yield table, number, outcome
+    finally:
+        if reader:
+            reader.close()
+
+
+def _encoded_failure(task: StagingTask, error: Exception) -> str:
+    if isinstance(error, RetryError):
         return json.dumps({"retry": [error.message, error.hint]})
-    except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind of error travels
-        return json.dumps({"retry": [f"table {task.name}: {kind_and_place(error)}", "report it with this line"]})
+    return json.dumps({"retry": [f"table {task.name}: {kind_and_place(error)}", "report it with this line"]})
 
 
 def encode_outcome(outcome: Outcome) -> str:

@@ -61,6 +61,7 @@ def kind_of(result: Result) -> str:
         ("idle", "idle"),
         ("mirrormaker_2", "offsets"),
         ("formats", "commits"),
+        ("many_tables", "tables"),
     ):
         if key in result:
             return kind
@@ -361,6 +362,16 @@ def commits(result: Result) -> str:
     return "\n\n".join((_measured(asked, result), table(head, rows)))
 
 
+def tables(result: Result) -> str:
+    """What a cycle of the lake takes, by the number of tables."""
+    counts = sorted({case["tables"] for case in result["many_tables"]})
+    asked = f"python -m tests.bench.tables --tables {' '.join(map(str, counts))} --cycles {result['cycles']} -o json"
+    names = ("first_s", "cycle_s", "longest_s", "cpu_s", "idle_s")
+    rows = [(case["format"], case["tables"], *(case[name] for name in names)) for case in result["many_tables"]]
+    head = ("", "tables", "first cycle, s", "a cycle, s", "the longest, s", "its CPU s", "an idle cycle, s")
+    return "\n\n".join((_measured(asked, result), table(head, rows)))
+
+
 KINDS: Mapping[str, Callable[[Result], str]] = {
     "contest": contest,
     "latency": latency,
@@ -376,6 +387,7 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "idle": idle,
     "offsets": offsets,
     "commits": commits,
+    "tables": tables,
 }
 # Kinds of blocks that are made of another kind's result.
 _MADE_OF = {"headline": "contest"}

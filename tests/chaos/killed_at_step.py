@@ -36,7 +36,7 @@ def die_at(step: str, times: int) -> None:
         setattr(owner, name, wrapped)
 
     if step == "staged":
-        around(driver, "run_job", after=die)
+        around(driver, "run_jobs", after=die)
     for handle in (DeltaHandle, IcebergHandle):
         if step == "audited":
             around(handle, "commit", before=die)
@@ -45,7 +45,7 @@ def die_at(step: str, times: int) -> None:
         if step == "next":
             around(handle, "commit", after=lambda: after_commit.append(1))
     if step == "next":
-        around(driver, "run_job", before=lambda: die() if after_commit else None)
+        around(driver, "run_jobs", before=lambda: die() if after_commit else None)
     assert commit.Commit is driver.Commit
 
 

@@ -73,9 +73,9 @@ class LakeCode:
         form[0].sending = leftovers.sending
         driver.Commit, driver.backlog, driver.tasks = commit.Commit, ranges.backlog, ranges.tasks
         driver.open_tables = lambda config: self._tables(config.hub, world, *form)
-        driver.central_partitions = lambda _, __: PARTITIONS
+        driver.central_partitions = lambda *_: PARTITIONS
         driver.offset_bounds = world.bounds
-        driver.run_job, driver.sweep, driver.sweep_scratch = world.run_job, _nothing, _nothing
+        driver.run_jobs, driver.sweep, driver.sweep_scratch = world.run_jobs, _nothing, _nothing
         return driver.LakeDriver
 
     def _tables(self, hub: str, world: "LakeSchedule", *modules: ModuleType) -> Tables:
@@ -150,18 +150,29 @@ class LakeSchedule:
 
     # --- what the driver touches
 
-    def bounds(self, _: object, partitions: Sequence[CentralPartition]) -> dict[CentralPartition, OffsetRange]:
+    def bounds(
+        self, _: object, partitions: Sequence[CentralPartition], __: object
+    ) -> dict[CentralPartition, OffsetRange]:
         """What is committed now."""
         self.scheduler.pause()
         return {one: OffsetRange(0, len(self.central[one.partition])) for one in partitions}
 
-    def run_job(self, _: object, task: StagingTask) -> list[Outcome]:
+    def run_jobs(
+        self,
+        _: object,
+        tables: Sequence[StagingTask],
+        *,
+        parallel: int,
+    ) -> list[list[Outcome] | RetryError]:
         """Stage every task's spans, or fail."""
+        return [self._outcomes(table) for table in tables]
+
+    def _outcomes(self, task: StagingTask) -> list[Outcome] | RetryError:
         outcomes = []
         for spans in task.plan:
             self.scheduler.pause()
             if not self.quiet and self.scheduler.random.random() < 0.03:
-                raise RetryError("a task failed")
+                return RetryError("a task failed")
             outcomes.append(self._stage(spans))
         return outcomes
 

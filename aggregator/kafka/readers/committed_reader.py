@@ -61,29 +61,46 @@ class Committed:
         )
 
 
-def central_partitions(cluster: ClusterConfig, names: Iterable[str]) -> list[CentralPartition]:
+def central_partitions(
+    cluster: ClusterConfig, names: Iterable[str], refused: dict[str, str] | None = None
+) -> list[CentralPartition]:
     """Every partition of those topics that exist, with the topic's id.
+
+    Args:
+        cluster: Central.
+        names: Topics.
+        refused: Takes topics that cannot be described, with the reason; without it one of them is an error.
 
     Raises:
         Unreachable: the cluster does not answer.
     """
+    if refused is None:
+        found = topics.described(cluster, sorted(names))
+    else:
+        found, undescribed = topics.described_each(cluster, sorted(names))
+        refused |= undescribed
     return [
         CentralPartition(topic.name, topic.topic_id, partition)
-        for topic in topics.described(cluster, sorted(names)).values()
+        for topic in found.values()
         for partition in range(topic.partitions)
     ]
 
 
 def offset_bounds(
-    cluster: ClusterConfig, partitions: Sequence[CentralPartition]
+    cluster: ClusterConfig, partitions: Sequence[CentralPartition], refused: ends.Refused | None = None
 ) -> dict[CentralPartition, OffsetRange]:
     """What each partition holds: from its first offset to its last stable offset.
+
+    Args:
+        cluster: Central.
+        partitions: Which.
+        refused: Takes partitions that nobody answers for, with the reason; without it one of them is an error.
 
     Raises:
         Unreachable: the cluster does not answer.
     """
-    readable = ends.readable_ranges(cluster, [(one.topic, one.partition) for one in partitions])
-    return {one: readable[one.topic, one.partition] for one in partitions}
+    readable = ends.readable_ranges(cluster, [(one.topic, one.partition) for one in partitions], refused=refused)
+    return {one: readable[at] for one in partitions if (at := (one.topic, one.partition)) in readable}
 
 
 def read_committed(

@@ -194,16 +194,22 @@ def stable_end_offsets(
 
 
 def readable_ranges(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    refused: Refused | None = None,
 ) -> dict[Partition, OffsetRange]:
     """What a read_committed reader can reach of each partition; both ends are asked for at once.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    starts, stable = _listed(cluster, partitions, _START, _STABLE_END, timeout_s=timeout_s)
+    starts, stable = _listed(cluster, partitions, _START, _STABLE_END, timeout_s=timeout_s, refused=refused)
     # A log that was cut or deleted to its end between the two answers holds nothing.
-    return {at: OffsetRange(one.offset, max(one.offset, stable[at].offset)) for at, one in starts.items()}
+    return {
+        at: OffsetRange(one.offset, max(one.offset, stable[at].offset)) for at, one in starts.items() if at in stable
+    }
 
 
 class LogOffsets(NamedTuple):

@@ -1,0 +1,124 @@
+"""What a cycle is to do for one table, which tables it does together, and what it reports of one.
+
+Invariant: pure. Plans that are staged together hold about as many offsets as one table's cycle may, so that a long
+backlog is committed, and a stop heard, in pieces of that size however many tables there are.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from aggregator.coordinates import CentralPartition, OffsetRange
+from aggregator.errors import RetryError, Unreachable
+from aggregator.lake.quality.publication import Published
+from aggregator.lake.ranges import Backlog, Held
+from aggregator.lake.report import TableReport
+from aggregator.lake.tables.port import TableHandle
+from aggregator.state.releases import Release
+
+Limits = Mapping[CentralPartition, OffsetRange]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What one cycle is to stage and publish for a table.
+
+    Attributes:
+        name: The table.
+        handle: Its newest version, None before its first commit.
+        positions: Its next offsets.
+        limits: What its central partitions hold.
+        todo: What is staged.
+        is_decided: Whether a quarantine's commit decided these ranges already.
+        release: Somebody's word that they may pass the gate.
+    """
+
+    name: str
+    handle: TableHandle | None
+    positions: Mapping[CentralPartition, int]
+    limits: Limits
+    todo: Backlog
+    is_decided: bool = False
+    release: Release | None = None
+
+    @property
+    def records(self) -> int:
+        """Offsets that are staged."""
+        return sum(len(span.offsets) for span in self.todo.spans)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Central topics that are read."""
+        return frozenset(one.topic for one in self.limits)
+
+    def idle(self, still_held: Iterable[Held] = ()) -> TableReport:
+        """The report of a cycle that stages nothing for it."""
+        known, ends = next_offsets(self.positions, self.limits), end_offsets(self.limits)
+        return TableReport(self.name, next_offsets=known, end_offsets=ends, held=(*self.todo.held, *still_held))
+
+    def report(self, published: Published) -> TableReport:
+        """The report of a cycle that published what was staged."""
+        result, files = published.result, published.result.files
+        # What did not fit beside what was committed is staged again by the table's new columns, and held at its record.
+        unfit = (*result.held, *published.held) if result.version is None else ()
+        reached = [one for outcome in result.settled.accepted for one in outcome.reached]
+        held = [*self.todo.held, *unfit, *(Held(one.span.partition, one.held) for one in reached if one.held)]
+        return TableReport(
+            self.name,
+            sum(file.rows for file in files),
+            len(files),
+            result.version,
+            next_offsets({**self.positions, **result.positions}, self.limits),
+            end_offsets(self.limits),
+            tuple(held),
+            verdict="" if published.verdict is None else published.verdict.value,
+            diverted=published.diverted,
+            audit_s=published.audit_s,
+            commit_s=published.commit_s,
+        )
+
+
+def limits_by_table(
+    sources: Mapping[str, frozenset[str]],
+    bounds: Mapping[CentralPartition, OffsetRange],
+    silent: Mapping[str, str],
+) -> dict[str, Limits | RetryError]:
+    """What the central partitions of each table hold, or which of its topics nobody tells of.
+
+    Args:
+        sources: Central topics by table.
+        bounds: What each of their partitions holds.
+        silent: Topics that nothing, or not all, was told of, with the reason.
+    """
+    by_topic: dict[str, dict[CentralPartition, OffsetRange]] = {}
+    for one, offsets in bounds.items():
+        by_topic.setdefault(one.topic, {})[one] = offsets
+    limits: dict[str, Limits | RetryError] = {}
+    for name, topics in sorted(sources.items()):
+        limits[name] = {one: offsets for topic in sorted(topics) for one, offsets in by_topic.get(topic, {}).items()}
+        for topic in sorted(topics & silent.keys())[:1]:
+            limits[name] = Unreachable(f"central: {topic}: {silent[topic]}", hint="check the brokers of central")
+    return limits
+
+
+def together(plans: Iterable[TablePlan], records: int) -> Iterator[list[TablePlan]]:
+    """Plans in their order, cut into rounds of at most so many offsets; a longer one is a round by itself."""
+    found: list[TablePlan] = []
+    total = 0
+    for plan in plans:
+        if found and total + plan.records > records:
+            yield found
+            found, total = [], 0
+        found.append(plan)
+        total += plan.records
+    if found:
+        yield found
+
+
+def next_offsets(positions: Mapping[CentralPartition, int], limits: Limits) -> dict[CentralPartition, int]:
+    """Positions of all partitions; one that was never committed begins at the partition's first offset."""
+    return {one: positions.get(one, first) for one, (first, _) in limits.items()}
+
+
+def end_offsets(limits: Limits) -> dict[CentralPartition, int]:
+    """Where each partition ends."""
+    return {one: end for one, (_, end) in limits.items()}

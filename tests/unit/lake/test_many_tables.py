@@ -1,0 +1,186 @@
+"""A cycle over many tables: one Spark job for what fits together, commits side by side, trouble where it is."""
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
+from aggregator.errors import RetryError
+from aggregator.lake import driver as module
+from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.driver import LakeBounds, LakeDriver
+from aggregator.lake.files import Stage
+from aggregator.lake.folder import Folder
+from aggregator.lake.job import shares
+from aggregator.lake.ranges import Backlog, Outcome, Reached, Span
+from aggregator.lake.table_plan import TablePlan, limits_by_table, together
+from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.formats import open_tables
+from aggregator.lake.task import StagingTask
+from aggregator.state.names import HubNames
+
+FORMATS = pytest.mark.parametrize("form", ["delta", "iceberg"])
+TOPICS = [f"t{number:02d}" for number in range(20)]
+COLUMNS = DeltaTables("h", Folder("/")).narrowed(FIXED_COLUMNS)
+
+
+class ManyTables:
+    """A driver of many tables, whose topics at central have one partition and so many records each."""
+
+    def __init__(self, folder: Path, monkeypatch, form="delta", records=5, **bounds) -> None:
+        self.ends = dict.fromkeys(TOPICS, records)
+        self.ids = dict.fromkeys(TOPICS, "AAA")
+        self.silent: dict[str, str] = {}
+        self.failing: set[str] = set()
+        self.jobs: list[list[str]] = []
+        self.staged: list[tuple[str, str]] = []
+        self.while_staged = lambda: None
+        self.config = HubConfig.model_validate(
+            {
+                "hub": "h",
+                "central": {"bootstrap_servers": "central:1"},
+                "edges": {"eu": {"bootstrap_servers": "edge:1"}},
+                "schemas": "directory:schemas",
+                "topics": [{"match": "t.*", "policy": "p.yaml", "central": "{topic}", "lake": "{topic}"}],
+                "lake": {"path": folder, "format": form},
+            }
+        )
+        flows = {EdgePartition("eu", topic, 0): None for topic in TOPICS}
+        monkeypatch.setattr(module, "central_partitions", self.partitions)
+        monkeypatch.setattr(module, "offset_bounds", self.bounds)
+        monkeypatch.setattr(module, "run_jobs", self.run_jobs)
+        self.driver = LakeDriver(
+            self.config, None, HubNames("h"), bounds=LakeBounds(**bounds), flows=lambda: flows, releases=list
+        )
+
+    def partitions(self, _, names, refused):
+        refused |= {name: why for name, why in self.silent.items() if name in names}
+        return [CentralPartition(name, self.ids[name], 0) for name in sorted(names) if name not in self.silent]
+
+    def bounds(self, _, partitions, __):
+        return {one: OffsetRange(0, self.ends[one.topic]) for one in partitions}
+
+    def run_jobs(self, _, tables, *, parallel):
+        self.jobs.append([one.name for one in tables])
+        assert sum(len(span.offsets) for one in tables for spans in one.plan for span in spans)
+        found = [RetryError("away") if one.name in self.failing else self.outcomes(one) for one in tables]
+        self.while_staged()
+        return found
+
+    def outcomes(self, task):
+        made = []
+        for spans in task.plan:
+            stage = Stage(task.folder, COLUMNS)
+            for at, offsets in spans:
+                place = {"_central_topic": at.topic, "_central_partition": 0, "_deleted": False}
+                rows = [place | {"_central_offset": offset} for offset in range(*offsets)]
+                stage.add(pa.Table.from_pylist(rows, schema=COLUMNS))
+            made.append(Outcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
+            self.staged += [(task.name, file.path) for file in made[-1].files]
+        return made
+
+    def offsets(self, name: str) -> list[int]:
+        """What DuckDB reads of a table."""
+        tables = open_tables(self.config)
+        handle = tables.open(name)
+        if handle is None:
+            return []
+        files = [str(Path(tables.folder) / name / path) for path in handle.files()]
+        with duckdb.connect() as connection:
+            rows = connection.sql(f"select _central_offset from read_parquet({files!r}) order by all").fetchall()
+        return [offset for (offset,) in rows]
+
+
+@pytest.mark.slow
+@FORMATS
+def test_every_table_has_each_record_once(form, tmp_path, monkeypatch):
+    """Twenty tables, three cycles: created and committed side by side, in a job for each cycle."""
+    lake = ManyTables(tmp_path, monkeypatch, form)
+    for end in (5, 9, 9):
+        lake.ends = dict.fromkeys(TOPICS, end)
+        report = lake.driver.cycle()
+        assert [one.table for one in report.tables] == TOPICS
+        assert not report.troubles
+    assert lake.jobs == [TOPICS, TOPICS]
+    assert [lake.offsets(name) for name in TOPICS] == [list(range(9))] * 20
+
+
+def test_what_a_round_takes_on_is_bounded(tmp_path, monkeypatch):
+    """Twenty tables of five records, twelve at a time: two tables a job."""
+    lake = ManyTables(tmp_path, monkeypatch, cycle_records=12)
+    assert lake.driver.cycle().rows == 100
+    assert [len(one) for one in lake.jobs] == [2] * 10
+
+
+def test_trouble_of_one_table_is_its_own(tmp_path, monkeypatch):
+    """A topic that nobody tells of, a task that fails, a topic that is created again: the other tables go on."""
+    lake = ManyTables(tmp_path, monkeypatch)
+    lake.silent, lake.failing = {"t03": "no leader"}, {"t05"}
+    lake.while_staged = lambda: lake.ids.update(t07="BBB")
+    report = lake.driver.cycle()
+    failed = {one.table: str(one.failed) for one in report.tables if one.failed}
+    assert failed.keys() == {"t03", "t05", "t07"}
+    assert "t03: no leader" in failed["t03"]
+    assert "t07: it changed while it was read" in failed["t07"]
+    assert not [path for name, path in lake.staged if name == "t07" and (tmp_path / name / path).exists()]
+    assert {name: len(lake.offsets(name)) for name in TOPICS} == {name: 0 if name in failed else 5 for name in TOPICS}
+    lake.silent, lake.failing, lake.while_staged = {}, set(), lambda: None
+    assert not lake.driver.cycle().troubles
+    assert [lake.offsets(name) for name in TOPICS] == [list(range(5))] * 20
+
+
+def test_central_that_does_not_answer_is_told_for_every_table(tmp_path, monkeypatch):
+    """As for one table, so that a drain waits for it."""
+    lake = ManyTables(tmp_path, monkeypatch)
+
+    def away(*_):
+        raise RetryError("central is away")
+
+    monkeypatch.setattr(module, "offset_bounds", away)
+    assert [str(one.failed) for one in lake.driver.cycle().tables] == ["central is away"] * 20
+
+
+def test_a_table_has_the_limits_of_its_own_topics():
+    """One silent topic silences its tables, and no other."""
+    one, two = CentralPartition("a", "x", 0), CentralPartition("b", "y", 3)
+    bounds = {one: OffsetRange(0, 5), two: OffsetRange(2, 7)}
+    found = limits_by_table({"first": frozenset("a"), "both": frozenset("ab"), "none": frozenset("c")}, bounds, {})
+    assert found == {"both": bounds, "first": {one: OffsetRange(0, 5)}, "none": {}}
+    found = limits_by_table({"first": frozenset("a"), "both": frozenset("ab")}, bounds, {"b": "no leader"})
+    assert found["first"] == {one: OffsetRange(0, 5)}
+    assert str(found["both"]).startswith("central: b: no leader")
+
+
+def plan(name: str, *records: int) -> TablePlan:
+    spans = tuple(Span(CentralPartition(name, "x", at), OffsetRange(0, one)) for at, one in enumerate(records))
+    return TablePlan(name, None, {}, {}, Backlog(spans, ()))
+
+
+def test_rounds_keep_the_order_and_a_long_plan_is_alone():
+    """A plan beyond the bound is a round by itself; nothing is left out."""
+    plans = [plan("a", 3, 2), plan("b", 5), plan("c", 1), plan("d", 90), plan("e", 4)]
+    assert [[one.name for one in found] for found in together(plans, 10)] == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert list(together([], 10)) == []
+
+
+def test_shares_are_even_and_hold_every_task_once():
+    """Of plans of any size, for as many Spark tasks as run at a time."""
+    central, tables = ClusterConfig(bootstrap_servers="x:1"), DeltaTables("h", Folder("/"))
+    at = CentralPartition("t", "x", 0)
+    lengths = [[40], [1, 1], [], [30, 10], [5] * 6]
+    tasks = [
+        StagingTask("t", Folder("/"), central, "", tables, None, tuple((Span(at, OffsetRange(0, n)),) for n in found))
+        for found in lengths
+    ]
+    for parallel in (1, 2, 3, 50):
+        found = shares(tasks, parallel)
+        assert len(found) == min(parallel, 11)
+        assert all(found)
+        everything = [one for share in found for one in share]
+        assert sorted(everything) == [(table, n) for table, plan in enumerate(lengths) for n in range(len(plan))]
+        loads = [sum(lengths[table][n] for table, n in share) for share in found]
+        assert max(loads) <= max(40, sum(loads) / len(loads) * 4 / 3)
+    assert shares(tasks[2:3], 2) == ()
