@@ -19,7 +19,7 @@ from aggregator.backfill.restate import restate_tables
 from aggregator.backfill.store import Backfill, End, finish, note_policies, read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.errors import Failed
+from aggregator.errors import AnotherHub, Failed
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.names import HubNames
@@ -27,6 +27,8 @@ from aggregator.state.names import HubNames
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Processes that begin at one moment all find the lease free, and all but the last one are fenced.
+_TURNS = 5
 log = logging.getLogger(__name__)
 
 
@@ -54,7 +56,7 @@ def carry_out(
     """
     if backfill.plan.mode is Mode.RESTATE:
         _same_policies(config, policies, backfill)
-    outcome = BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop).run()
+    outcome = _delivered(config, spark, policies, backfill, identity=identity, stop=stop)
     if not outcome.finished:
         return outcome
     if backfill.plan.mode is Mode.INTO and config.lake:
@@ -87,6 +89,31 @@ def carry_out(
     lost = {str(source): tuple((one.start, one.end) for one in some) for source, some in (outcome.lost or {}).items()}
     finish(config.central, names, backfill.plan.id, End(int(time.time() * 1000), lost))
     return outcome
+
+
+def _delivered(
+    config: HubConfig,
+    spark: "SparkSession",
+    policies: Mapping[Path, Policy],
+    backfill: Backfill,
+    *,
+    identity: str,
+    stop: threading.Event,
+) -> Outcome:
+    """Bring the records to central; who is overtaken waits for the other one, as if it were started again.
+
+    Raises:
+        AnotherHub: it was overtaken again and again.
+    """
+    for turn in range(_TURNS):
+        driver = BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop)
+        try:
+            return driver.run()
+        except AnotherHub as error:
+            if turn == _TURNS - 1:
+                raise
+            log.warning("backfill %s: %s; it waits until that one has ended", backfill.plan.id, error.message)
+    raise AssertionError
 
 
 def _same_policies(config: HubConfig, policies: Mapping[Path, Policy], backfill: Backfill) -> None:

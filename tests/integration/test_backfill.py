@@ -10,16 +10,20 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
+from aggregator.backfill import driver as driver_module
 from aggregator.backfill.live_flows import LiveFlows
 from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.plan_builder import make_plan
 from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
+from aggregator.backfill.settlement import backfills_central
 from aggregator.backfill.store import State
 from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.lake.driver import LakeDriver
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
+from aggregator.state.control import Lease
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
@@ -244,6 +248,34 @@ def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
     assert (last.state, last.asked, last.done, last.delivered) == (State.FINISHED, 100, 100, 100)
     assert 0 < seen[-1].per_s < 60
     watch.close()
+
+
+def test_who_is_overtaken_waits_for_the_other_one(new_trial, monkeypatch, caplog):
+    """Two that begin at one moment both find the lease free: the second fences the first, which then waits."""
+    trial, rivals = new_trial(start="latest"), []
+    epochs, late = Epochs(trial), ThreadedBackfills(trial)
+    for count in (30, 3):
+        trial.produce("eu", count)
+        deliver(epochs)
+    epochs.close()
+    plan = late.plan()
+
+    class Overtaken(LeaseRenewal):
+        def start(self, threads):
+            if not rivals:
+                rival = backfills_central(late.config, plan.id)
+                rivals.append(rival)
+                rival.take_id()
+                rival.publish(Lease("a rival", 1))
+                rival.publish(Lease("a rival", 2, released=True))
+                rival.close()
+            super().start(threads)
+
+    monkeypatch.setattr(driver_module, "LeaseRenewal", Overtaken)
+    assert late.carry(late.start(plan)).finished
+    assert len(rivals) == 1
+    assert "another hub took over (a rival); it waits until that one has ended" in caplog.text
+    once(trial, "eu", range(33))
 
 
 def test_a_paused_edge_is_not_read_and_nothing_is_finished_without_it(new_trial):

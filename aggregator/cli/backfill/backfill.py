@@ -113,7 +113,7 @@ Examples:
 
 \b
 Exit codes: 0 finished, or nothing to do; 1 failed, cancelled or stopped before its end; 4 some flows were held, or an
-edge did not answer; 5 planned records could not be read any more; 6 another process took over."""
+edge did not answer; 5 planned records could not be read any more; 6 other processes took over again and again."""
 )
 @config_option
 @ask_options
