@@ -1,4 +1,4 @@
-"""As much of a Spark session as a hub asks for: one task per number, in threads of this process, without retries.
+"""As much of a Spark session as a hub asks for: a task for each number, in threads of this process, without retries.
 
 A JVM and its Python workers take seconds of CPU to start; what they run is the same code.
 """
@@ -18,21 +18,21 @@ class Row(dict):
 
 @dataclass(frozen=True)
 class Job:
-    """Some numbers, and what is made of each."""
+    """Some numbers, and the rows that are made of each."""
 
     numbers: Sequence[int]
-    task: Callable[[int], Row] = lambda number: Row(id=number)
+    task: Callable[[int], list[Row]] = lambda number: [Row(id=number)]
 
     def mapInArrow(self, body, _schema) -> "Job":  # noqa: N802 - Spark's name
-        def one(number: int) -> Row:
-            (batch,) = body(iter([pa.RecordBatch.from_pydict({"id": [number]})]))
-            return Row({name: batch.column(name)[0].as_py() for name in batch.schema.names})
+        def rows(number: int) -> list[Row]:
+            batches = body(iter([pa.RecordBatch.from_pydict({"id": [number]})]))
+            return [Row(row) for batch in batches for row in batch.to_pylist()]
 
-        return replace(self, task=one)
+        return replace(self, task=rows)
 
     def collect(self) -> list[Row]:
         with ThreadPoolExecutor(len(self.numbers)) as pool:
-            return list(pool.map(self.task, self.numbers))
+            return [row for rows in pool.map(self.task, self.numbers) for row in rows]
 
 
 class LocalSpark:
