@@ -20,6 +20,8 @@ _COUNTS = ("seen", "null", "transformed", "rejected")
 # In place of a session: all that are over.
 _PAST = ""
 _MARK = f'"{KIND}"'.encode()
+# More topics and sessions are no hub's.
+_PLACES_MOST = 100_000
 
 
 class _Row(NamedTuple):
@@ -112,6 +114,8 @@ class FieldFeed:
     def _add(self, said: _Fields) -> None:
         place = (said.edge, said.topic, said.session)
         word = self._half.get(place)
+        if word is None and len(self._half) >= _PLACES_MOST:
+            raise Damaged("of more topics than a hub has")
         if word is None or word.number != said.number:
             word = _Word(said.number, said.at_ms, said.policy, said.keys, said.parts)
         word.parts[said.part] = [ReportRow._make(row) for row in said.rows]

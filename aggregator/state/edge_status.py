@@ -32,6 +32,8 @@ from aggregator.threads import ThreadStatus
 
 VERSION = 1
 PULSE, REFUSED, THREADS, POLICIES = "pulse", "refused", "threads", "policies"
+# More edges, days or tables are no hub's: whoever writes them into the topic costs its readers no more than so many.
+_NAMES_MOST = 100_000
 # More flows than these are not named, nor more objections; a record stays small.
 _REFUSED_MOST, _OBJECTIONS_MOST = 500, 20
 _STATE, _DAY = "state/", "day/"
@@ -198,6 +200,8 @@ def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, 
 def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
     if value is None:
         into.pop(key, None)
+    elif not key or not all(key) or (key not in into and len(into) >= _NAMES_MOST):
+        raise Damaged("of no name, or of more names than a hub has")
     else:
         into[key] = value
 

@@ -14,13 +14,14 @@ from aggregator.edges.history import DAY_MS, Span, by_day, uptimes
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import Damaged, key_text
+from aggregator.observe import fields
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.history_rows import day_records, lasting, written_spans
 from aggregator.observe.metrics import samples
 from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview
-from aggregator.state import control, dead_letters, ledger, releases, requests
+from aggregator.state import control, dead_letters, edge_status, ledger, releases, requests
 from aggregator.state.control import Cluster, ControlState, Epoch, Lease
 from aggregator.state.edge_status import (
     EdgeState,
@@ -33,6 +34,7 @@ from aggregator.state.edge_status import (
     threads_record,
 )
 from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause, paused_edges
 from aggregator.state.releases import Release
@@ -322,6 +324,22 @@ def test_a_history_of_centuries_is_not_cut_into_days():
         assert (told.days, told.damaged) == ({}, 1)
     told = EdgeStatuses().heard([("day/eu/soon", json.dumps({"v": 1, "spans": []}).encode(), NOW_MS)])
     assert told.damaged == 1
+
+
+def test_names_without_end_are_not_kept(monkeypatch):
+    """Whoever writes into the hub's topics names as many edges, days, tables and topics as a hub can have."""
+    monkeypatch.setattr(edge_status, "_NAMES_MOST", 10)
+    monkeypatch.setattr(fields, "_PLACES_MOST", 10)
+    state = EdgeState("UP", "", 0).encode()
+    many = [(state_key(f"e{n}"), state, NOW_MS) for n in range(15)]
+    told = EdgeStatuses().heard([*many, (state_key("e3"), state, NOW_MS), (state_key(""), state, NOW_MS)])
+    assert (len(told.states), told.damaged) == (10, 6)
+    assert len(told.heard([(state_key("e3"), None, NOW_MS), (state_key("new"), state, NOW_MS)]).states) == 10
+    assert told.heard([(*upkeep_record("", TableUpkeep()), NOW_MS)]).damaged == 7
+    feed, (_, _, value) = FieldFeed(), KINDS["fields"]
+    for n in range(15):
+        feed.take(value.replace(b'"orders"', f'"orders{n}"'.encode()))
+    assert (len(feed.topics()), feed.damaged) == (10, 5)
 
 
 @settings(max_examples=examples(200), print_blob=True)
