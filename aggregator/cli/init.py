@@ -4,6 +4,7 @@ Invariant: nothing is overwritten, and what is written has passed the loader; pr
 """
 
 import os
+import shlex
 import sys
 import tempfile
 from collections import Counter
@@ -249,8 +250,8 @@ def _tell(draft: Draft, output: Path, policy: Path) -> None:
     for topic in draft.topics:
         if topic.note:
             say(f"{topic.name}: {topic.note}")
-    where = "" if output == _OUTPUT else f" --config {output}"
+    where = "" if output == _OUTPUT else f" --config {shlex.quote(str(output))}"
     if first := next((topic for topic in draft.topics if topic.form), None):
-        look = f"aggregator policy suggest --edge {first.edges[0]} --topic {first.name}{where}"
+        look = f"aggregator policy suggest --edge {first.edges[0]} --topic {shlex.quote(first.name)}{where}"
         say(f"next: {look}    looks for personal data in fields that no tag names; so for each topic")
     say(f"then: open the fields that may pass in {policy}, and aggregator config lint{where}")

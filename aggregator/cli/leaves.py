@@ -7,9 +7,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from aggregator.errors import DeadLetterError
+from aggregator.budgets import SCHEMA_NODES
+from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.places import places
 from aggregator.privacy.sniff import json_of
 from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind, Node, Schema
@@ -37,15 +39,26 @@ def json_leaves(values: Sequence[bytes]) -> Iterator[Leaf]:
 
 
 def value_leaves(registry: Registry | None, topic: str) -> tuple[Leaf, ...] | None:
-    """Leaves of every version of the topic's value schema, merged by path; None without a readable version."""
-    found = []
-    for version in registry.versions(f"{topic}-value") if registry else ():
+    """Leaves of the versions of the topic's value schema, merged by path; None without a readable version.
+
+    All of them together have the budget of one; the newest come first.
+    """
+    found: list[tuple[Leaf, ...]] = []
+    left = SCHEMA_NODES.limit
+    try:
+        versions = registry.versions(f"{topic}-value") if registry else ()
+    except (DeadLetterError, HoldError) as error:
+        log.warning("%s-value: %s", topic, error.message)
+        return None
+    for version in reversed(versions):
         try:
-            schema = with_heritage(version.text, version.tags, ())
+            of_one = leaves(with_heritage(version.text, version.tags, ()), left)
         except DeadLetterError as error:
             log.warning("%s version %d: %s", version.subject, version.version, error.message)
+            left //= 2  # looked at in vain
             continue
-        found.append(tuple(leaves(schema)))
+        found.insert(0, tuple(of_one))
+        left -= len(of_one)
     return merged(found)
 
 
@@ -59,31 +72,17 @@ def merged(found: Sequence[tuple[Leaf, ...]]) -> tuple[Leaf, ...] | None:
     return tuple(by_path.values()) if found else None
 
 
-def leaves(schema: Schema) -> list[Leaf]:
-    """Every leaf once per type; a type inside itself is followed once."""
-    found: list[Leaf] = []
+def leaves(schema: Schema, most: int = SCHEMA_NODES.limit) -> list[Leaf]:
+    """Every leaf once per type; a type inside itself is followed once.
 
-    def walk(number: int, path: str, tags: frozenset[str], above: frozenset[int]) -> None:
-        node = schema.nodes[number]
-        tags |= node.tags
-        if number in above:
-            return
-        inner = above | {number}
-        if node.kind is Kind.RECORD:
-            for field in node.fields:
-                walk(field.node, paths.join(path, field.name), tags | field.tags, inner)
-        elif node.kind is Kind.MAP:
-            found.append(Leaf(paths.join(path, paths.KEYS), "map key", tags))
-            walk(node.children[0], paths.join(path, paths.VALUES), tags, inner)
-        elif node.kind in (Kind.ARRAY, Kind.UNION):
-            step = paths.join(path, paths.ITEMS) if node.kind is Kind.ARRAY else path
-            for child in node.children:
-                walk(child, step, tags, inner)
-        elif node.kind is not Kind.NULL:
-            found.append(Leaf(path, _kind(node), tags))
-
-    walk(schema.root, "", frozenset(), frozenset())
-    return found
+    Raises:
+        DeadLetterError: the schema means more places than `most`.
+    """
+    return [
+        Leaf(one.path, "map key" if one.is_key else _kind(one.node), one.tags)
+        for one in places(schema, most)
+        if one.node.kind is not Kind.NULL
+    ]
 
 
 def _kind(node: Node) -> str:

@@ -3,6 +3,7 @@
 Invariant: pure. What there is nothing of has no heading.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -141,7 +142,7 @@ def _next_lines(seen: "HubStatus") -> Iterator[str]:
     paused = [f"aggregator edge resume {one.edge} lets it go on" for one in seen.edges if one.state == State.PAUSED]
     hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
     lost = dict.fromkeys(
-        f'aggregator gaps accept --edge {flow.edge} --topic {flow.topic} --reason "…" goes on without it'
+        f'aggregator gaps accept --edge {flow.edge} --topic {shlex.quote(flow.topic)} --reason "…" goes on without it'
         for flow in seen.flows
         if flow.gap
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Protocol
 
+from aggregator.escapes import visible
 from aggregator.measures import MEASURES, Sample
 from aggregator.observe.metrics import of_threads, samples
 from aggregator.observe.snapshot import Snapshot
@@ -72,5 +73,10 @@ def rendered(found: Iterable[Sample]) -> bytes:
 
 
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    pairs = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True) if value]
+    pairs = [f'{name}="{_label(value)}"' for name, value in zip(names, values, strict=True) if value]
     return f"{{{','.join(pairs)}}}" if pairs else ""
+
+
+def _label(value: str) -> str:
+    """As the format writes it: line ends by its own escape, what else is unprintable by Python's."""
+    return "\n".join(map(visible, value.split("\n"))).translate(_ESCAPES)

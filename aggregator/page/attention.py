@@ -4,6 +4,7 @@ Invariant: pure. It says only what is in the snapshot; when nobody is needed, th
 """
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -106,7 +107,7 @@ def _edges(seen: Snapshot) -> Iterator[Need]:
 def _gaps(seen: Snapshot) -> Iterator[Need]:
     for gap in seen.status.gaps:
         source = gap.source
-        flow = f"--edge {source.edge} --topic {source.topic} --partition {source.partition}"
+        flow = f"--edge {source.edge} --topic {shlex.quote(source.topic)} --partition {source.partition}"
         why = f"{sentence(gap.gap, gap.position.next_offset)}. The flow waits for your decision."
         yield Need(
             _GAP, str(source), why, f'aggregator gaps accept {flow} --reason "…"', source.edge, "accepted-gap.md"
@@ -127,7 +128,7 @@ def _flows(seen: Snapshot) -> Iterator[Need]:
         what = f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else str(sources[0])
         why = trouble.partition("\n")[0].removeprefix(HELD)
         badge, topic = (_HELD if trouble.startswith(HELD) else _WAITS), re.escape(sources[0].topic)
-        command = f"aggregator status --problems --edge {edge} --topic '{topic}' --partitions"
+        command = f"aggregator status --problems --edge {edge} --topic {shlex.quote(topic)} --partitions"
         yield Need(badge, what, why, command, edge, _runbook(why))
 
 

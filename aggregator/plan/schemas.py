@@ -79,11 +79,29 @@ class Writer(NamedTuple):
         return compile_plan(schema, self.scope, today)
 
 
+class Unread(NamedTuple):
+    """A subject that the registry has and nobody can read.
+
+    Attributes:
+        edge: Whose registry.
+        topic: Whose subject.
+        subject: The one at central that it would feed.
+        writer: The one at the edge.
+        error: Why.
+    """
+
+    edge: str
+    topic: str
+    subject: str
+    writer: str
+    error: DeadLetterError | HoldError
+
+
 def writers(
     config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots
-) -> tuple[list[Writer], dict[str, str]]:
+) -> tuple[list[Writer | Unread], dict[str, str]]:
     """The newest value and key schema of every topic, and the edges whose registry does not answer, with the reason."""
-    found: list[Writer] = []
+    found: list[Writer | Unread] = []
     trouble: dict[str, str] = {}
     for edge, shown in sorted(snapshots.items()):
         try:
@@ -93,8 +111,10 @@ def writers(
     return found, trouble
 
 
-def of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]) -> Iterator[Writer]:
-    """The newest value and key schema of some topics of one edge.
+def of_edge(
+    config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]
+) -> Iterator[Writer | Unread]:
+    """The newest value and key schema of some topics of one edge; one that cannot be read hides no other.
 
     Raises:
         RetryError: its registry does not answer.
@@ -110,15 +130,20 @@ def of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topic
             if part == "value" and not policy.view(topic).value_format.has_schema:
                 continue
             subject = f"{topic}-{part}"
-            if versions := registry.versions(subject):
+            try:
+                versions = registry.versions(subject)
+                known = registry.history(subject, versions[-1].version) if versions else ()
+            except (DeadLetterError, HoldError) as error:
+                yield Unread(edge, topic, f"{name}-{part}", subject, error)
+                continue
+            if versions:
                 newest = versions[-1]
-                known = registry.history(subject, newest.version)
                 earlier = [one for one in known if one.is_lent or one.version != newest.version]
                 yield Writer(edge, topic, f"{name}-{part}", newest, tuple(earlier), scope)
 
 
 def schema_steps(
-    config: HubConfig, found: Iterable[Writer], moving: AbstractSet[tuple[str, str]], today: date
+    config: HubConfig, found: Iterable[Writer | Unread], moving: AbstractSet[tuple[str, str]], today: date
 ) -> Iterator[SchemaStep]:
     """What becomes of the newest schema of every topic.
 
@@ -133,16 +158,25 @@ def schema_steps(
     """
     central = central_registry(config)
     for writer in found:
+        if isinstance(writer, Unread):
+            yield _unusable(writer.error, writer.edge, writer.topic, writer.subject, writer.writer)
+            continue
         version = f"{writer.version.subject} version {writer.version.version}"
         place = (writer.edge, writer.topic, writer.subject, version)
         try:
             plan = writer.plan(today)
         except (DeadLetterError, HoldError) as error:
-            yield SchemaStep(*place, DEAD if isinstance(error, DeadLetterError) else REFUSED, error.message, "")
+            yield _unusable(error, *place)
             continue
         if not (plan.dropped and writer.subject.endswith("-key")):
             waits = (writer.edge, writer.topic) in moving
             yield SchemaStep(*place, *_verdict(central, writer.subject, plan, waits=waits), plan.schema)
+
+
+def _unusable(error: DeadLetterError | HoldError, *place: str) -> SchemaStep:
+    edge, topic, subject, writer = place
+    action = DEAD if isinstance(error, DeadLetterError) else REFUSED
+    return SchemaStep(edge, topic, subject, writer, action, error.message, "")
 
 
 def central_registry(config: HubConfig) -> Registry:
@@ -215,9 +249,9 @@ def keys_of(
         yield FieldRoute(edge, topic, target(config, edge, topic), key_path(""), form, *decided)
 
 
-def fields_of(found: Iterable[Writer], today: date) -> Iterator[FieldRoute]:
+def fields_of(found: Iterable[Writer | Unread], today: date) -> Iterator[FieldRoute]:
     """Every field of every topic's newest value and key schemas, and what becomes of it."""
-    for writer in found:
+    for writer in (one for one in found if isinstance(one, Writer)):
         central, _, part = writer.subject.rpartition("-")
         try:
             rows = writer.plan(today).rows

@@ -42,7 +42,8 @@ def _at_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, toda
     try:
         subjects = open_registry(config.edges[edge].schemas or "").subjects()
         topics = [name.removesuffix(_VALUE) for name in subjects if name.endswith(_VALUE)]
-        found = [writer for writer in of_edge(config, policies, edge, topics) if writer.subject.endswith(_VALUE)]
+        both = [one for one in of_edge(config, policies, edge, topics) if isinstance(one, Writer)]
+        found = [writer for writer in both if writer.subject.endswith(_VALUE)]
     except (RetryError, HoldError):
         return
     files = {policy.hash: path for path, policy in policies.items()}

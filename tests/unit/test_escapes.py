@@ -1,12 +1,15 @@
 """What came from elsewhere is shown and never obeyed: by a terminal, a log, an error, or whoever reads YAML."""
 
+import ast
 import io
+import itertools
 import json
 import logging
 import pickle
 import random
 import re
 import unicodedata
+from pathlib import Path
 
 import click
 import pytest
@@ -91,6 +94,28 @@ def test_yaml_and_json_hold_what_was_meant_and_nothing_that_is_obeyed(texts):
             said = rendered(answer, output)
             assert not obeyed(said.replace("\n", "")), (output, text)
             assert read(said) == answer, (output, text)
+
+
+def test_a_topic_in_a_command_to_paste_is_quoted():
+    """Names come from a cluster: what a shell would obey stays one word of the command that is advised."""
+    found = []
+    for path in sorted(Path("aggregator").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                pairs = itertools.pairwise(node.values)
+                found += [(path, right.value) for left, right in pairs if _ends_with_topic(left)]
+    assert len(found) > 4
+    assert [str(path) for path, value in found if "quote" not in ast.unparse(value)] == []
+
+
+def _ends_with_topic(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and part.value.endswith("--topic ")
+
+
+def test_a_long_text_of_an_answer_is_whole_in_yaml():
+    """Blanks beside each other at a fold would become one."""
+    answer = {"a": "a  b" * 3000}
+    assert YAML(typ="safe").load(rendered(answer, "yaml")) == answer
 
 
 def test_what_a_command_says_is_shown(texts):

@@ -14,7 +14,8 @@ import click
 
 from aggregator.cli.policy.sources import FILE, required, schema_text
 from aggregator.cli.terminal.output import emit, output_option, table
-from aggregator.errors import ConfigError, DeadLetterError, ExitCode
+from aggregator.errors import ConfigError, DeadLetterError, ExitCode, HoldError, RetryError
+from aggregator.escapes import visible
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
@@ -23,6 +24,9 @@ from aggregator.schema.registries import open_registry
 
 if TYPE_CHECKING:
     from aggregator.plan.breaking_changes import Break
+
+# Characters of a subject in an error.
+_SHOWN = 100
 
 
 @click.command(
@@ -80,24 +84,29 @@ def _schemas(schema: Path | None, topic: str | None, registry: str | None) -> li
         required({"--topic": topic}, "it says whose schema that is")
         found.append(WriterSchema(topic or "", schema_text(schema)))
     if registry is not None:
-        found += [one for one in _of_registry(registry) if topic in (None, one.topic)]
+        found += _of_registry(registry, topic)
         if not found:
             raise click.UsageError(f"--schemas holds no subject `{topic or '<topic>'}-value`")
     return found
 
 
-def _of_registry(reference: str) -> Iterator[WriterSchema]:
-    """Every version of every subject that is a topic's."""
+def _of_registry(reference: str, wanted: str | None) -> Iterator[WriterSchema]:
+    """Every version of every subject that is a topic's, or of one topic alone."""
     if not reference.startswith(("http://", "https://")):
         reference = f"directory:{Path(reference.removeprefix('directory:')).absolute()}"
     registry = open_registry(reference)
     for subject in registry.subjects():
         topic, _, part = unquote(subject).rpartition("-")
-        for version in registry.versions(subject) if topic else ():
-            if part == "value":
-                yield WriterSchema(topic, version.text)
-            elif part == "key":
-                yield WriterSchema(topic, version.text, "key")
+        if not topic or part not in ("value", "key") or wanted not in (None, topic):
+            continue
+        try:
+            versions = registry.versions(subject)
+        except (DeadLetterError, HoldError, RetryError) as error:
+            name = visible(subject)[:_SHOWN]
+            raise ConfigError(
+                f"{reference}: subject {name}: {error.message}", hint="compare the others by --topic, one at a time"
+            ) from None
+        yield from (WriterSchema(topic, version.text, "key" if part == "key" else "value") for version in versions)
 
 
 def _answer(old: Policy, new: Policy, changes: Sequence[Change], *, loosened: bool) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def _json_values(path: Path) -> list[tuple[int, Any]]:
     text = _file_text(path)
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return [(number, _line(path, number, line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     return [(1, record) for record in (whole if isinstance(whole, list) else [whole])]
 
@@ -112,8 +112,10 @@ def _json_values(path: Path) -> list[tuple[int, Any]]:
 def _line(path: Path, number: int, line: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
-        raise ConfigError(f"{path}:{number}: is not JSON", hint="one JSON value a line, in one line each") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(
+            f"{path}:{number}: is not JSON, or nested too deep", hint="one JSON value a line, in one line each"
+        ) from None
 
 
 def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> Sample:

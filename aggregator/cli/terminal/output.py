@@ -6,6 +6,7 @@ terminal.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -92,7 +93,7 @@ def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
     yaml = YAML()
     yaml.Representer = Printable
     yaml.default_flow_style = False
-    yaml.width = 4096  # a folded regular expression cannot be copied
+    yaml.width = sys.maxsize  # a folded regular expression cannot be copied, and a fold at two blanks loses one
     yaml.dump(answer, text)
     return "\n".join(map(visible, text.getvalue().split("\n")))
 

@@ -58,7 +58,7 @@ def _members(objects: Sequence[dict[str, Json]], path: str) -> Iterator[Part]:
     counts = Counter(name for one in objects for name in one)
     is_enough = not path or len(objects) >= _FEW_OBJECTS
     common = [name for name, count in counts.items() if is_enough and 2 * count > len(objects)]
-    words = [name for name in common if _WORD.fullmatch(name)]
+    words = {name: None for name in common if _WORD.fullmatch(name)}
     for name in words:
         yield from _below([one[name] for one in objects if name in one], paths.join(path, name))
     data = [(name, value) for one in objects for name, value in one.items() if name not in words]

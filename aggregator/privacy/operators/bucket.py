@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from math import floor
+from math import ceil, floor
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -23,8 +23,8 @@ from aggregator.schema.avro import Kind
 
 Bound = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 SMALLEST_SIZE = 1e-9
-# A whole number alone in its interval is told by it.
-_NARROW = 1
+# A whole number alone in its interval is told by it, as one is in some interval of any size below two.
+_NARROW, _ALONE = 1, 2
 
 
 class Bucket(Justified):
@@ -46,10 +46,11 @@ class Bucket(Justified):
 
 def leaves(rule: Bucket) -> PrivacyClass:
     """A fixed number of ranges bounds what is left of any type; of one size there are as many as there are numbers."""
-    widths = [rule.size] if rule.size is not None else [high - low for low, high in pairwise(rule.ranges or ())]
-    if min(widths, default=_NARROW + 1) <= _NARROW:
-        return PrivacyClass.CLEAR
-    return PrivacyClass.PSEUDONYMOUS if rule.size is not None else PrivacyClass.IRREVERSIBLE
+    if rule.size is not None:
+        return PrivacyClass.CLEAR if rule.size < _ALONE else PrivacyClass.PSEUDONYMOUS
+    inner = [(Fraction(_written(low)), Fraction(_written(high))) for low, high in pairwise(rule.ranges or ())]
+    tells = any(high - low <= _NARROW or ceil(high) - ceil(low) < _ALONE for low, high in inner)
+    return PrivacyClass.CLEAR if tells else PrivacyClass.IRREVERSIBLE
 
 
 def result(_rule: Bucket, leaf: Leaf) -> Leaf | None:

@@ -12,6 +12,8 @@ from datetime import date
 from typing import Any, Literal, NamedTuple
 
 from aggregator.config.patterns import full_matches
+from aggregator.errors import DeadLetterError
+from aggregator.escapes import visible
 from aggregator.privacy.key_tally import key_path
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
@@ -126,7 +128,11 @@ def _judged(before: AnyRule, after: AnyRule, leaf: Leaf | None) -> tuple[Strictn
 
 def _plan(policy: Policy, schema: WriterSchema, day: date) -> Plan:
     scope = value_scope(policy, schema.topic) if schema.part == "value" else key_scope(policy, schema.topic)
-    return compile_plan(schema.text, scope, day)
+    try:
+        return compile_plan(schema.text, scope, day)
+    except DeadLetterError as error:
+        of = f"{visible(schema.topic)}'s {schema.part}s"
+        raise DeadLetterError(error.reason, f"{of}: {error.message}", hint=error.hint) from None
 
 
 def _pairs(old: Plan, new: Plan) -> dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]]:

@@ -17,6 +17,7 @@ from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.json.text import Json
 from aggregator.privacy.operators import detectors
 from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.places import places
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import Kind, Node, Schema, parse
 
@@ -124,12 +125,13 @@ def suggestions(text: str, records: Iterable[Any], *, key: str = "customer") -> 
         key: Name of the key in suggested rules.
 
     Raises:
-        DeadLetterError: the text is no Avro schema.
+        DeadLetterError: the text is no Avro schema, or means more places than a schema may.
     """
     schema = parse(text)
     seen: dict[str, _Seen] = {path: _Seen() for path in _declared(schema)}
+    read = _Reading(schema)
     for record in records:
-        for path, value in _values(schema, schema.root, record, ""):
+        for path, value in read.values(schema.root, record, ""):
             _look(seen.setdefault(path, _Seen()), value)
     found = (_suggestion(path, one, key) for path, one in seen.items())
     return [one for one in found if one is not None]
@@ -237,73 +239,81 @@ def scalars(text: str, record: Any) -> Iterator[str | int]:
         record: As plain JSON.
     """
     schema = parse(text)
-    yield from (value for _, value in _values(schema, schema.root, record, ""))
+    yield from (value for _, value in _Reading(schema).values(schema.root, record, ""))
 
 
 def _declared(schema: Schema) -> Iterator[str]:
-    """Paths of every leaf that can hold a word or a number; a type inside itself is followed once."""
-
-    def walk(number: int, path: str, above: frozenset[int]) -> Iterator[str]:
-        node = schema.nodes[number]
-        if number in above:
-            return
-        if node.kind in _TEXTUAL and _is_plain(node):
-            yield path
-        if node.kind is Kind.MAP:
-            yield paths.join(path, paths.KEYS)
-        for inner, child in _steps(node, path):
-            yield from walk(child, inner, above | {number})
-
-    return walk(schema.root, "", frozenset())
-
-
-def _steps(node: Node, path: str) -> Iterator[tuple[str, int]]:
-    step = {Kind.ARRAY: paths.ITEMS, Kind.MAP: paths.VALUES}.get(node.kind)
-    for one in node.fields:
-        yield paths.join(path, one.name), one.node
-    for child in node.children:
-        yield path if step is None else paths.join(path, step), child
+    """Paths of every leaf that can hold a word or a number."""
+    for place in places(schema):
+        if place.is_key or (place.node.kind in _TEXTUAL and _is_plain(place.node)):
+            yield place.path
 
 
 def _is_plain(node: Node) -> bool:
     return node.logical is None or (node.logical.name == "uuid" and node.kind is Kind.STRING)
 
 
-def _values(schema: Schema, number: int, value: Any, path: str) -> Iterator[tuple[str, str | int]]:
-    """Path and content of every word and number in a record."""
-    node = schema.nodes[number]
-    if node.kind is Kind.UNION:
-        child = next((child for child in node.children if _fits(schema.nodes[child], value)), None)
-        if child is not None:
-            yield from _values(schema, child, value, path)
-    elif node.kind is Kind.RECORD and isinstance(value, dict):
-        for one in node.fields:
-            yield from _values(schema, one.node, value.get(one.name), paths.join(path, one.name))
-    elif node.kind is Kind.ARRAY and isinstance(value, list):
-        for item in value:
-            yield from _values(schema, node.children[0], item, paths.join(path, paths.ITEMS))
-    elif node.kind is Kind.MAP and isinstance(value, dict):
-        for name, item in value.items():
-            yield paths.join(path, paths.KEYS), name
-            yield from _values(schema, node.children[0], item, paths.join(path, paths.VALUES))
-    elif node.kind in _TEXTUAL and _is_plain(node) and isinstance(value, str | int):
-        yield path, value
+class _Branches:
+    """Which branch of a union a decoded value is of; names of fields tell records apart, and the first that fits is it.
+
+    Found once for each union: a value may have as many items of it as bytes.
+    """
+
+    def __init__(self, schema: Schema, union: Node) -> None:
+        self._records: dict[frozenset[str], int] = {}
+        self._map: int | None = None
+        self._of: dict[type, int] = {}
+        for child in union.children:
+            node = schema.nodes[child]
+            if node.kind is Kind.MAP and self._map is None:
+                self._map = child
+            elif node.kind is Kind.RECORD and self._map is None:
+                self._records.setdefault(frozenset(one.name for one in node.fields), child)
+            elif node.kind in _TEXTUAL:
+                self._of.setdefault(str if node.kind is Kind.STRING else int, child)
+
+    def of(self, value: Any) -> int | None:
+        """Number of its type; None where no branch has words or numbers for it."""
+        if isinstance(value, dict):
+            return self._records.get(frozenset(value), self._map)
+        return self._of.get(type(value))
 
 
-def _fits(node: Node, value: Any) -> bool:
-    """Whether a decoded value may be of this branch; names of fields tell records apart."""
-    match node.kind:
-        case Kind.RECORD:
-            return isinstance(value, dict) and value.keys() == {one.name for one in node.fields}
-        case Kind.MAP:
-            return isinstance(value, dict)
-        case Kind.ARRAY:
-            return isinstance(value, list)
-        case Kind.INT | Kind.LONG:
-            return isinstance(value, int) and not isinstance(value, bool)
-        case Kind.STRING:
-            return isinstance(value, str)
-    return False
+class _Reading:
+    """Words and numbers of decoded records.
+
+    Args:
+        schema: The writers'.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._branches: dict[int, _Branches] = {}
+
+    def values(self, number: int, value: Any, path: str) -> Iterator[tuple[str, str | int]]:
+        """Path and content of every word and number below a type."""
+        node = self._schema.nodes[number]
+        if node.kind is Kind.UNION:
+            child = self._of_union(number).of(value)
+            if child is not None:
+                yield from self.values(child, value, path)
+        elif node.kind is Kind.RECORD and isinstance(value, dict):
+            for one in node.fields:
+                yield from self.values(one.node, value.get(one.name), paths.join(path, one.name))
+        elif node.kind is Kind.ARRAY and isinstance(value, list):
+            for item in value:
+                yield from self.values(node.children[0], item, paths.join(path, paths.ITEMS))
+        elif node.kind is Kind.MAP and isinstance(value, dict):
+            for name, item in value.items():
+                yield paths.join(path, paths.KEYS), name
+                yield from self.values(node.children[0], item, paths.join(path, paths.VALUES))
+        elif node.kind in _TEXTUAL and _is_plain(node) and isinstance(value, str | int):
+            yield path, value
+
+    def _of_union(self, number: int) -> _Branches:
+        if number not in self._branches:
+            self._branches[number] = _Branches(self._schema, self._schema.nodes[number])
+        return self._branches[number]
 
 
 def as_yaml(topic: str, found: Iterable[Suggestion], form: ValueFormat = ValueFormat.AVRO) -> list[str]:

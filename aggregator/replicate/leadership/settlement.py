@@ -10,6 +10,7 @@ flow's position that is not visible in the noted range is written again from cen
 the driver that also takes the note back. A partition that is not decided then is held, and named.
 """
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol, Self
 
@@ -322,7 +323,7 @@ def _sentence(at: Partition, undecided: OffsetRange, first: CentralRecord | None
         return f"{where}, of another producer than these slots; it goes on when that one is decided"
     return (
         f"{where}, and no abort under the hub's ids ended it; while the hub runs, `kafka-transactions.sh abort "
-        f"--topic {topic} --partition {partition} --start-offset {start}` may end it: "
+        f"--topic {shlex.quote(topic)} --partition {partition} --start-offset {start}` may end it: "
         "the hub has noted the range, and writes again what had been committed there"
     )
 

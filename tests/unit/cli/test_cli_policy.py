@@ -215,6 +215,7 @@ def test_what_is_missing_is_named(aggregator, folder, arguments, code, told):
     ("record", "told"),
     [
         (f'{{"order_id": "7", "email": "x"}}\n{{"order_id": "{CANARY}"', "r.jsonl:2: is not JSON"),
+        (f'{{"order_id": "7", "email": "{CANARY}"}}\n{"[" * 100_000}', "r.jsonl:2: is not JSON, or nested too deep"),
         (f'{{"order_id": "7", "email": "x"}}\n{{"email": "{CANARY}"}}', "r.jsonl:2: order_id: is missing"),
     ],
 )
@@ -390,6 +391,11 @@ def test_a_diff_over_a_registry_looks_at_every_schema(aggregator, folder):
     }
     one = json.loads(aggregator("policy", "diff", *arguments, "--topic", "other", "-o", "json").stdout)["changes"]
     assert {change["topic"] for change in one} == {"policy", "other"}
+    (folder / "registry" / "orders-key" / "1-1.avsc").write_text("{")
+    refused = aggregator("policy", "diff", *arguments)
+    assert refused.exit_code == 78
+    assert "orders's keys: writer schema refused" in refused.stderr
+    assert aggregator("policy", "diff", *arguments, "--topic", "other").exit_code == 3
 
 
 def test_suggestions_are_rules_to_paste(aggregator, folder):

@@ -183,6 +183,14 @@ def test_the_text_is_the_one_that_prometheus_client_writes():
     assert ours.count(b"\n") == theirs.count(b"\n")
 
 
+def test_a_label_that_nobody_can_print_is_shown_by_its_escapes():
+    """Control characters, directions and half a character, which UTF-8 has no bytes for; the rest is there."""
+    text = rendered([m.LETTERS.of(1, "eu", "a\ud800\x1b[31m\u202e\r", "x"), m.LETTERS.of(2, "us", "b", "x")]).decode()
+    assert 'topic="a\\\\ud800\\\\x1b[31m\\\\u202e\\\\r"' in text
+    assert 'edge="us"' in text
+    assert text.replace("\n", "").isprintable()
+
+
 def test_partitions_are_summed_unless_they_are_asked_for():
     """Counters and records add up over a topic, times take the worst; the switch gives each partition its series."""
     other = {"delivered": 20, "lag_ms": 9000, "retention_margin_ms": 60_000}

@@ -337,7 +337,7 @@ def test_a_card_has_the_whole_command_and_its_runbook():
         "aggregator gaps list",
         "aggregator status --problems",
         "aggregator doctor",
-        "aggregator status --problems --edge eu --topic 'orders' --partitions",
+        "aggregator status --problems --edge eu --topic orders --partitions",
         'aggregator lake release orders --reason "…"',
     ):
         assert command in page.words

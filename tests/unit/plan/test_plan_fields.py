@@ -3,9 +3,14 @@
 import json
 from datetime import date
 
+import pytest
+
+from aggregator.budgets import SUBJECT_VERSIONS
 from aggregator.config.load import load_config
+from aggregator.plan.explanation import explanation
 from aggregator.plan.schemas import fields_of, keys_of, schema_steps, writers
 from aggregator.privacy.policy.file import load_policy
+from tests.unit.schema.double import RegistryDouble
 
 HUB = """\
 hub: demo
@@ -39,6 +44,42 @@ def test_a_schema_that_cannot_follow_is_told_with_what_differs_and_what_to_do(tm
     assert step.action == "refused"
     assert "+ mail: string, without a default\n  next: undo that part of the policy, drop the field, or" in step.detail
     assert 'central: "{edge}.{topic}.v2"' in step.detail
+
+
+@pytest.fixture
+def double():
+    """A registry behind an address."""
+    made = RegistryDouble()
+    yield made
+    made.close()
+
+
+def test_a_subject_that_nobody_can_read_hides_no_other(tmp_path, double):
+    """Too many versions, too many references, a reference that is no schema: each is a step of its topic."""
+    (tmp_path / "hub.yaml").write_text(HUB.replace("directory:schemas", double.address).replace("orders", "o.*"))
+    (tmp_path / "p.yaml").write_text("policy: p\nversion: 1\ntopics: {o.*: {default: keep}}\n")
+    text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]})
+    good = double.add("orders-value", text)
+    double.add("broken", "{")
+    double.contexts["."].subjects["often-value"] = [good] * (SUBJECT_VERSIONS.limit + 1)
+    for number in range(201):
+        double.add(f"s{number}", text)
+    many = [{"name": f"n{number}", "subject": f"s{number}", "version": 1} for number in range(201)]
+    double.add("outward-value", text, references=many)
+    double.add("odd-value", text, references=[{"name": "b", "subject": "broken", "version": 1}])
+    config = load_config(tmp_path / "hub.yaml", {})
+    policies = {rule.policy: load_policy(rule.policy) for rule in config.topics}
+    found, trouble = writers(config, policies, {"eu": dict.fromkeys(("odd", "often", "orders", "outward"))})
+    assert not trouble
+    steps = {step.writer: step for step in schema_steps(config, found, set(), TODAY)}
+    assert {name: step.action for name, step in steps.items()} == {
+        "odd-value": "dead letters", "often-value": "refused", "orders-value version 1": "none",
+        "outward-value": "dead letters",
+    }  # fmt: skip
+    assert "more than 1,000 versions" in steps["often-value"].detail
+    assert "refers to more than 200 others" in steps["outward-value"].detail
+    assert [one.path for one in fields_of(found, TODAY)] == ["id"]
+    assert "outward-value: " in explanation(config, policies, "eu", "outward", TODAY).trouble
 
 
 def test_fields_and_keys_are_told(tmp_path):
