@@ -88,6 +88,8 @@ TABLE_COLUMNS = Budget(Of.SCHEMA, 10_000, "columns of a lake table, inner ones c
 # A type counts once for each way in which tags and rules reach it.
 SCHEMA_NODES = Budget(Of.SCHEMA, 50_000, "types at places that rules tell apart", Reason.SCHEMA_REFUSED)
 SCHEMA_LABELS = Budget(Of.SCHEMA, 8_388_608, "characters of paths, and tags, over all places", Reason.SCHEMA_REFUSED)
+# A tag at a place counts as so many of them.
+LETTERS_OF_A_TAG = 8
 SCHEMA_STEPS = Budget(Of.SCHEMA, 2_000_000, "steps to tell types of one name apart", Reason.SCHEMA_REFUSED)
 DEFAULT_STEPS = Budget(Of.SCHEMA, 100_000, "steps to see which defaults fit their fields", Reason.SCHEMA_REFUSED)
 # Each may cost a question to a registry far away, once.

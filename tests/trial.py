@@ -107,7 +107,7 @@ class Trial:
             "topics": [rule],
             "lake": {"path": "lake", "format": "delta", "commit_interval": "2s"},
             "keys": {"customer": "file:key"},
-            "replication": {"slots": slots},
+            "replication": {"slots": slots, "schema_patience": "1s"},
         }
         if master:
             self.settings["spark"] = {"master": master}

@@ -11,13 +11,15 @@ from aggregator.budgets import SCHEMA_NODES
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.policy import paths
-from aggregator.privacy.policy.places import places
+from aggregator.privacy.policy.places import Allowance, places
 from aggregator.privacy.sniff import json_of
 from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind, Node, Schema
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registry import Registry
 
+# As many schemas of the largest size are looked at for one topic.
+_VERSIONS = 4
 log = logging.getLogger(__name__)
 
 
@@ -41,25 +43,27 @@ def json_leaves(values: Sequence[bytes]) -> Iterator[Leaf]:
 def value_leaves(registry: Registry | None, topic: str) -> tuple[Leaf, ...] | None:
     """Leaves of the versions of the topic's value schema, merged by path; None without a readable version.
 
-    All of them together have the budget of one; the newest come first.
+    All of them together have the budget of a few; the newest come first.
     """
     found: list[tuple[Leaf, ...]] = []
-    left = SCHEMA_NODES.limit
+    left = _VERSIONS * SCHEMA_NODES.limit
     try:
         versions = registry.versions(f"{topic}-value") if registry else ()
     except (DeadLetterError, HoldError) as error:
         log.warning("%s-value: %s", topic, error.message)
         return None
     for version in reversed(versions):
+        if left <= 0:
+            log.warning("%s: versions up to %d mean too many places with the others", version.subject, version.version)
+            break
+        allowance = Allowance(nodes=min(left, SCHEMA_NODES.limit))
+        left -= allowance.nodes
         try:
-            of_one = leaves(with_heritage(version.text, version.tags, ()), left)
+            found.append(tuple(leaves(with_heritage(version.text, version.tags, ()), allowance)))
         except DeadLetterError as error:
             log.warning("%s version %d: %s", version.subject, version.version, error.message)
-            left //= 2  # looked at in vain
-            continue
-        found.insert(0, tuple(of_one))
-        left -= len(of_one)
-    return merged(found)
+        left += max(0, allowance.nodes)
+    return merged(found[::-1])
 
 
 def merged(found: Sequence[tuple[Leaf, ...]]) -> tuple[Leaf, ...] | None:
@@ -72,15 +76,15 @@ def merged(found: Sequence[tuple[Leaf, ...]]) -> tuple[Leaf, ...] | None:
     return tuple(by_path.values()) if found else None
 
 
-def leaves(schema: Schema, most: int = SCHEMA_NODES.limit) -> list[Leaf]:
+def leaves(schema: Schema, allowance: Allowance | None = None) -> list[Leaf]:
     """Every leaf once per type; a type inside itself is followed once.
 
     Raises:
-        DeadLetterError: the schema means more places than `most`.
+        DeadLetterError: the schema means more places than it may.
     """
     return [
         Leaf(one.path, "map key" if one.is_key else _kind(one.node), one.tags)
-        for one in places(schema, most)
+        for one in places(schema, allowance)
         if one.node.kind is not Kind.NULL
     ]
 

@@ -225,16 +225,14 @@ def _group_lines(seen: "HubStatus") -> Iterator[str]:
     """Groups of the edges with what central has for them where they would go on; nothing where none are told."""
     from aggregator.observe.hub_status import known
 
-    groups = dict.fromkeys((one.group, one.edge) for one in seen.groups)
+    groups: dict[tuple[str, str], list[int | None]] = {}
+    for one in seen.groups:
+        groups.setdefault((one.group, one.edge), []).append(one.ahead_records)
     if groups:
         yield ""
         yield from table(
             ("group", "of edge", "partitions", "records ahead at central"),
-            [
-                (group, edge, len(own), known([one.ahead_records for one in own], sum))
-                for group, edge in groups
-                if (own := [one for one in seen.groups if (one.group, one.edge) == (group, edge)])
-            ],
+            [(group, edge, len(ahead), known(ahead, sum)) for (group, edge), ahead in groups.items()],
         )
 
 

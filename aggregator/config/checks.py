@@ -90,7 +90,7 @@ class Parts:
 def _key_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
     name, keys = data.get("chain_key"), data.get("keys")
     if isinstance(name, str) and name not in (keys if isinstance(keys, dict) else {}):
-        yield Fault(("chain_key",), f"no key is named {name}: `keys` lists them")
+        yield Fault(("chain_key",), "no key has the name that stands here: `keys` lists them")
 
 
 def _lake_faults(lake: object) -> Iterator[Fault]:

@@ -70,9 +70,14 @@ class Principal:
         """The command that gives rights."""
         words = " ".join(f"--operation {one}" for one in operations)
         name = need.name or ("*" if need.kind == GROUP else "")
-        who, what = self.name or "User:<the hub's>", f"--{need.kind} '{name}'".removesuffix(" ''")
+        who, what = self.name or "User:<the hub>", f"--{need.kind} {_quoted(name)}".removesuffix(" ''")
         what += " --resource-pattern-type prefixed" if need.prefixed and need.name else ""
-        return f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal '{who}' {words} {what}"
+        return f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal {_quoted(who)} {words} {what}"
+
+
+def _quoted(word: str) -> str:
+    """One word of a shell's command, always in quotes."""
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def findings(

@@ -164,11 +164,13 @@ def _standing(flows: Sequence[FlowStatus], matched: RuleMatch) -> str:
 
 
 def _left(seen: Snapshot, edge: str, flowing: set[str], judged: Judging) -> tuple[LeftTopic, ...]:
-    found = []
+    found, held = [], dict[str, str]()
+    for source, why in seen.refused.items():
+        if source.edge == edge:
+            held.setdefault(source.topic, why.detail)
     for topic, partitions in seen.topics.get(edge, {}).items():
         if topic not in flowing:
             matched = judged(edge, topic)
-            held = [why.detail for source, why in seen.refused.items() if (source.edge, source.topic) == (edge, topic)]
-            waits = f"held: {held[0]}" if held else "a rule wants it; no slot has taken it yet"
+            waits = f"held: {held[topic]}" if topic in held else "a rule wants it; no slot has taken it yet"
             found.append(LeftTopic(topic, partitions, matched.replicated, waits if matched.replicated else matched.why))
     return tuple(sorted(found, key=lambda one: (not one.wanted, one.topic)))

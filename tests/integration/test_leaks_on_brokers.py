@@ -106,7 +106,7 @@ class Pipeline:
         trial.settings["topics"] = rules
         trial.settings["edges"]["eu"]["schemas"] = self.registry.address
         trial.settings["edges"]["us"]["schemas"] = "directory:not-there"
-        trial.settings["replication"] = {"drain_patience": "40s", "slots": 1}
+        trial.settings["replication"] = {"drain_patience": "20s", "slots": 1, "schema_patience": "1s"}
         trial.write()
         shutil.rmtree(trial.folder / "schemas")
         for number, schema in enumerate(self.edge.texts, 1):

@@ -9,6 +9,7 @@ import pickle
 import random
 import re
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -30,6 +31,7 @@ from aggregator.errors import ConfigError, DeadLetterError, Failed, Reason
 from aggregator.escapes import json_escaped, json_line, quoted, visible
 from aggregator.privacy.policy.file import load_policy
 from aggregator.privacy.policy.suggest import Suggestion, as_yaml
+from aggregator.threads import Condition, ThreadStatus
 
 OBEYED = [
     *"\n\r\t\x00\x07\x08\x0b\x0c\x1b\x7f",
@@ -116,6 +118,19 @@ def test_a_long_text_of_an_answer_is_whole_in_yaml():
     """Blanks beside each other at a fold would become one."""
     answer = {"a": "a  b" * 3000}
     assert YAML(typ="safe").load(rendered(answer, "yaml")) == answer
+
+
+def test_words_of_an_enum_are_words_in_yaml():
+    """As in JSON: threads and decisions are told by such words."""
+    for answer in ({"a": Condition.RUNNING}, [asdict(ThreadStatus("lake", Condition.DEAD, 5))]):
+        assert YAML(typ="safe").load(rendered(answer, "yaml")) == json.loads(rendered(answer, "json"))
+
+
+def test_a_long_cell_pads_no_other_row():
+    """Nobody reads a table whose rows all have as many blanks as one name has letters."""
+    lines = table(("name", "count"), [("a", 1), ("b" * 5000, 2), ("c", 3)])
+    assert sum(map(len, lines)) < 7000
+    assert lines[2].endswith("b      2")
 
 
 def test_what_a_command_says_is_shown(texts):

@@ -3,6 +3,7 @@
 Invariant: paths, shares and rules are printed, never a value.
 """
 
+import logging
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from aggregator.privacy.sniff import json_of, schema_of, sniffed
 from aggregator.schema.plain_json import decoded
 from aggregator.schema.registry import Registry
 
+log = logging.getLogger(__name__)
 _UNREADABLE = (DeadLetterError, ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError)
 
 
@@ -136,7 +138,13 @@ def _avro(values: list[Any], registry: Registry, key: str) -> tuple[list[Suggest
             by_schema.setdefault(named[0], []).append(record)
     found: dict[str, Suggestion] = {}
     for text, read in by_schema.items():
-        for one in suggestions(text, read, key=key):
+        try:
+            of_one = suggestions(text, read, key=key)
+        except DeadLetterError as error:
+            log.warning("%s of its schema: %s", counted(len(read), "record"), error.message)
+            unread += len(read)
+            continue
+        for one in of_one:
             found.setdefault(one.path, one)
     return list(found.values()), unread
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("text", "json", "yaml")
+# Characters to which a table's columns are padded.
+_WIDEST = 300
 CONFIG_ENVIRONMENT = "AGGREGATOR_CONFIG"
 
 
@@ -86,9 +88,10 @@ def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
 
         def represent_str(self, data: str) -> ScalarNode:
             style = None if data.isprintable() else '"'
-            return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+            return self.represent_scalar("tag:yaml.org,2002:str", str(data), style=style)
 
     Printable.add_representer(str, Printable.represent_str)
+    Printable.add_multi_representer(str, Printable.represent_str)  # words of an enum
     text = StringIO()
     yaml = YAML()
     yaml.Representer = Printable
@@ -122,7 +125,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
     """
     cells = [list(row) for row in rows]
     texts = [[visible(column) for column in columns], *([_cell(value) for value in row] for row in cells)]
-    widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
+    # A longer cell moves what stands behind it in its own row, and pads no other.
+    widths = [min(_WIDEST, max(len(row[place]) for row in texts)) for place in range(len(columns))]
     right = [
         any(_number(row[place]) for row in cells) and all(_number(row[place]) or row[place] is None for row in cells)
         for place in range(len(columns))

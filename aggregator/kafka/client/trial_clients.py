@@ -54,12 +54,13 @@ def _of(cluster: ClusterConfig, place: Place, config: HubConfig, rate: int | Non
 
 def _anonymous(cluster: ClusterConfig) -> ClusterConfig:
     """The same cluster for a client that signs in as nobody."""
-    client = {
-        name: value
-        for name, value in properties(cluster.client).items()
-        if name not in IDENTITY and not isinstance(value, SecretRef)
+    blocks = {"client": properties(cluster.client)} | {role.value: getattr(cluster, role.value) for role in Role}
+    plain = {
+        block: {name: value for name, value in of_block.items() if not isinstance(value, SecretRef)}
+        for block, of_block in blocks.items()
     }
-    return cluster.model_copy(update={"client": client, "msk_iam": None})
+    plain["client"] = {name: value for name, value in plain["client"].items() if name not in IDENTITY}
+    return cluster.model_copy(update=plain | {"msk_iam": None})
 
 
 def _place(cluster: ClusterConfig, place: Place, role: Role, words: str) -> Place:

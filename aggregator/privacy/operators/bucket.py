@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil, floor
+from math import ceil, floor, frexp
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,6 +25,7 @@ Bound = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 SMALLEST_SIZE = 1e-9
 # A whole number alone in its interval is told by it, as one is in some interval of any size below two.
 _NARROW, _ALONE = 1, 2
+_FLOAT_BITS = 24  # of the significand of Avro's `float`
 
 
 class Bucket(Justified):
@@ -49,8 +50,13 @@ def leaves(rule: Bucket) -> PrivacyClass:
     if rule.size is not None:
         return PrivacyClass.CLEAR if rule.size < _ALONE else PrivacyClass.PSEUDONYMOUS
     inner = [(Fraction(_written(low)), Fraction(_written(high))) for low, high in pairwise(rule.ranges or ())]
-    tells = any(high - low <= _NARROW or ceil(high) - ceil(low) < _ALONE for low, high in inner)
-    return PrivacyClass.CLEAR if tells else PrivacyClass.IRREVERSIBLE
+    return PrivacyClass.CLEAR if any(_tells(*bounds) for bounds in inner) else PrivacyClass.IRREVERSIBLE
+
+
+def _tells(low: Fraction, high: Fraction) -> bool:
+    """Whether an interval may hold one number alone: a whole one, or a large `float`, whose neighbours are far away."""
+    gap = Fraction(2) ** (frexp(float(max(abs(low), abs(high))))[1] - _FLOAT_BITS)
+    return high - low <= _NARROW or ceil(high) - ceil(low) < _ALONE or high - low < _ALONE * gap
 
 
 def result(_rule: Bucket, leaf: Leaf) -> Leaf | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
 
-from aggregator.budgets import SCHEMA_LABELS, SCHEMA_NODES, SCHEMA_PLACES
+from aggregator.budgets import LETTERS_OF_A_TAG, SCHEMA_LABELS, SCHEMA_NODES, SCHEMA_PLACES
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.operators.drop import Drop
@@ -29,7 +29,6 @@ from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 
 # Beyond so many, equal contexts share nodes and report lines.
 MAXIMUM_PLACES = SCHEMA_PLACES.limit
-_LETTERS_OF_A_TAG = 8
 
 
 class _Context(NamedTuple):
@@ -211,7 +210,7 @@ class _Compiler:
         Raises:
             DeadLetterError: the schema means more places, or more words about them, than its budget.
         """
-        self.labels += len(path) + _LETTERS_OF_A_TAG * len(tags)
+        self.labels += len(path) + LETTERS_OF_A_TAG * len(tags)
         if len(self.nodes) >= SCHEMA_NODES.limit or self.labels > SCHEMA_LABELS.limit:
             raise DeadLetterError(
                 Reason.SCHEMA_REFUSED,

@@ -1,13 +1,14 @@
 """The places of a schema that a policy can name, each with its tags.
 
 Invariant: pure. Every way to a place is a place of its own, and a type inside itself is followed once. So a schema of a
-few kilobytes can mean more of them than memory holds: it has the budget of what a strip compiles.
+few kilobytes can mean more of them than memory holds: they have the budget of what a strip compiles.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from aggregator.budgets import SCHEMA_LABELS, SCHEMA_NODES
+from aggregator.budgets import LETTERS_OF_A_TAG, SCHEMA_LABELS, SCHEMA_NODES
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy.policy import paths
 from aggregator.schema.avro import Kind, Node, Schema
@@ -29,51 +30,79 @@ class Place(NamedTuple):
     is_key: bool = False
 
 
+@dataclass(slots=True)
+class Allowance:
+    """What may be visited yet.
+
+    Attributes:
+        nodes: Types.
+        letters: Of their paths and tags.
+    """
+
+    nodes: int = SCHEMA_NODES.limit
+    letters: int = SCHEMA_LABELS.limit
+
+    def spend(self, path: str, tags: frozenset[str]) -> None:
+        """One more type.
+
+        Raises:
+            DeadLetterError: it is one too many.
+        """
+        self.nodes -= 1
+        self.letters -= len(path) + LETTERS_OF_A_TAG * len(tags)
+        if min(self.nodes, self.letters) < 0:
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                f"it means more places than {SCHEMA_NODES.limit:,}, or more than {SCHEMA_LABELS.limit:,} characters of"
+                " paths and tags over all of them",
+                hint="flatten it, or name fewer of its types again and again",
+            )
+
+
 class _Way(NamedTuple):
+    """To a type, from the one above it; what is written out for each place is made when it is its turn."""
+
     number: int
     path: str
+    step: str | None
     tags: frozenset[str]
-    above: frozenset[int]
+    own: frozenset[str] = frozenset()
 
 
-def places(schema: Schema, most: int = SCHEMA_NODES.limit) -> Iterator[Place]:
+def places(schema: Schema, allowance: Allowance | None = None) -> Iterator[Place]:
     """Every place of a schema, in its order.
 
     Args:
         schema: The writers'.
-        most: So many types are visited.
+        allowance: Is spent; by default that of one schema.
 
     Raises:
-        DeadLetterError: it means more, or longer paths, than that.
+        DeadLetterError: the schema means more than that.
     """
-    visited = letters = 0
-    waiting = [_Way(schema.root, "", frozenset(), frozenset())]
+    left, above = allowance or Allowance(), set[int]()
+    waiting: list[_Way | int] = [_Way(schema.root, "", None, frozenset())]
     while waiting:
         way = waiting.pop()
-        node = schema.nodes[way.number]
-        visited, letters = visited + 1, letters + len(way.path)
-        if visited > most or letters > SCHEMA_LABELS.limit:
-            raise DeadLetterError(
-                Reason.SCHEMA_REFUSED,
-                f"it means more places than {most:,}, or longer paths than {SCHEMA_LABELS.limit:,} characters in all",
-                hint="flatten it, or name fewer of its types again and again",
-            )
-        if way.number in way.above:
+        if isinstance(way, int):  # all below this type was visited
+            above.discard(way)
             continue
-        tags, inside = way.tags | node.tags, way.above | {way.number}
-        match node.kind:
-            case Kind.RECORD:
-                further = [
-                    _Way(one.node, paths.join(way.path, one.name), tags | one.tags, inside) for one in node.fields
-                ]
-            case Kind.MAP:
-                yield Place(paths.join(way.path, paths.KEYS), node, tags, is_key=True)
-                further = [_Way(node.children[0], paths.join(way.path, paths.VALUES), tags, inside)]
-            case Kind.ARRAY:
-                further = [_Way(node.children[0], paths.join(way.path, paths.ITEMS), tags, inside)]
-            case Kind.UNION:
-                further = [_Way(child, way.path, tags, inside) for child in node.children]
-            case _:
-                further = []
-                yield Place(way.path, node, tags)
-        waiting += reversed(further)
+        if way.number in above:
+            continue
+        node = schema.nodes[way.number]
+        path = way.path if way.step is None else paths.join(way.path, way.step)
+        more = way.own | node.tags
+        tags = way.tags if more <= way.tags else way.tags | more
+        left.spend(path, tags)
+        if node.kind is Kind.MAP:
+            yield Place(paths.join(path, paths.KEYS), node, tags, is_key=True)
+        elif not (node.fields or node.children or node.kind is Kind.RECORD):
+            yield Place(path, node, tags)
+        above.add(way.number)
+        waiting += [way.number, *reversed(_further(node, path, tags))]
+
+
+def _further(node: Node, path: str, tags: frozenset[str]) -> list[_Way]:
+    if node.kind is Kind.RECORD:
+        return [_Way(one.node, path, one.name, tags, one.tags) for one in node.fields]
+    step = {Kind.ARRAY: paths.ITEMS, Kind.MAP: paths.VALUES}.get(node.kind)
+    return [_Way(child, path, step, tags) for child in node.children]

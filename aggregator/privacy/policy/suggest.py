@@ -259,7 +259,7 @@ class _Branches:
     Found once for each union: a value may have as many items of it as bytes.
     """
 
-    def __init__(self, schema: Schema, union: Node) -> None:
+    def __init__(self, schema: Schema, union: Node, names: Callable[[int], frozenset[str]]) -> None:
         self._records: dict[frozenset[str], int] = {}
         self._map: int | None = None
         self._of: dict[type, int] = {}
@@ -268,7 +268,7 @@ class _Branches:
             if node.kind is Kind.MAP and self._map is None:
                 self._map = child
             elif node.kind is Kind.RECORD and self._map is None:
-                self._records.setdefault(frozenset(one.name for one in node.fields), child)
+                self._records.setdefault(names(child), child)
             elif node.kind in _TEXTUAL:
                 self._of.setdefault(str if node.kind is Kind.STRING else int, child)
 
@@ -289,6 +289,7 @@ class _Reading:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._branches: dict[int, _Branches] = {}
+        self._names: dict[int, frozenset[str]] = {}
 
     def values(self, number: int, value: Any, path: str) -> Iterator[tuple[str, str | int]]:
         """Path and content of every word and number below a type."""
@@ -312,8 +313,14 @@ class _Reading:
 
     def _of_union(self, number: int) -> _Branches:
         if number not in self._branches:
-            self._branches[number] = _Branches(self._schema, self._schema.nodes[number])
+            self._branches[number] = _Branches(self._schema, self._schema.nodes[number], self._of_record)
         return self._branches[number]
+
+    def _of_record(self, number: int) -> frozenset[str]:
+        """Names of a record's fields; one set for all unions that it is in."""
+        if number not in self._names:
+            self._names[number] = frozenset(one.name for one in self._schema.nodes[number].fields)
+        return self._names[number]
 
 
 def as_yaml(topic: str, found: Iterable[Suggestion], form: ValueFormat = ValueFormat.AVRO) -> list[str]:

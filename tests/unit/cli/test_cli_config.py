@@ -54,6 +54,19 @@ def test_lint_tells_every_fault_and_ends_with_78(hub):
     assert result.stdout == ""
 
 
+def test_no_fault_shows_what_a_reference_stands_for(hub, monkeypatch):
+    """Also where a reference stands for a setting that is no secret, and where a key stands in place of its name."""
+    monkeypatch.setenv("X", "hunter2canary")
+    for old, new in (
+        ('"127.0.0.1:1"}', '"127.0.0.1:1", producer: {compression.type: "env:X"}}'),
+        ('"127.0.0.1:1"}', '"127.0.0.1:1", client: {compression.type: "env:X"}}'),
+        ("hub: demo", "hub: demo\nchain_key: ${X}"),
+        ("hub: demo", "hub: demo\nchain_key: hunter2canary"),
+    ):
+        hub.write_text(HUB.replace(old, new))
+        assert "hunter2canary" not in CliRunner().invoke(main, ["config", "lint", "--config", str(hub)]).output
+
+
 def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub):
     """Keys, passwords and certificates by their lines, with the faults of policies; `--elsewhere` looks for no file."""
     (hub.parent / "key").unlink()

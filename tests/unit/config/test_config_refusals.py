@@ -92,7 +92,13 @@ FIELDS = [
     pytest.param("format: delta", "format: csv", "hub.yaml:14: lake.format: ", "delta", id="lake format"),
     pytest.param("30s", "30", "hub.yaml:14: lake.commit_interval: ", "unit", id="duration without unit"),
     pytest.param("30s", "0s", "hub.yaml:14: lake.commit_interval: ", "longer than nothing", id="no duration"),
-    pytest.param(KEYS, KEYS + "chain_key: hubs\n", "hub.yaml:16: chain_key: ", "no key is named hubs", id="chain key"),
+    pytest.param(
+        KEYS,
+        KEYS + "chain_key: hubs\n",
+        "hub.yaml:16: chain_key: ",
+        "no key has the name",
+        id="chain key",
+    ),
     pytest.param(
         KEYS, KEYS + "replication: {commit_bytes: 16}\n", "hub.yaml:16: replication.commit_bytes: ", "unit", id="size"
     ),

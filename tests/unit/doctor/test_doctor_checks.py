@@ -1,6 +1,7 @@
 """What follows from what was read: rights, ids, versions, clocks, transactions, replicas, sizes, registries, disks."""
 
 import base64
+import shlex
 
 import pytest
 
@@ -82,6 +83,15 @@ def test_a_right_that_a_topic_lacks_is_told_with_its_command(operations, missing
     assert [one.next for one in found if one.state is State.FAILED] == (
         [f"kafka-acls --bootstrap-server c:9092 --add --allow-principal 'User:hub' {missing}"] if missing else []
     )
+
+
+def test_every_command_is_one_that_a_shell_takes():
+    """Distinguished names and groups may hold what a shell would read: each is one word."""
+    for name in ("", "User:CN=O'Brien", "User:$(id)"):
+        need = Right("group", "it's", False, ("Read",), "it reads")
+        words = shlex.split(Principal(name, "c:1").grant(need, ["Read"]))
+        assert words[words.index("--allow-principal") + 1] == (name or "User:<the hub>")
+        assert words[words.index("--group") + 1] == "it's"
 
 
 def test_a_topic_that_we_may_not_see_is_told_as_a_right():

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.budgets import SCHEMA_NODES
+from aggregator.cli import leaves as module
 from aggregator.cli.leaves import leaves, value_leaves
 from aggregator.errors import DeadLetterError
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.places import places
-from aggregator.privacy.policy.suggest import suggestions
+from aggregator.privacy.policy.suggest import _Reading, suggestions
 from aggregator.schema.avro import Kind, parse
 from aggregator.schema.memory import MemoryRegistry
 
@@ -38,11 +40,21 @@ def complete(count: int) -> str:
     return json.dumps({"type": "record", "name": "Q", "fields": [*own, {"name": "s", "type": "string"}]})
 
 
-@pytest.mark.parametrize("text", [doubling(40), complete(40), chain(6000)], ids=["doubling", "complete", "chain"])
+def tagged(tags: int, fields: int) -> str:
+    """Each of the fields inherits all tags of the record."""
+    text = json.loads(json.dumps(record("R", **{f"f{n}": "int" for n in range(fields)})))
+    return json.dumps(text | {"confluent:tags": [f"T{n}" for n in range(tags)]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [doubling(40), complete(40), chain(6000), tagged(4000, 4000)],
+    ids=["doubling", "complete", "chain", "tagged"],
+)
 def test_a_small_schema_that_means_more_than_memory_holds_is_refused(text, caplog):
     """By whatever looks for its places, and by name where there are others."""
     for look in (lambda: suggestions(text, []), lambda: leaves(parse(text))):
-        with pytest.raises(DeadLetterError, match="it means more places than 50,000, or longer paths"):
+        with pytest.raises(DeadLetterError, match="it means more places than 50,000, or more than"):
             look()
     registry = MemoryRegistry()
     registry.register("orders-value", json.dumps(LEAF))
@@ -52,14 +64,16 @@ def test_a_small_schema_that_means_more_than_memory_holds_is_refused(text, caplo
     assert "orders-value version 2: " in caplog.text
 
 
-def test_versions_share_one_budget():
-    """A subject of a thousand versions is looked at for as long as one of them may take; the newest come first."""
-    registry, wide = MemoryRegistry(), {f"w{n}": "string" for n in range(9_990)}
+def test_versions_share_one_budget(monkeypatch, caplog):
+    """A subject of a thousand versions is looked at for as long as a few of them may take; the newest come first."""
+    monkeypatch.setattr(module, "SCHEMA_NODES", SCHEMA_NODES._replace(limit=100))
+    registry, wide = MemoryRegistry(), {f"w{n}": "null" for n in range(90)}
     for version in range(8):
         registry.register("orders-value", json.dumps(record("R", **wide, **{f"v{version}": "string"})))
     found = {one.path for one in value_leaves(registry, "orders")}
     assert "v7" in found
     assert "v0" not in found
+    assert "orders-value: versions up to 3 mean too many places with the others" in caplog.text
 
 
 def defined(schema, number: int, path: str, tags: frozenset[str], above: tuple[int, ...]):
@@ -99,6 +113,17 @@ def test_places_are_those_of_their_definition(types):
     schema = parse(json.dumps({"type": "record", "name": "Top", "fields": fields}))
     expected = list(defined(schema, schema.root, "", frozenset(), ()))
     assert [(one.path, one.tags, one.is_key) for one in places(schema)] == expected
+
+
+def test_a_record_in_many_unions_has_its_names_once():
+    """A thousand fields that may each hold the record itself: names are not kept for each of them."""
+    fields = [{"name": f"c{n}", "type": ["null", "Q"]} for n in range(1000)]
+    schema = parse(json.dumps({"type": "record", "name": "Q", "fields": [*fields, {"name": "mail", "type": "string"}]}))
+    reading = _Reading(schema)
+    value = dict.fromkeys(f"c{n}" for n in range(1000)) | {"mail": "a"}
+    told = list(reading.values(schema.root, value | {"c5": value}, ""))
+    assert told == [("c5.mail", "a"), ("mail", "a")]
+    assert len({id(names) for one in reading._branches.values() for names in one._records}) == 1
 
 
 def test_values_of_a_wide_union_are_told_by_their_branch():
