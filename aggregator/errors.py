@@ -10,7 +10,8 @@
     │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
     │   ├── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
     │   ├── CommitConflict        lake/tables/port.py: another writer committed to the table first
-    │   └── TableUnavailable      lake/tables/port.py: a table's storage or catalogue does not answer
+    │   ├── TableUnavailable      lake/tables/port.py: a table's storage or catalogue does not answer
+    │   └── JobLost               lake/job.py: Spark could not run the job of one table alone
     ├── DeadLetterError       this one record cannot be delivered; the rest goes on
     │   └── UnknownSchema         schema/registry.py: the registry answers, and has no schema of this id
     ├── HoldError             stop this flow or edge, keep the others, report it

@@ -277,6 +277,13 @@ class Trial:
         log = read_all(self.sandbox.central.bootstrap, f"{self.hub}.control")
         return [(m.key().decode(), json.loads(m.value())) for m in log]
 
+    def told_states(self, edge: str) -> list[tuple[float, str]]:
+        """(central's stamp in seconds, state) of what the hub told of an edge, in order."""
+        log = read_all(self.sandbox.central.bootstrap, f"{self.hub}.edge-status")
+        found = [m for m in log if m.key() == f"state/{edge}".encode()]
+        assert {m.timestamp()[0] for m in found} <= {2}, "LogAppendTime"
+        return [(m.timestamp()[1] / 1000, json.loads(m.value())["state"]) for m in found]
+
     def ledger(self) -> dict[tuple[str, int], dict]:
         """Last ledger record of each flow of the trial's topic, by edge and partition, and where it lies."""
         last = {}

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
-from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
+from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.kafka.readers.ends import Refused, log_end_offsets
 from aggregator.lake.attempts import Turns
@@ -22,7 +23,7 @@ from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
 from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.files import out_of_range
-from aggregator.lake.job import run_jobs
+from aggregator.lake.job import JobLost, run_jobs
 from aggregator.lake.orphans import KEEP, discard, sweep, sweep_scratch
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.quality.publication import Published, complete
@@ -31,7 +32,7 @@ from aggregator.lake.ranges import Held, Outcome, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.storage_errors import storage_errors
-from aggregator.lake.table_plan import Limits, TablePlan, limits_by_table, next_offsets, together
+from aggregator.lake.table_plan import Limits, TablePlan, limits_by_table, next_offsets, together, up_to
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.lake.task import StagingTask
@@ -118,13 +119,15 @@ class LakeDriver:
         self._swept: dict[str, float] = {}
         self._gates = _gates(config, spark, self._tables, clock)
         self._without_pending: set[str] = set()
+        self._lost: frozenset[str] = frozenset()  # tables whose job Spark lost: staged by themselves until it runs
         self._repeated = RepeatedWarnings()
 
-    def cycle(self, *, force: bool = False) -> CycleReport:
+    def cycle(self, *, force: bool = False, stop: threading.Event | None = None) -> CycleReport:
         """Bring every table up to what is committed now, within the bounds.
 
         Args:
             force: Commit positions over markers, too, as a drain needs them.
+            stop: Once it is set, no further tables are staged.
 
         Raises:
             Unreachable: central does not answer when asked for the flows.
@@ -133,8 +136,10 @@ class LakeDriver:
         planned = self._side_by_side(lambda name: self._told(name, lambda: self._plan(name, limits[name])), limits)
         done = {one.table: one for one in planned if isinstance(one, TableReport)}
         plans = [one for one in planned if isinstance(one, TablePlan)]
-        for found in together(plans, self._bounds.cycle_records):
-            done |= {one.table: one for one in self._round(found, force=force)}
+        for found in together(plans, self._bounds.cycle_records, apart=self._lost):
+            is_over = stop is not None and stop.is_set()
+            done |= {one.table: one for one in ([] if is_over else self._round(found, force=force))}
+            done |= {one.name: one.idle() for one in found if is_over}
         report = CycleReport(tuple(done[name] for name in sorted(done)))
         for line in self._repeated.due(report.troubles, time.monotonic()):
             log.warning("%s", line)
@@ -154,7 +159,7 @@ class LakeDriver:
             pulse()
             report = CycleReport()
             try:
-                report = self.cycle()
+                report = self.cycle(stop=stop)
                 self._publish(report)
                 self._states.refresh(report)
             except RetryError as error:
@@ -182,7 +187,7 @@ class LakeDriver:
         moved_at = time.monotonic()
         wanted = self._log_ends() if until is None else until
         while True:
-            report = self.cycle(force=True)
+            report = self.cycle(force=True, stop=stop)
             self._publish(report)
             moved = any(table.version is not None for table in report.tables)
             done = {table.table: table.added_to(done.get(table.table)) for table in report.tables}
@@ -218,7 +223,8 @@ class LakeDriver:
         if len(todo) < 2:  # noqa: PLR2004 - one thread
             return [work(one) for one in todo]
         with ThreadPoolExecutor(self._bounds.tables) as pool:
-            return list(pool.map(work, todo))
+            futures = [pool.submit(work, one) for one in todo]
+        return [one.result() for one in futures]  # all have ended: what ends one ends no other
 
     @staticmethod
     def _told(name: str, work: Callable[[], R]) -> R | TableReport:
@@ -230,6 +236,11 @@ class LakeDriver:
             return TableReport(name, held=(Held(None, str(error)),))
         except RetryError as error:
             return TableReport(name, failed=error)
+        except AggregatorError:  # ends the lake
+            raise
+        except Exception as error:  # noqa: BLE001 - metadata that somebody damaged raises anything, and others wait
+            why = f"table {name}: {kind_and_place(error)}"
+            return TableReport(name, failed=RetryError(why, hint="is its metadata whole? else report this line"))
 
     def _plan(self, name: str, limits: Limits | RetryError) -> TablePlan | TableReport:
         """What there is to do for a table, or the report of one that has nothing to do."""
@@ -243,7 +254,7 @@ class LakeDriver:
         if gate:
             gate.settle(handle, positions)
         released = self._released(name, positions, limits) if gate else {}
-        bounds = decided or _up_to(released, limits) or limits
+        bounds = decided or up_to(released, limits) or limits
         todo = backlog(positions, bounds, records=self._bounds.cycle_records)
         release = next(iter(released.values()), None)
         plan = TablePlan(name, handle, positions, limits, todo, is_decided=bool(decided), release=release)
@@ -254,9 +265,14 @@ class LakeDriver:
 
     def _round(self, plans: Sequence[TablePlan], *, force: bool) -> list[TableReport]:
         """Stage for all of them in one Spark job, and publish; gates run jobs of their own, one after the other."""
-        outcomes = run_jobs(self._spark, [self._task(one) for one in plans], parallel=self._bounds.parallel)
-        both = list(zip(plans, outcomes, strict=True))
-        reports = [TableReport(plan.name, failed=found) for plan, found in both if isinstance(found, RetryError)]
+        tasks_of = [(plan, self._told(plan.name, partial(self._task, plan))) for plan in plans]
+        reports = [task for _, task in tasks_of if isinstance(task, TableReport)]
+        fit = [(plan, task) for plan, task in tasks_of if isinstance(task, StagingTask)]
+        outcomes = run_jobs(self._spark, [task for _, task in fit], parallel=self._bounds.parallel) if fit else []
+        both = [(plan, found) for (plan, _), found in zip(fit, outcomes, strict=True)]
+        self._lost = self._lost - {plan.name for plan, _ in both}
+        self._lost |= {plan.name for plan, found in both if isinstance(found, JobLost)}
+        reports += [TableReport(plan.name, failed=found) for plan, found in both if isinstance(found, RetryError)]
         staged = [(plan, found) for plan, found in both if not isinstance(found, RetryError)]
         changed = self._changed([plan for plan, _ in staged])
 
@@ -277,21 +293,14 @@ class LakeDriver:
         except RetryError as error:
             return dict.fromkeys(names, str(error))
         before = {one for plan in plans for one in plan.limits}
-        return undescribed | {one.topic: "it changed while it was read" for one in before.symmetric_difference(found)}
+        return {one.topic: "it changed while it was read" for one in before.symmetric_difference(found)} | undescribed
 
     def _publish_staged(
         self, plan: TablePlan, outcomes: list[Outcome], changed: Mapping[str, str], *, force: bool
     ) -> TableReport:
         try:
-            for topic in sorted(plan.topics & changed.keys()):
-                raise RetryError(f"table {plan.name}: central {topic}: {changed[topic]}", hint="the next cycle reads")
-            if plan.is_decided:
-                published = complete(self._quarantine(plan.name), plan.handle, outcomes, now_s=self._clock())
-            elif gate := self._gates.get(plan.name):
-                published = gate.publish(plan.handle, outcomes, force=force, release=plan.release)
-            else:
-                published = self._commit(plan.name, plan.handle, outcomes, force=force)
-        except AggregatorError:  # again and again, perhaps: what was never sent may not pile up
+            published = self._published(plan, outcomes, changed, force=force)
+        except Exception:  # again and again, perhaps: what was never sent may not pile up
             self._discard(plan.name, outcomes)
             raise
         files = published.result.files
@@ -299,6 +308,17 @@ class LakeDriver:
             rows, says = sum(file.rows for file in files), "new records have a number out of range"
             log.warning("table %s: %d of %d %s, see %s", plan.name, outside, rows, says, COLUMN)
         return plan.report(published)
+
+    def _published(
+        self, plan: TablePlan, outcomes: list[Outcome], changed: Mapping[str, str], *, force: bool
+    ) -> Published:
+        for topic in sorted(plan.topics & changed.keys()):
+            raise RetryError(f"table {plan.name}: central {topic}: {changed[topic]}", hint="the next cycle reads")
+        if plan.is_decided:
+            return complete(self._quarantine(plan.name), plan.handle, outcomes, now_s=self._clock())
+        if gate := self._gates.get(plan.name):
+            return gate.publish(plan.handle, outcomes, force=force, release=plan.release)
+        return self._commit(plan.name, plan.handle, outcomes, force=force)
 
     def _decided(
         self, name: str, positions: Mapping[CentralPartition, int], limits: Limits
@@ -369,13 +389,6 @@ def _gates(
     from aggregator.lake.quality.gate import open_gates  # noqa: PLC0415 - Great Expectations takes three seconds
 
     return open_gates(config, spark, tables, clock=clock)
-
-
-def _up_to(released: Mapping[CentralPartition, Release], limits: Limits) -> dict[CentralPartition, OffsetRange]:
-    return {
-        one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
-        for one, release in released.items()
-    }
 
 
 def _stuck(report: CycleReport) -> RetryError:

@@ -1,7 +1,7 @@
 """One Spark job that stages for many tables: packed ranges, without a shuffle and without rows through the JVM.
 
 Invariant: what comes back is one outcome per task of each table, in the order of its plan; a task that fails is its
-table's trouble alone. Spark's own errors do not leave here.
+table's trouble alone. So is a job that Spark loses: it is run again in halves. Spark's own errors do not leave here.
 """
 
 import heapq
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROW = "table long, number long, outcome string"
+
+
+class JobLost(RetryError):
+    """Spark could not run the job of one table alone: what it reads may end the process that reads it."""
 
 
 def run_job(spark: "SparkSession", task: StagingTask) -> list[Outcome]:
@@ -54,17 +58,16 @@ def run_jobs(
     try:
         rows = spark.range(0, len(packed), 1, len(packed)).mapInArrow(body, _ROW).collect()
     except Exception as error:  # noqa: BLE001 - py4j, Connect and PySpark raise unrelated families
-        return [
-            RetryError(
-                f"table {table.name}: the Spark job failed ({type(error).__name__})",
-                hint="the executors' log says why; the next cycle tries again",
-            )
-            for table in tables
-        ]
+        half = len(tables) // 2
+        if half:
+            parts = (tables[:half], tables[half:])
+            return [one for part in parts for one in run_jobs(spark, part, parallel=parallel)]
+        why = f"table {tables[0].name}: the Spark job failed ({type(error).__name__})"
+        return [JobLost(why, hint="the executors' log says why; the next cycle tries again")]
     texts: list[list[str]] = [[] for _ in tables]
     for row in sorted(rows, key=lambda row: (row["table"], row["number"])):
         texts[row["table"]].append(row["outcome"])
-    return [_decoded(table) for table in texts]
+    return [_decoded(table, found) for table, found in zip(tables, texts, strict=True)]
 
 
 def shares(tables: Sequence[StagingTask], parallel: int) -> tuple[Share, ...]:
@@ -86,7 +89,10 @@ def shares(tables: Sequence[StagingTask], parallel: int) -> tuple[Share, ...]:
     return tuple(tuple(share) for _, _, share in sorted(loads, key=lambda one: one[1]))
 
 
-def _decoded(texts: Sequence[str]) -> list[Outcome] | RetryError:
+def _decoded(table: StagingTask, texts: Sequence[str]) -> list[Outcome] | RetryError:
+    if len(texts) != len(table.plan):
+        told = f"{len(texts)} of {len(table.plan)} tasks"
+        return RetryError(f"table {table.name}: Spark answered for {told}", hint="the next cycle tries again")
     try:
         return [decode_outcome(text) for text in texts]
     except RetryError as error:

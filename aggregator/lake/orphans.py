@@ -8,6 +8,7 @@ last, and older than every job that still renews its lease.
 import contextlib
 import itertools
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,7 @@ _CLOCKS = timedelta(hours=1)  # between a job's machine and the storage
 _METADATA, _MANIFEST = "metadata", ".avro"  # where Iceberg's manifests lie, which a refused commit leaves behind
 _REMEMBERED = 100_000  # files sent; whoever still holds one was given it within the last few commits
 _SENT: dict[tuple[str, str], None] = {}
+_NOTING = threading.Lock()  # tables are committed side by side
 log = logging.getLogger(__name__)
 
 
@@ -39,9 +41,10 @@ def sending(folder: Folder, paths: Iterable[str]) -> None:
         folder: The table's.
         paths: Relative to it.
     """
-    _SENT.update(dict.fromkeys((folder.root, path) for path in paths))
-    for oldest in list(itertools.islice(_SENT, max(0, len(_SENT) - _REMEMBERED))):
-        del _SENT[oldest]
+    with _NOTING:
+        _SENT.update(dict.fromkeys((folder.root, path) for path in paths))
+        for oldest in list(itertools.islice(_SENT, max(0, len(_SENT) - _REMEMBERED))):
+            del _SENT[oldest]
 
 
 def discard(folder: Folder, paths: Iterable[str]) -> None:

@@ -100,11 +100,22 @@ def limits_by_table(
     return limits
 
 
-def together(plans: Iterable[TablePlan], records: int) -> Iterator[list[TablePlan]]:
-    """Plans in their order, cut into rounds of at most so many offsets; a longer one is a round by itself."""
+def together(
+    plans: Iterable[TablePlan], records: int, *, apart: frozenset[str] = frozenset()
+) -> Iterator[list[TablePlan]]:
+    """Plans cut into rounds, in their order; a longer one is a round by itself.
+
+    Args:
+        plans: Of one cycle.
+        records: Offsets of one round, at most.
+        apart: Tables that are rounds by themselves, behind all others.
+    """
     found: list[TablePlan] = []
-    total = 0
+    total, last = 0, list[TablePlan]()
     for plan in plans:
+        if plan.name in apart:
+            last.append(plan)
+            continue
         if found and total + plan.records > records:
             yield found
             found, total = [], 0
@@ -112,6 +123,15 @@ def together(plans: Iterable[TablePlan], records: int) -> Iterator[list[TablePla
         total += plan.records
     if found:
         yield found
+    yield from ([plan] for plan in last)
+
+
+def up_to(released: Mapping[CentralPartition, Release], limits: Limits) -> dict[CentralPartition, OffsetRange]:
+    """What partitions hold, up to where releases let it pass."""
+    return {
+        one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
+        for one, release in released.items()
+    }
 
 
 def next_offsets(positions: Mapping[CentralPartition, int], limits: Limits) -> dict[CentralPartition, int]:

@@ -191,9 +191,10 @@ def _outcomes(tables: Sequence[StagingTask], share: Share) -> Iterator[tuple[int
                 outcome = encode_outcome(task.stage(number, reader))
             except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind travels
                 outcome = _encoded_failure(task, error)
-                if reader:
-                    reader.close()
-                reader = None
+                broken, reader = reader, None
+                with suppress(Exception):  # what cannot be closed is no reason to lose the share
+                    if broken:
+                        broken.close()
             yield table, number, outcome
     finally:
         if reader:

@@ -15,8 +15,10 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 FAULT_S = 10.0
 RECOVERY_S = 30.0
-# Three beats and two seconds, and what the command itself needs to start and to give a silent broker up.
-NAMED_S = 5.0 + 5.0
+# Three beats and two seconds by central's stamps, and two of a machine that is busy with all the rest.
+NAMED_S = 5.0 + 2.0
+# What the command itself needs there to start, and to give a silent broker up.
+ANSWERED_S = 20.0
 BACKLOG = 60_000
 
 
@@ -33,6 +35,11 @@ class Asked(threading.Thread):
         self.state, self.took_s = self._ask()
 
 
+def named_after(trial, edge: str, fault_s: float) -> float:
+    """Seconds from a fault to the hub's word that an edge does not answer."""
+    return next(at_s for at_s, told in trial.told_states(edge) if told == "UNREACHABLE" and at_s > fault_s) - fault_s
+
+
 @pytest.mark.ci
 def test_an_edge_that_is_cut_off_is_named_and_comes_back(trial, lines, arrivals):
     """Fault 5 (I1, I4, I7, I8): reset, then silent one way, then flapping; the other edge flows, once and in order."""
@@ -45,7 +52,7 @@ def test_an_edge_that_is_cut_off_is_named_and_comes_back(trial, lines, arrivals)
             ("reset", proxy.cut, "refused"),
             ("silent", lambda: proxy.silence(DOWN), "silent-down"),
         ):
-            before = proxy.seen[proof]
+            before, fault_s = proxy.seen[proof], time.time()
             fault()
             asked = Asked(trial, "eu")
             flowed = keeps_flowing(arrivals["us"], produced, "us", for_s=FAULT_S, hub=hub)
@@ -56,9 +63,11 @@ def test_an_edge_that_is_cut_off_is_named_and_comes_back(trial, lines, arrivals)
             proxy.heal()
             took = arrivals["eu"].reach(held, hub=hub, timeout=RECOVERY_S)
             assert asked.state == "UNREACHABLE"
-            assert asked.took_s < NAMED_S, "named too late"
+            assert asked.took_s < ANSWERED_S
+            named_s = named_after(trial, "eu", fault_s)
+            assert named_s < NAMED_S, "named too late"
             wait_for(lambda: state_of(trial, "eu")[0] == "UP", timeout=20, what="the state UP")
-            print(f"{name}: named in {asked.took_s} s, recovered in {took} s, the other edge {flowed}")
+            print(f"{name}: named in {named_s:.1f} s, recovered in {took} s, the other edge {flowed}")
         before = proxy.seen["reset"]
         with flapping(proxy):
             flowed = keeps_flowing(arrivals["us"], produced, "us", for_s=FAULT_S, hub=hub)
@@ -108,8 +117,8 @@ def test_an_edge_whose_name_is_not_known(trial, arrivals):
         arrivals["us"].reach(1, hub=hub, timeout=120)
         flowed = keeps_flowing(arrivals["us"], produced, "us", for_s=FAULT_S, hub=hub)
         state, took_s = state_of(trial, "eu")
-    print(f"named in {took_s} s, the other edge {flowed}")
+    print(f"`status` took {took_s} s, the other edge {flowed}")
     assert state == "UNREACHABLE"
-    assert took_s < NAMED_S
+    assert took_s < ANSWERED_S
     trial.drain("--only", "replicate", expect=4)
     trial.check_exactly_once("us", produced["us"], lake=False)

@@ -1,6 +1,5 @@
 """Edges on real brokers: a state is found in time, told to everybody, and kept."""
 
-import json
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
-from tests.trial import read_all, wait_for
+from tests.trial import wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -53,14 +52,6 @@ class Watched:
         return {edge.edge: edge.state for edge in seen.status.edges} if seen else {}
 
 
-def told(trial, edge: str) -> list[tuple[float, str]]:
-    """(central's stamp in seconds, state) of what was told of an edge, in order."""
-    log = read_all(trial.sandbox.central.bootstrap, HubNames(trial.hub).edge_status)
-    found = [m for m in log if m.key() == f"state/{edge}".encode()]
-    assert {m.timestamp()[0] for m in found} == {2}, "LogAppendTime"
-    return [(m.timestamp()[1] / 1000, json.loads(m.value())["state"]) for m in found]
-
-
 def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epochs):
     """Fault 5: UNREACHABLE within three beats and two seconds, by central's stamps, while the other edge is UP.
 
@@ -76,7 +67,7 @@ def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epoch
         wait_for(lambda: hub.states()["eu"] == "UNREACHABLE", timeout=10, what="its state")
         time.sleep(1.5)  # so that there is some of that state to tell of
         hub.end()
-        named_s = next(at_s for at_s, state in told(trial, "eu") if state == "UNREACHABLE")
+        named_s = next(at_s for at_s, state in trial.told_states("eu") if state == "UNREACHABLE")
         assert named_s - frozen_s < IN_TIME_S
         assert hub.states()["us"] == "UP"
     finally:

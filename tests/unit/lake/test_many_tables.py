@@ -1,6 +1,9 @@
 """A cycle over many tables: one Spark job for what fits together, commits side by side, trouble where it is."""
 
+import inspect
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import pyarrow as pa
@@ -8,16 +11,17 @@ import pytest
 
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
-from aggregator.errors import RetryError
+from aggregator.errors import HoldError, RetryError
 from aggregator.lake import driver as module
+from aggregator.lake import task as task_module
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
-from aggregator.lake.job import shares
+from aggregator.lake.job import run_jobs, shares
 from aggregator.lake.ranges import Backlog, Outcome, Reached, Span
 from aggregator.lake.table_plan import TablePlan, limits_by_table, together
-from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.delta import DeltaHandle, DeltaTables
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.task import StagingTask
 from aggregator.state.names import HubNames
@@ -132,6 +136,113 @@ def test_trouble_of_one_table_is_its_own(tmp_path, monkeypatch):
     assert [lake.offsets(name) for name in TOPICS] == [list(range(5))] * 20
 
 
+class Session:
+    """A Spark session that runs a job here, unless it stages for a table that ends its worker."""
+
+    def __init__(self, fatal: str) -> None:
+        self.fatal, self.jobs = fatal, []
+
+    def range(self, _start, end, _step, _parts):
+        self.count = end
+        return self
+
+    def mapInArrow(self, body, _schema):  # noqa: N802 - Spark's name
+        self.tables = inspect.getclosurevars(body).nonlocals["tables"]
+        self.body = body
+        return self
+
+    def collect(self):
+        self.jobs.append([one.name for one in self.tables])
+        if self.fatal in self.jobs[-1]:
+            raise RuntimeError("a worker was lost")
+        batches = self.body(iter([pa.RecordBatch.from_pydict({"id": list(range(self.count))})]))
+        return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_table_that_ends_its_worker_stops_no_other(tmp_path, monkeypatch):
+    """Its job is run again in halves, and from then on it has one of its own, until that runs."""
+    lake = ManyTables(tmp_path, monkeypatch)
+    lake.driver._spark = session = Session("t07")
+    monkeypatch.setattr(module, "run_jobs", run_jobs)
+    monkeypatch.setattr(task_module, "CommittedReader", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(StagingTask, "stage", lambda task, number, _: lake.outcomes(task)[number])
+    for end in (5, 9):
+        lake.ends, session.jobs[:] = dict.fromkeys(TOPICS, end), []
+        failed = [one.table for one in lake.driver.cycle().tables if one.failed]
+        assert failed == ["t07"]
+    assert session.jobs == [[name for name in TOPICS if name != "t07"], ["t07"]]
+    session.fatal = ""
+    for _ in range(2):
+        lake.ends = {name: end + 1 for name, end in lake.ends.items()}
+        session.jobs.clear()
+        assert not lake.driver.cycle().troubles
+    assert session.jobs == [TOPICS]
+    assert [lake.offsets(name) for name in TOPICS] == [list(range(11))] * 20
+
+
+@pytest.mark.parametrize("step", ["open", "schema", "commit"])
+@pytest.mark.parametrize("error", [TypeError("x"), pa.ArrowInvalid("x"), OSError("x"), HoldError("x")])
+def test_what_one_table_raises_stops_no_other(tmp_path, monkeypatch, step, error):
+    """Metadata that somebody damaged raises anything: it is told of its own table, and nothing of it stays behind."""
+    lake = ManyTables(tmp_path, monkeypatch)
+    assert not lake.driver.cycle().troubles
+    lake.ends = dict.fromkeys(TOPICS, 9)
+    if step == "open":
+        real_open = DeltaTables.open
+        monkeypatch.setattr(DeltaTables, "open", lambda tables, name: raising(error, name) or real_open(tables, name))
+    else:
+        real = getattr(DeltaHandle, step)
+        monkeypatch.setattr(
+            DeltaHandle, step, lambda self, *of, **by: raising(error, self.owner) or real(self, *of, **by)
+        )
+    report = lake.driver.cycle()
+    assert [one.table for one in report.tables if one.failed or one.held] == ["t07"]
+    monkeypatch.undo()
+    assert {name: len(lake.offsets(name)) for name in TOPICS} == {name: 5 if name == "t07" else 9 for name in TOPICS}
+    there = {path.name for path in (tmp_path / "t07").glob("*.parquet")}
+    assert there == set(open_tables(lake.config).open("t07").files())
+
+
+def raising(error: Exception, name: str) -> None:
+    if name.endswith("t07"):
+        raise error
+
+
+def test_a_stop_is_heard_between_two_rounds(tmp_path, monkeypatch):
+    """What was not staged is told as it stands, and comes with the next run."""
+    lake, stop = ManyTables(tmp_path, monkeypatch, cycle_records=12), threading.Event()
+    lake.while_staged = stop.set
+    report = lake.driver.cycle(stop=stop)
+    assert len(lake.jobs) == 1
+    assert [one.table for one in report.tables] == TOPICS
+    assert report.rows == 10
+    assert not report.troubles
+
+
+def test_an_answer_that_lacks_a_task_is_no_answer():
+    """One outcome per task of each plan, or the table waits."""
+    (task,) = (table_of(5, 5),)
+    found = run_jobs(SimpleNamespace(range=lambda *_: SilentJob()), [task], parallel=2)
+    assert "Spark answered for 0 of 2 tasks" in str(found[0])
+
+
+class SilentJob:
+    """Answers nothing."""
+
+    def mapInArrow(self, *_):  # noqa: N802 - Spark's name
+        return self
+
+    def collect(self):
+        return []
+
+
+def table_of(*lengths: int) -> StagingTask:
+    at = CentralPartition("t", "x", 0)
+    spans = tuple((Span(at, OffsetRange(0, one)),) for one in lengths)
+    central = ClusterConfig(bootstrap_servers="x:1")
+    return StagingTask("t", Folder("/"), central, "", DeltaTables("h", Folder("/")), None, spans)
+
+
 def test_central_that_does_not_answer_is_told_for_every_table(tmp_path, monkeypatch):
     """As for one table, so that a drain waits for it."""
     lake = ManyTables(tmp_path, monkeypatch)
@@ -164,17 +275,15 @@ def test_rounds_keep_the_order_and_a_long_plan_is_alone():
     plans = [plan("a", 3, 2), plan("b", 5), plan("c", 1), plan("d", 90), plan("e", 4)]
     assert [[one.name for one in found] for found in together(plans, 10)] == [["a", "b"], ["c"], ["d"], ["e"]]
     assert list(together([], 10)) == []
+    assert [[one.name for one in found] for found in together(plans, 10, apart=frozenset("ad"))] == [
+        ["b", "c", "e"], ["a"], ["d"],
+    ]  # fmt: skip
 
 
 def test_shares_are_even_and_hold_every_task_once():
     """Of plans of any size, for as many Spark tasks as run at a time."""
-    central, tables = ClusterConfig(bootstrap_servers="x:1"), DeltaTables("h", Folder("/"))
-    at = CentralPartition("t", "x", 0)
     lengths = [[40], [1, 1], [], [30, 10], [5] * 6]
-    tasks = [
-        StagingTask("t", Folder("/"), central, "", tables, None, tuple((Span(at, OffsetRange(0, n)),) for n in found))
-        for found in lengths
-    ]
+    tasks = [table_of(*found) for found in lengths]
     for parallel in (1, 2, 3, 50):
         found = shares(tasks, parallel)
         assert len(found) == min(parallel, 11)
