@@ -43,7 +43,7 @@ def run_jobs(
 
     Args:
         spark: The session.
-        tables: What to stage for each; all of them read one central.
+        tables: What to stage for each.
         parallel: Spark tasks that run at a time. Each runs a share of all plans, because a Spark task costs more than
             a small table's records.
 

@@ -68,18 +68,16 @@ class StagingTask:
     piece_bytes: int = PIECE_BYTES
     registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
 
-    def stage(self, number: int, reader: CommittedReader) -> Outcome:
+    def stage(self, number: int) -> Outcome:
         """Run task `number`.
-
-        Args:
-            number: Of the plan.
-            reader: Of central.
 
         Raises:
             RetryError: central, the registry or the folder does not answer; nothing stays staged.
         """
         registry = open_registry(self.registry, self.registry_client)
         columns = self._begun(registry) if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
+        # Of its own: one that goes on to other partitions waits for the broker's answer about the former ones first.
+        reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
         running = _Running(self, reader, Decoding(registry.schema), stage, Stage(self.folder, None))
         try:
@@ -89,6 +87,8 @@ class StagingTask:
         except BaseException:
             running.abandon()
             raise
+        finally:
+            reader.close()
 
     def _begun(self, registry: Registry) -> pa.Schema | None:
         """The columns of a new table whose topics have had values of several types in one of them.
@@ -175,30 +175,17 @@ def run_tasks(
     show_warnings()
     for batch in batches:
         for share in batch.column(0).to_pylist():
-            for table, number, outcome in _outcomes(tables, shares[share]):
+            for table, number in shares[share]:
+                outcome = _outcome(tables[table], number)
                 yield pa.RecordBatch.from_pydict({"table": [table], "number": [number], "outcome": [outcome]})
     forget_archives()
 
 
-def _outcomes(tables: Sequence[StagingTask], share: Share) -> Iterator[tuple[int, int, str]]:
-    """What comes of each task of a share; they have one reader, which costs more than few records, until one fails."""
-    reader: CommittedReader | None = None
+def _outcome(task: StagingTask, number: int) -> str:
     try:
-        for table, number in share:
-            task = tables[table]
-            try:
-                reader = reader or CommittedReader(task.central, max_bytes=task.piece_bytes)
-                outcome = encode_outcome(task.stage(number, reader))
-            except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind travels
-                outcome = _encoded_failure(task, error)
-                broken, reader = reader, None
-                with suppress(Exception):  # what cannot be closed is no reason to lose the share
-                    if broken:
-                        broken.close()
-            yield table, number, outcome
-    finally:
-        if reader:
-            reader.close()
+        return encode_outcome(task.stage(number))
+    except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind of error travels
+        return _encoded_failure(task, error)
 
 
 def _encoded_failure(task: StagingTask, error: Exception) -> str:

@@ -12,7 +12,6 @@ import io
 import json
 import os
 import random
-import shutil
 import statistics
 import tempfile
 import time
@@ -54,7 +53,7 @@ class Bench:
         os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # where workers find this
         self.spark = open_session(config, "bench")
 
-    def _config(self, form: str) -> HubConfig:
+    def _config(self, form: str, lake: str = "lake") -> HubConfig:
         return HubConfig.model_validate(
             {
                 "hub": "bench",
@@ -62,7 +61,7 @@ class Bench:
                 "edges": {"eu": {"bootstrap_servers": self._bootstrap}},
                 "schemas": f"directory:{self._folder / 'registry'}",
                 "topics": [{"match": "orders.*", "policy": "none.yaml", "central": "{topic}", "lake": "{topic}"}],
-                "lake": {"path": self._folder / "lake", "format": form},
+                "lake": {"path": self._folder / lake, "format": form},
                 "spark": {"conf": {"spark.local.dir": str(self._folder)}},
             }
         )
@@ -79,8 +78,7 @@ class Bench:
 
     def measured(self, form: str, tables: int, cycles: int) -> dict:
         """Seconds of a cycle, and its CPU seconds by process."""
-        shutil.rmtree(self._folder / "lake", ignore_errors=True)
-        config, names = self._config(form), self._names[:tables]
+        config, names = self._config(form, f"{form}-{tables}"), self._names[:tables]
         flows = {EdgePartition("eu", name, 0): None for name in names}
         driver = LakeDriver(config, self.spark, HubNames("bench"), flows=lambda: flows)
         took, spent, idle, started = [], [], [], time.perf_counter()

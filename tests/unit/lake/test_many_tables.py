@@ -13,7 +13,6 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake import driver as module
-from aggregator.lake import task as task_module
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.files import Stage
@@ -164,8 +163,7 @@ def test_a_table_that_ends_its_worker_stops_no_other(tmp_path, monkeypatch):
     lake = ManyTables(tmp_path, monkeypatch)
     lake.driver._spark = session = Session("t07")
     monkeypatch.setattr(module, "run_jobs", run_jobs)
-    monkeypatch.setattr(task_module, "CommittedReader", lambda *_, **__: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(StagingTask, "stage", lambda task, number, _: lake.outcomes(task)[number])
+    monkeypatch.setattr(StagingTask, "stage", lambda task, number: lake.outcomes(task)[number])
     for end in (5, 9):
         lake.ends, session.jobs[:] = dict.fromkeys(TOPICS, end), []
         failed = [one.table for one in lake.driver.cycle().tables if one.failed]
