@@ -7,7 +7,7 @@ killed anywhere, or that runs beside another, leaves the same behind.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +56,11 @@ def carry_out(
     """
     if backfill.plan.mode is Mode.RESTATE:
         _same_policies(config, policies, backfill)
-    outcome = _delivered(config, spark, policies, backfill, identity=identity, stop=stop)
+
+    def deliver() -> Outcome:
+        return BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop).run()
+
+    outcome = _in_turn(deliver, backfill.plan.id)
     if not outcome.finished:
         return outcome
     if backfill.plan.mode is Mode.INTO and config.lake:
@@ -91,29 +95,18 @@ def carry_out(
     return outcome
 
 
-def _delivered(
-    config: HubConfig,
-    spark: "SparkSession",
-    policies: Mapping[Path, Policy],
-    backfill: Backfill,
-    *,
-    identity: str,
-    stop: threading.Event,
-) -> Outcome:
+def _in_turn(deliver: Callable[[], Outcome], id_: str) -> Outcome:
     """Bring the records to central; who is overtaken waits for the other one, as if it were started again.
 
     Raises:
         AnotherHub: it was overtaken again and again.
     """
-    for turn in range(_TURNS):
-        driver = BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop)
+    for _ in range(_TURNS - 1):
         try:
-            return driver.run()
+            return deliver()
         except AnotherHub as error:
-            if turn == _TURNS - 1:
-                raise
-            log.warning("backfill %s: %s; it waits until that one has ended", backfill.plan.id, error.message)
-    raise AssertionError
+            log.warning("backfill %s: %s; it waits until that one has ended", id_, error.message)
+    return deliver()
 
 
 def _same_policies(config: HubConfig, policies: Mapping[Path, Policy], backfill: Backfill) -> None:

@@ -176,22 +176,18 @@ def run_tasks(
     for batch in batches:
         for share in batch.column(0).to_pylist():
             for table, number in shares[share]:
-                outcome = _outcome(tables[table], number)
+                outcome = _encoded_outcome(tables[table], number)
                 yield pa.RecordBatch.from_pydict({"table": [table], "number": [number], "outcome": [outcome]})
     forget_archives()
 
 
-def _outcome(task: StagingTask, number: int) -> str:
+def _encoded_outcome(task: StagingTask, number: int) -> str:
     try:
         return encode_outcome(task.stage(number))
-    except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind of error travels
-        return _encoded_failure(task, error)
-
-
-def _encoded_failure(task: StagingTask, error: Exception) -> str:
-    if isinstance(error, RetryError):
+    except RetryError as error:
         return json.dumps({"retry": [error.message, error.hint]})
-    return json.dumps({"retry": [f"table {task.name}: {kind_and_place(error)}", "report it with this line"]})
+    except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind of error travels
+        return json.dumps({"retry": [f"table {task.name}: {kind_and_place(error)}", "report it with this line"]})
 
 
 def encode_outcome(outcome: Outcome) -> str:

@@ -25,6 +25,8 @@ import random
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import fastavro
@@ -195,6 +197,19 @@ class Bench:
         return LakeDriver(self.config, self.spark, HubNames("bench"), bounds=bounds, flows=lambda: flows)
 
 
+@contextmanager
+def central() -> Iterator[tuple[Path, str]]:
+    """A folder with an empty registry, and the address of a central cluster that lies there."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "registry").mkdir()
+        sandbox = Sandbox.up(folder / "clusters", ("eu",))
+        try:
+            yield folder, sandbox.central.bootstrap
+        finally:
+            sandbox.down()
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -202,33 +217,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-o", choices=["json"], default="json")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "registry").mkdir()
-        sandbox = Sandbox.up(folder / "clusters", ("eu",))
-        try:
-            config = HubConfig.model_validate(
-                {
-                    "hub": "bench",
-                    "central": {"bootstrap_servers": sandbox.central.bootstrap},
-                    "edges": {},
-                    "schemas": f"directory:{folder / 'registry'}",
-                    "topics": [{"match": "orders", "policy": "none.yaml", "lake": "orders"}],
-                    "lake": {"path": folder / "lake"},
-                    "spark": {"conf": {"spark.local.dir": str(folder)}},
-                }
-            )
-            bench = Bench(config, folder, options.records, max(options.records // 5, 20_000))
-            found = {"ours": [], "polars": [], "spark": [], "rows": []}
-            few = [(at, start, start + (end - start) // 10) for at, start, end in bench.spans]
-            for _ in range(options.rounds):
-                found["ours"].append(bench.ours())
-                found["polars"].append(bench.measured(by_polars))
-                found["spark"].append(bench.by_spark())
-                found["rows"].append(bench.measured(by_rows, few))
-            bench.spark.stop()
-        finally:
-            sandbox.down()
+    with central() as (folder, bootstrap):
+        config = HubConfig.model_validate(
+            {
+                "hub": "bench",
+                "central": {"bootstrap_servers": bootstrap},
+                "edges": {},
+                "schemas": f"directory:{folder / 'registry'}",
+                "topics": [{"match": "orders", "policy": "none.yaml", "lake": "orders"}],
+                "lake": {"path": folder / "lake"},
+                "spark": {"conf": {"spark.local.dir": str(folder)}},
+            }
+        )
+        bench = Bench(config, folder, options.records, max(options.records // 5, 20_000))
+        found = {"ours": [], "polars": [], "spark": [], "rows": []}
+        few = [(at, start, start + (end - start) // 10) for at, start, end in bench.spans]
+        for _ in range(options.rounds):
+            found["ours"].append(bench.ours())
+            found["polars"].append(bench.measured(by_polars))
+            found["spark"].append(bench.by_spark())
+            found["rows"].append(bench.measured(by_rows, few))
+        bench.spark.stop()
     answer = {"records": options.records, "rounds": options.rounds}
     answer |= {f"{name}_us_per_record": round(min(costs), 2) for name, costs in found.items()}
     answer |= {f"ratio_vs_{name}": spread(found["ours"], found[name]) for name in ("polars", "rows", "spark")}

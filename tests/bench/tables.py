@@ -13,7 +13,6 @@ import json
 import os
 import random
 import statistics
-import tempfile
 import time
 from pathlib import Path
 
@@ -27,11 +26,10 @@ from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.lake.driver import LakeDriver
 from aggregator.lake.tables.formats import open_tables
-from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.names import HubNames
-from tests.bench.lake import cpu_s, order, spent_s
+from tests.bench.lake import central, cpu_s, order, spent_s
 from tests.bench.lake_peers import ORDER
 
 RECORDS, WARM, FORMATS = 100, 2, ("delta", "iceberg")
@@ -124,16 +122,10 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=5)
     parser.add_argument("-o", choices=["json"], default="json")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "registry").mkdir()
-        sandbox = Sandbox.up(folder / "clusters", ("eu",))
-        try:
-            bench = Bench(folder, sandbox.central.bootstrap, max(options.tables))
-            cases = [bench.measured(form, count, options.cycles) for form in FORMATS for count in options.tables]
-            bench.spark.stop()
-        finally:
-            sandbox.down()
+    with central() as (folder, bootstrap):
+        bench = Bench(folder, bootstrap, max(options.tables))
+        cases = [bench.measured(form, count, options.cycles) for form in FORMATS for count in options.tables]
+        bench.spark.stop()
     print(json.dumps({"records": RECORDS, "cycles": options.cycles, "many_tables": cases}, indent=2))
 
 

@@ -219,8 +219,7 @@ def test_a_stop_is_heard_between_two_rounds(tmp_path, monkeypatch):
 
 def test_an_answer_that_lacks_a_task_is_no_answer():
     """One outcome per task of each plan, or the table waits."""
-    (task,) = (table_of(5, 5),)
-    found = run_jobs(SimpleNamespace(range=lambda *_: SilentJob()), [task], parallel=2)
+    found = run_jobs(SimpleNamespace(range=lambda *_: SilentJob()), [table_of(5, 5)], parallel=2)
     assert "Spark answered for 0 of 2 tasks" in str(found[0])
 
 
