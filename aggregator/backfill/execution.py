@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from aggregator.backfill.driver import BackfillDriver, Outcome
 from aggregator.backfill.fill import fill_table
 from aggregator.backfill.request import Mode
-from aggregator.backfill.restate import restate_tables
+from aggregator.backfill.restate import Restated, restate_tables
 from aggregator.backfill.store import Backfill, End, finish, note_policies, read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -74,25 +74,29 @@ def carry_out(
     if backfill.plan.mode is Mode.RESTATE:
         now = read_backfills(config.central, names)[backfill.plan.id]
         for table in restate_tables(config, now, spark):
-            log.info("backfill %s: table %s, %d rows restated", backfill.plan.id, table.table, table.rows)
-            if table.left:
-                log.warning(
-                    "backfill %s: table %s, %d rows stay: their records were not read, or delete and are left out",
-                    backfill.plan.id,
-                    table.table,
-                    table.left,
-                )
-            if table.keyless:
-                log.warning(
-                    "backfill %s: table %s, %d rows stay without their key: nobody knows what it is under the policy,"
-                    " and an older row may be current; a restate up to the log's end helps if the edge has the records",
-                    backfill.plan.id,
-                    table.table,
-                    table.keyless,
-                )
+            _tell_restated(backfill.plan.id, table)
     lost = {str(source): tuple((one.start, one.end) for one in some) for source, some in (outcome.lost or {}).items()}
     finish(config.central, names, backfill.plan.id, End(int(time.time() * 1000), lost))
     return outcome
+
+
+def _tell_restated(id_: str, table: Restated) -> None:
+    log.info("backfill %s: table %s, %d rows restated", id_, table.table, table.rows)
+    if table.left:
+        log.warning(
+            "backfill %s: table %s, %d rows stay: their records were not read, or delete and are left out",
+            id_,
+            table.table,
+            table.left,
+        )
+    if table.keyless:
+        log.warning(
+            "backfill %s: table %s, %d rows stay without their key: nobody knows what it is under the policy,"
+            " and an older row may be current; a restate up to the log's end helps if the edge has the records",
+            id_,
+            table.table,
+            table.keyless,
+        )
 
 
 def _in_turn(deliver: Callable[[], Outcome], id_: str) -> Outcome:
