@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Literal, NoReturn
 
 import click
@@ -203,6 +204,10 @@ def entry(arguments: Sequence[str] | None = None) -> NoReturn:
     Args:
         arguments: Instead of the command line's.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # JSON is UTF-8 whatever the terminal says, and a name in letters that it lacks ends no command.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         main(arguments)
     except SystemExit as end:

@@ -26,6 +26,7 @@ SMALLEST_SIZE = 1e-9
 # A whole number alone in its interval is told by it, as one is in some interval of any size below two.
 _NARROW, _ALONE = 1, 2
 _FLOAT_BITS = 24  # of the significand of Avro's `float`
+_INTS = range(-(2**31), 2**31)  # Avro's `int`
 
 
 class Bucket(Justified):
@@ -49,14 +50,23 @@ def leaves(rule: Bucket) -> PrivacyClass:
     """A fixed number of ranges bounds what is left of any type; of one size there are as many as there are numbers."""
     if rule.size is not None:
         return PrivacyClass.CLEAR if rule.size < _ALONE else PrivacyClass.PSEUDONYMOUS
-    inner = [(Fraction(_written(low)), Fraction(_written(high))) for low, high in pairwise(rule.ranges or ())]
-    return PrivacyClass.CLEAR if any(_tells(*bounds) for bounds in inner) else PrivacyClass.IRREVERSIBLE
+    bounds = [Fraction(_written(bound)) for bound in rule.ranges or ()]
+    outer = pairwise([None, *bounds, None])
+    tells = any(_tells(*both) for both in pairwise(bounds)) or any(_tells_int(*both) for both in outer)
+    return PrivacyClass.CLEAR if tells else PrivacyClass.IRREVERSIBLE
 
 
 def _tells(low: Fraction, high: Fraction) -> bool:
     """Whether an interval may hold one number alone: a whole one, or a large `float`, whose neighbours are far away."""
     gap = Fraction(2) ** (frexp(float(max(abs(low), abs(high))))[1] - _FLOAT_BITS)
     return high - low <= _NARROW or ceil(high) - ceil(low) < _ALONE or high - low < _ALONE * gap
+
+
+def _tells_int(low: Fraction | None, high: Fraction | None) -> bool:
+    """Whether an interval holds one `int` alone, as one at an end of that type may."""
+    first = _INTS.start if low is None else max(ceil(low), _INTS.start)
+    end = _INTS.stop if high is None else min(ceil(high), _INTS.stop)
+    return end - first == 1
 
 
 def result(_rule: Bucket, leaf: Leaf) -> Leaf | None:

@@ -110,7 +110,7 @@ def _alike(wanted: Any, found: Any) -> bool:
         return bool(wanted == found)
     if found is None or isinstance(found, bool):
         return wanted == json.dumps(found)
-    if isinstance(found, int | float):
+    if isinstance(found, int | float) and "_" not in wanted:  # which Python alone writes in numbers
         try:
             return float(wanted) == found if isinstance(found, float) else int(wanted) == found
         except ValueError:

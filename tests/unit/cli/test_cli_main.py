@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -224,6 +225,15 @@ def test_a_logged_traceback_shows_no_local_variables(form):
         logging.getLogger("hub").exception("slot failed")
     assert '"broke".index(record)' in stream.getvalue().replace('\\"', '"')
     assert PAYLOAD not in stream.getvalue()
+
+
+@pytest.mark.slow
+def test_output_is_utf8_where_the_terminal_says_otherwise():
+    """JSON is UTF-8, and no letter of a name ends a command."""
+    code = "import click, aggregator.cli.main as m; m.main = lambda _: click.echo('東京'); m.entry()"
+    environ = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60, env=environ)
+    assert ended.stdout.decode() == "東京\n"
 
 
 @pytest.mark.parametrize(("daemon", "taken_apart"), [(True, False), (False, True)])

@@ -36,6 +36,8 @@ NEARLY = [
     ("round", {"digits": 15}), ("round", {"digits": 0}), ("bucket", {"size": 1e-9}), ("bucket", {"size": 1}),
     ("bucket", {"ranges": [1, 2, 3]}), ("bucket", {"size": 1.5}), ("bucket", {"ranges": [0.5, 2, 3.5, 5]}),
     ("bucket", {"ranges": [2**24, 2**24 + 2]}), ("bucket", {"ranges": [-1e10, -1e10 + 1000]}),
+    ("bucket", {"ranges": [-(2**31) + 1, 0]}), ("bucket", {"ranges": [0, 2**31 - 1]}),
+    ("bucket", {"ranges": [-3e9, -(2**31) + 0.5]}), ("bucket", {"ranges": [2**31 - 1.5, 3e9]}),
     ("geo", {"geohash": 9}), ("date_truncate", {"unit": "minute"}), ("date_truncate", {"unit": "day"}),
     ("custom", {"name": "same", "type": "string"}),
 ]  # fmt: skip
