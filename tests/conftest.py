@@ -1,4 +1,4 @@
-"""Real clusters for every test that needs them: started once, ended with the session."""
+"""Real clusters for every test that needs them: started once for all processes of a run, ended with it."""
 
 import gc
 import os
@@ -6,6 +6,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from aggregator.sandbox.lock import exclusive
 from aggregator.sandbox.sandbox import Sandbox
 from tests.epochs import Epochs
 from tests.programs import summary
@@ -15,6 +16,8 @@ from tests.trial import Trial
 os.umask(0o077)
 # A broker's controller writes twice a second where nothing happens; it is a third of what an idle broker costs.
 CALM = {"metadata.max.idle.interval.ms": "10000"}
+# Their folder, beneath that of the run.
+SHARED = "clusters"
 # How long an example takes is the machine's, not the code's.
 settings.register_profile("shared machine", deadline=None)
 # `make unit` and `make test` draw fewer; `make search` draws all.
@@ -28,6 +31,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """The process that began the others ends the clusters that they shared."""
+    if not hasattr(session.config, "workerinput"):
+        for folder in session.config._tmp_path_factory.getbasetemp().glob(SHARED):
+            Sandbox.load(folder).down()
+
+
 def pytest_terminal_summary(terminalreporter):
     """Say loudly what was not run for want of a program."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
@@ -37,11 +48,13 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def clusters(tmp_path_factory):
-    """Two edges and central."""
-    settings = dict.fromkeys(("central", "eu", "us"), CALM)
-    sandbox = Sandbox.up(tmp_path_factory.mktemp("clusters"), ("eu", "us"), settings=settings)
-    yield sandbox
-    sandbox.down()
+    """Two edges and central, which others use at the same time: no test here stops or freezes one."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / SHARED
+    with exclusive(folder.with_suffix(".lock")):
+        if not folder.exists():
+            return Sandbox.up(folder, ("eu", "us"), settings=dict.fromkeys(("central", "eu", "us"), CALM))
+    return Sandbox.load(folder)
 
 
 @pytest.fixture

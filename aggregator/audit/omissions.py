@@ -80,7 +80,9 @@ def at_edge(asked: Asked, entry: LedgerRecord, segments: Sequence[Segment]) -> l
     if oldest > 0:
         why = "the edge no longer has an earlier life of the topic"
         found.append(Omission(EDGE, "former_life", why, final=True))
-    waits = OffsetRange(max(entry.next_offset, window.start), min(end, window.end))
+    # What lies in an open gap is told as missing.
+    behind = entry.gap.end if entry.gap is not None and entry.gap.end is not None else entry.next_offset
+    waits = OffsetRange(max(behind, window.start), min(end, window.end))
     if waits.start < waits.end:
         why = asked.held or "the hub has not read them yet"
         kind = "held" if asked.held else "not_read"

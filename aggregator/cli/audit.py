@@ -206,11 +206,11 @@ def _omitted(about: str, omission: "Omission") -> str:
 
 def _final(flows: Iterable["FlowAudit"]) -> Iterator[str]:
     """What can never be compared, one line for the flows that share a reason."""
-    found: dict[tuple[str, str], list[tuple[FlowAudit, Omission]]] = {}
+    found: dict[tuple[str, str, str], list[tuple[FlowAudit, Omission]]] = {}
     for flow in flows:
         for one in flow.omissions:
             if one.final:
-                found.setdefault((one.place, one.kind), []).append((flow, one))
+                found.setdefault((one.place, one.kind, one.reason), []).append((flow, one))
     for pairs in found.values():
         if len(pairs) == 1:
             yield _omitted(str(pairs[0][0].source), pairs[0][1])

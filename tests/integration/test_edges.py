@@ -10,83 +10,13 @@ from confluent_kafka.admin import AdminClient
 
 from aggregator.kafka.client import clients
 from aggregator.observe.monitor import Monitor
-from aggregator.observe.observation import Watching
 from aggregator.observe.survey import survey
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
-from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.state.names import HubNames
-from aggregator.threads import Threads
 from tests.trial import wait_for
+from tests.watched import Watched
 
 pytestmark = pytest.mark.brokers
-
-# Three beats and two seconds.
-IN_TIME_S = 5.0
-
-
-class Watched:
-    """Everything of a running hub but Spark: beats, one slot in a thread, and the monitor that tells."""
-
-    def __init__(self, epochs, watches=()):
-        self._epochs, self._stop = epochs, threading.Event()
-        self.threads = Threads(self._stop)
-        for edge in epochs.config.edges:
-            EdgeWatch(epochs.config, edge, lambda *_: "")._ensure_heartbeats()
-        self._emitter = HeartbeatEmitter(epochs.config, lambda _: True)
-        self._emitter.start(self.threads)
-        (self._plan,) = epochs.plans(drain=False, beats=True)
-        self._slot = epochs.start(self._plan)
-        self.monitor = Watching(epochs.config, self._stop, self.threads, wanted=True)
-        self.monitor.begin(watches)
-
-    def end(self):
-        """End as a hub does: the slot first, the monitor's last word after it."""
-        self._epochs.central.publish(self._plan.epoch)
-        assert self._slot.outcome().result == "stopped"
-        self._emitter.stop()
-        self.monitor.finish()
-
-    def states(self) -> dict[str, str]:
-        """What the monitor says now."""
-        seen = self.monitor.latest()
-        return {edge.edge: edge.state for edge in seen.status.edges} if seen else {}
-
-
-def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epochs):
-    """Fault 5: UNREACHABLE within three beats and two seconds, by central's stamps, while the other edge is UP.
-
-    `status` and the next hub have it from central, with how available each edge was.
-    """
-    trial = epochs.trial
-    trial.produce("eu", 30)
-    hub, broker = Watched(epochs), trial.sandbox.edges["eu"]
-    wait_for(lambda: set(hub.states().values()) == {"UP"}, timeout=30, what="both edges UP")
-    broker.freeze()
-    try:
-        frozen_s = time.time()
-        wait_for(lambda: hub.states()["eu"] == "UNREACHABLE", timeout=10, what="its state")
-        time.sleep(1.5)  # so that there is some of that state to tell of
-        hub.end()
-        named_s = next(at_s for at_s, state in trial.told_states("eu") if state == "UNREACHABLE")
-        assert named_s - frozen_s < IN_TIME_S
-        assert hub.states()["us"] == "UP"
-    finally:
-        broker.thaw()
-    seen = hub.monitor.latest()
-    lags = {flow.edge: flow.lag_records for flow in seen.status.flows if flow.topic == trial.topic}
-    assert lags["us"] == 0
-    assert lags["eu"] in (0, None), "known for ten seconds at most, once an edge does not answer"
-    assert [slot.slot for slot in seen.slots] == [0]
-    assert seen.slots[0].transactions > 3
-    (eu, us) = trial.status()["edges"]
-    assert us["availability"]["1h"]["available"] == 1.0 > eu["availability"]["1h"]["available"] > 0
-    again = Monitor(epochs.config, threading.Event(), Threads(), publish=False)
-    assert {edge: kept.availability.state for edge, kept in again._accounts.items()} == {
-        "eu": "UNREACHABLE",
-        "us": "UP",
-    }
-    assert again._accounts["eu"].spans[-1].state == "UNREACHABLE"
-    again.close()
 
 
 def test_a_hub_asks_an_edge_in_one_loop(epochs):

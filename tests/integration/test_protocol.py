@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.reader import EdgeReader
@@ -24,7 +24,7 @@ from aggregator.replicate.leadership.settlement import Whose
 from aggregator.replicate.slot import slot as slots
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
-from aggregator.state.control import ControlState, Epoch, Lease
+from aggregator.state.control import ControlState, Epoch
 from aggregator.state.ledger import LedgerRecord
 from tests.epochs import Epochs
 from tests.trial import incompressible, read_all, wait_for
@@ -59,28 +59,6 @@ def world_of(writer_kind):
             return writer_kind(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
 
     return World
-
-
-def test_to_its_end_a_leader_that_stands_still_is_no_empty_log(clusters, epochs):
-    """Its connection stays: librdkafka makes a result without an error of it, and every log would end at nothing."""
-    epochs.central.publish(Lease("first", 1))
-    cluster, at = epochs.config.central, (epochs.names.control, 0)
-    assert ends.log_end_offsets(cluster, [at])[at] > 0
-    clusters.central.freeze()
-    try:
-        time.sleep(0.5)
-        for ask in (ends.stable_end_offsets, ends.log_offsets):
-            with pytest.raises(Unreachable, match=r"did not answer in time|Timed out"):
-                ask(cluster, [at], timeout_s=1)
-            refused: ends.Refused = {}
-            assert ask(cluster, [at], timeout_s=1, refused=refused) == {}
-            assert list(refused) == [at]
-        with pytest.raises(Unreachable, match=r"did not answer in time|Timed out"):
-            ends.leader_epoch(cluster, at, timeout_s=1)
-        assert ends.undecided_ranges(cluster, [at], wait_s=1) == {}, "what does not answer is not decided"
-    finally:
-        clusters.central.thaw()
-    assert epochs.central.control().lease == Lease("first", 1)
 
 
 def test_rule_a_record_dead_letter_and_ledger_commit_together(epochs):

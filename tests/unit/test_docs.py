@@ -54,6 +54,7 @@ def test_every_path_in_the_documents_is_there(document):
     text = document.read_text(encoding="utf-8")
     linked = [document.parent / path for path in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)]
     named = [ROOT / path for path in re.findall(r"`((?:aggregator|tests|configs|schemas|jobs)/(?!\d)[\w./-]+)`", text)]
+    named += [ROOT / path for path in re.findall(r"\bpytest (tests/[\w./-]+)", text)]
     assert [str(path) for path in linked + named if not path.exists()] == []
 
 

@@ -6,8 +6,10 @@ from aggregator.audit.findings import Audit, FlowAudit
 from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topics
 from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge, in_table
 from aggregator.audit.tally import Finding, Sums
+from aggregator.cli.audit import _final
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.state.control import Target
+from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 FLOW = EdgePartition("eu", "orders", 0)
@@ -34,6 +36,34 @@ def test_what_the_edge_does_not_tell(asked, expected):
     """What is gone is final; what waits is not, once somebody named an end or the hub says why it stands still."""
     found = at_edge(asked, LedgerRecord(0, "id", 50, 0, 0), [SEGMENT])
     assert [(one.kind, *map(tuple, one.offsets), one.final) for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("gap", "waiting"),
+    [
+        (Gap(GapKind.EXPIRED, 50, 70, 0), (70, 90)),
+        (Gap(GapKind.DAMAGED, 50, 60, 0), (60, 90)),
+        (Gap(GapKind.TRUNCATED, 50, None, 0), (50, 90)),
+    ],
+)
+def test_what_lies_in_an_open_gap_does_not_wait(gap, waiting):
+    """It is missing at the edge already, and is told once."""
+    entry = LedgerRecord(0, "id", 50, 0, 0, gap=gap)
+    (found,) = at_edge(Asked(OffsetRange(gap.end or 0, 90), OffsetRange(50, 2**62), held="a gap"), entry, [SEGMENT])
+    assert (found.kind, found.offsets, found.records) == ("held", (OffsetRange(*waiting),), waiting[1] - waiting[0])
+
+
+def test_flows_share_a_line_only_with_their_reason():
+    """What is said of one flow's former topic is not said of another's."""
+    eu, us, ap = (EdgePartition(edge, "orders", 0) for edge in ("eu", "us", "ap"))
+    flows = [
+        FlowAudit(source, 0, omissions=(lacking("orders", (f"{source.edge}.orders", 0), None), NO_TABLE))
+        for source in (eu, us, ap)
+    ]
+    lines = list(_final(flows))
+    for source in (eu, us, ap):
+        assert sum(f"{source} in the lake: they lie in {source.edge}.orders" in line for line in lines) == 1, lines
+    assert len(lines) == 4
 
 
 def test_a_former_topic_that_is_gone_is_told_beside_what_is_missing():
