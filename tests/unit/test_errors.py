@@ -81,6 +81,7 @@ def without_hint(modules: Mapping[str, ast.Module], classes: Mapping[str, Class]
                 yield f"{module}:{call.lineno} {name}"
 
 
+@pytest.mark.slow
 def test_every_error_has_a_next_step(modules):
     """Whoever makes one names it, or its class does; for errors that the hub itself recovers from, too."""
     classes = tree_of(modules)

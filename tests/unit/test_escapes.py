@@ -98,6 +98,7 @@ def test_yaml_and_json_hold_what_was_meant_and_nothing_that_is_obeyed(texts):
             assert read(said) == answer, (output, text)
 
 
+@pytest.mark.slow
 def test_a_topic_in_a_command_to_paste_is_quoted():
     """Names come from a cluster: what a shell would obey stays one word of the command that is advised."""
     found = []

@@ -7,7 +7,9 @@ out. What only open patterns match is judged when the topics are known, flow by 
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
+from aggregator.config.document import Place, read_document
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.config.patterns import branches, full_matches
 from aggregator.errors import ConfigError
@@ -31,19 +33,29 @@ def read_policies(config: HubConfig, today: date) -> Mapping[Path, Policy]:
             policies[path] = load_policy(path)
         except ConfigError as error:
             faults += error.lines
-    faults += [
-        f"{path}: {fault}"
-        for path, policy in policies.items()
-        for fault in dict.fromkeys([*_keys(config, policy), *_topics(config, path, policy, today)])
-    ]
+    for path, policy in policies.items():
+        faults += _keys(config, path, policy)
+        faults += [f"{path}: {fault}" for fault in dict.fromkeys(_topics(config, path, policy, today))]
     if faults:
         raise ConfigError(faults, hint="correct this, then: aggregator config lint")
     return policies
 
 
-def _keys(config: HubConfig, policy: Policy) -> Iterator[str]:
-    for name in sorted(policy.keys() - config.keys.keys()):
-        yield f"key {name} is used here, and is not under `keys:` of the configuration"
+def _keys(config: HubConfig, path: Path, policy: Policy) -> Iterator[str]:
+    if missing := sorted(policy.keys() - config.keys.keys()):
+        document = read_document(path.read_text(encoding="utf-8"))
+        for name in missing:
+            line = min((document.line(at) for at in _places(document.data, ()) if at[-2:] == ("key", name)), default=1)
+            yield f"{path}:{line}: key {name} is used here, and is not under `keys:` of the configuration"
+
+
+def _places(data: Any, at: Place) -> Iterator[Place]:
+    """Every place of a document, a text as the last step to itself."""
+    steps = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for step, inner in steps:
+        yield from _places(inner, (*at, step))
+    if isinstance(data, str):
+        yield (*at, data)
 
 
 def _topics(config: HubConfig, path: Path, policy: Policy, today: date) -> Iterator[str]:

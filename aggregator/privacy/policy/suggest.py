@@ -40,15 +40,16 @@ _TEXTUAL = (Kind.STRING, Kind.INT, Kind.LONG)
 # Words of a field's name, in the order in which they decide.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("email", r"e?mails?"),
-    ("phone", r"phones?|mobile|msisdn|telephone|tel|fax"),
+    ("phone", r"phones?|mobile|msisdn|telephone|tel|fax|cell|cellphone"),
     ("iban", r"iban"),
     ("card", r"pan|card|cards|cardnumber|creditcard"),
-    ("ip", r"ip|ipaddress"),
+    ("ip", r"ips?|ipv|ipaddr|ipaddress|remoteaddr"),
     ("secret", r"password|passwd|pwd|secret|token|jwt|session|cookie|apikey"),
-    ("id", r"ssn|nin|passport|licence|license|taxid|vat|bsn|pesel|cpf|customer|user|person|patient|member|account"),
+    ("id", r"ssn|nin|nino|passport|licence|license|taxid|vat|bsn|pesel|cpf|imei|imsi|iccid|customer|user|person|patient|member|account"),
     ("birth", r"birth|birthday|birthdate|dob|born"),
+    ("sensitive", r"gender|sex|ethnicity|religion|nationality|maritalstatus|salary|income|diagnosis"),
     ("name", r"firstname|lastname|surname|fullname|username|givenname|familyname|forename|nickname"),
-    ("address", r"address|street|zip|zipcode|postcode|postal|city"),
+    ("address", r"address|addr|street|zip|zipcode|postcode|postal|city"),
     ("place", r"lat|lon|lng|latitude|longitude|geo|location|gps"),
     ("text", r"comment|comments|note|notes|message|description|remark|remarks|feedback|text|body"),
 )
@@ -73,6 +74,7 @@ _TEMPLATES: Mapping[str, Template] = {
     "secret": Template("PII.SECRET", "drop"),
     "id": Template("PII.ID", "{{pseudonymize: {{key: {key}, domain: {key}}}}}"),
     "birth": Template("PII", "drop"),
+    "sensitive": Template("PII", "drop"),
     "name": Template("PII", "drop"),
     "address": Template("PII", "drop"),
     "place": Template("PII", "drop"),

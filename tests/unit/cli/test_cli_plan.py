@@ -45,6 +45,7 @@ def explained(aggregator, hub, topic, *more):
     return {one["edge"]: one for one in json.loads(result.stdout)["edges"]}
 
 
+@pytest.mark.slow
 def test_a_topic_is_explained_even_while_its_edge_is_away(aggregator, hub):
     """Rule, destination, table, policy and the fate of each field; what is not known is told as such."""
     found = explained(aggregator, hub, "orders")

@@ -83,6 +83,7 @@ def told(line: socket.socket, most: int = 100) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_systemd_and_probes_are_told_of_each_stage(environ, systemd):
     """From the first moment to the end, after which nothing is left."""
     place, stop = beats.folder(environ), threading.Event()

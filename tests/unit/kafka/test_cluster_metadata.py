@@ -27,6 +27,7 @@ def test_a_refusal_is_told_and_not_waited_for():
         cluster_metadata(ClusterConfig(bootstrap_servers=f"{NOBODY},127.0.0.1:2"), timeout_s=3600)
 
 
+@pytest.mark.slow
 def test_whoever_listens_is_waited_for(silent):
     """Also where another address refuses."""
     began_s = time.monotonic()

@@ -22,6 +22,8 @@ from aggregator.lake.upkeep.background import BackgroundUpkeep
 from aggregator.state.lake_upkeep import TableUpkeep
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, rows, staged
 
+pytestmark = pytest.mark.slow
+
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
 NOW_S, NOW_MS = 1_800_000_000.0, 1_800_000_000_000
 DAY_S = 86_400.0

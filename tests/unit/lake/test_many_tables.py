@@ -25,6 +25,8 @@ from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.task import StagingTask
 from aggregator.state.names import HubNames
 
+pytestmark = pytest.mark.slow
+
 FORMATS = pytest.mark.parametrize("form", ["delta", "iceberg"])
 TOPICS = [f"t{number:02d}" for number in range(20)]
 COLUMNS = DeltaTables("h", Folder("/")).narrowed(FIXED_COLUMNS)

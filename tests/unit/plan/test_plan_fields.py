@@ -54,6 +54,7 @@ def double():
     made.close()
 
 
+@pytest.mark.slow
 def test_a_subject_that_nobody_can_read_hides_no_other(tmp_path, double):
     """Too many versions, too many references, a reference that is no schema: each is a step of its topic."""
     (tmp_path / "hub.yaml").write_text(HUB.replace("directory:schemas", double.address).replace("orders", "o.*"))

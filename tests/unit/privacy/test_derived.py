@@ -124,6 +124,7 @@ def test_a_default_that_json_does_not_have_stays_behind():
     assert [field["default"] for field in fields] == [1.5, 0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_defaults_have_a_budget():
     """A default that two records may be at each of its levels is refused by name, not tried in all ways."""
     second = {"type": "record", "name": "B", "fields": [_field("c", ["A", "B"])]}

@@ -92,7 +92,8 @@ def test_no_value_gets_out(found):
         ("customer.email", "email"), ("emails[]", "email"), ("a.phone_number", "phone"), ("clientIP", "ip"),
         ("first_name", "name"), ("lastName", "name"), ("dateOfBirth", "birth"), ("iban", "iban"),
         ("cardNumber", "card"), ("passport", "id"), ("comment", "text"), ("zip.{}", "address"), ("lat", "place"),
-        ("apiKey", "secret"), ("flight", ""), ("name", ""), ("price", ""), ("shipment", ""), ("", ""),
+        ("ipv4", "ip"), ("src_ipv6", "ip"), ("remote_addr", "ip"), ("billingAddr2", "address"), ("cell_phone", "phone"),
+        ("imei", "id"), ("maritalStatus", "sensitive"), ("apiKey", "secret"), ("cell", "phone"), ("flight", ""), ("name", ""), ("price", ""), ("shipment", ""), ("", ""),
     ],
 )  # fmt: skip
 def test_names_are_read_by_their_words(path, kind):

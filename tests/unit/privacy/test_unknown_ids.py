@@ -407,6 +407,7 @@ def test_what_comes_within_its_time_is_delivered(topic):
 @pytest.mark.parametrize("flood", [1, 3, 9, 300])
 @pytest.mark.parametrize("far_s", [0.001, 0.02, 0.2, 0.7, 2.5])
 @pytest.mark.parametrize("is_silent", [False, True])
+@pytest.mark.slow
 def test_an_id_that_comes_within_its_patience_is_delivered_behind_any_flood(topic, flood, far_s, is_silent):
     """However slow the registry is, and whether its listings say something: each try is judged by a newer answer."""
     registry = LateRegistry(far_s)
@@ -426,6 +427,7 @@ def test_answers_that_come_later_than_one_waits_count(topic, far_s):
 
 
 @pytest.mark.parametrize("patience_s", [0.0, PATIENCE_S])
+@pytest.mark.slow
 def test_a_flood_goes_on_id_by_id_where_no_listing_judges(topic, patience_s):
     """The ids of the oldest records first; a known one behind them is delivered."""
     registry = LateRegistry(0.02)

@@ -16,6 +16,8 @@ from aggregator.schema.compatibility import differences, may_follow, reads
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registry import Registered
 
+pytestmark = pytest.mark.slow
+
 TODAY, BUDGET_S = date(2026, 1, 1), 2.0
 
 

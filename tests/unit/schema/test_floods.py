@@ -18,6 +18,8 @@ from aggregator.schema.registry import AnswerPending, Asker
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 
+pytestmark = pytest.mark.slow
+
 POLICY = "policy: p\nversion: 1\ntopics: {{{topic}: {{fields: {{x: keep}}{more}}}}}\n"
 BODY = b"\2"
 
