@@ -40,7 +40,7 @@ _TEXTUAL = (Kind.STRING, Kind.INT, Kind.LONG)
 # Words of a field's name, in the order in which they decide.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("email", r"e?mails?"),
-    ("phone", r"phones?|mobile|msisdn|telephone|tel|fax|cell|cellphone"),
+    ("phone", r"phones?|mobile|msisdn|telephone|tel|fax|cellphone"),
     ("iban", r"iban"),
     ("card", r"pan|card|cards|cardnumber|creditcard"),
     ("ip", r"ips?|ipv|ipaddr|ipaddress|remoteaddr"),

@@ -93,7 +93,8 @@ def test_no_value_gets_out(found):
         ("first_name", "name"), ("lastName", "name"), ("dateOfBirth", "birth"), ("iban", "iban"),
         ("cardNumber", "card"), ("passport", "id"), ("comment", "text"), ("zip.{}", "address"), ("lat", "place"),
         ("ipv4", "ip"), ("src_ipv6", "ip"), ("remote_addr", "ip"), ("billingAddr2", "address"), ("cell_phone", "phone"),
-        ("imei", "id"), ("maritalStatus", "sensitive"), ("apiKey", "secret"), ("cell", "phone"), ("flight", ""), ("name", ""), ("price", ""), ("shipment", ""), ("", ""),
+        ("imei", "id"), ("maritalStatus", "sensitive"), ("apiKey", "secret"), ("cellId", ""), ("flight", ""),
+        ("name", ""), ("price", ""), ("shipment", ""), ("", ""),
     ],
 )  # fmt: skip
 def test_names_are_read_by_their_words(path, kind):
