@@ -73,13 +73,14 @@ def test_faults(tmp_path, policy, rule, told):
 
 def test_a_key_that_is_not_there_is_told_with_the_line_of_its_first_use(tmp_path):
     """Beneath a tag or a path, in whichever style it is written."""
-    tags = "tags:\n  A: {pseudonymize: {key: k, domain: d}}\n  B:\n    pseudonymize:\n      key: partner\n      domain: d"
-    policy = f"{tags}\ntopics:\n  orders:\n    fields:\n      x: {pseudonymize: {key: other, domain: partner}}"
+    tags = "tags:\n  A: {pseudonymize: {key: k, domain: d}}\n  B:\n    pseudonymize:\n      domain: d\n"
+    tags += "      key: partner\n"
+    policy = tags + "topics:\n  orders:\n    fields:\n      x: {pseudonymize: {key: other, domain: partner}}"
     with pytest.raises(ConfigError) as caught:
         read_policies(_config(tmp_path, policy), TODAY)
     first = (tmp_path / "p.yaml").read_text().splitlines().index("tags:") + 1
     told = [line.removeprefix(f"{tmp_path / 'p.yaml'}:").split(" is used")[0] for line in caught.value.lines]
-    assert told == [f"{first + 1}: key k", f"{first + 9}: key other", f"{first + 4}: key partner"]
+    assert told == [f"{first + 1}: key k", f"{first + 9}: key other", f"{first + 5}: key partner"]
 
 
 def test_all_faults_at_once(tmp_path):
