@@ -293,6 +293,7 @@ def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp) -> _Lake 
     upkeep = BackgroundUpkeep(
         config.lake.upkeep,
         open_tables(config),
+        cluster_by=config.lake.cluster_by,
         publish=publisher.upkeep,
         known=lambda: read_edge_statuses(config.central, names).upkeep,
     )

@@ -131,10 +131,10 @@ def lake_format(value: object) -> object:
     return value
 
 
-def partition_columns(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns of the table, each once; `day` stands for the day of `_timestamp`."""
+def table_columns(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns of the table, each once."""
     if len({name.casefold() for name in value}) != len(value) or not all(value):
-        raise ValueError("names each column once; `day` is the day of `_timestamp`")
+        raise ValueError("names each column once")
     return value
 
 

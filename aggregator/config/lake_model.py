@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from aggregator.config.client import checked
 from aggregator.config.closed_model import Model
-from aggregator.config.fields import lake_format, lake_path, partition_columns, versions_kept
+from aggregator.config.fields import lake_format, lake_path, table_columns, versions_kept
 from aggregator.config.stores import catalog_openings, catalog_refusal, storage_openings, storage_refusal
 from aggregator.config.suites import Action
 from aggregator.config.value_types import Duration, Option
@@ -49,11 +49,13 @@ class TableConfig(Model):
 
     Attributes:
         partition_by: Columns of the stripped records, or `day`; how the table is divided from its creation on.
+        cluster_by: Columns in whose order rows are put when small files are rewritten.
         current_state: Keep `<table>__current` beside it: the latest row per key.
         quality: Suites that every commit is audited with.
     """
 
-    partition_by: Annotated[tuple[str, ...], AfterValidator(partition_columns)] = ()
+    partition_by: Annotated[tuple[str, ...], AfterValidator(table_columns)] = ()
+    cluster_by: Annotated[tuple[str, ...], AfterValidator(table_columns)] = ()
     current_state: bool = False
     quality: tuple[SuiteConfig, ...] = ()
 
@@ -94,3 +96,7 @@ class LakeConfig(Model):
     catalog: CatalogConfig = CatalogConfig()
     tables: dict[str, TableConfig] = {}
     upkeep: UpkeepConfig = UpkeepConfig()
+
+    def cluster_by(self, table: str) -> tuple[str, ...]:
+        """The columns in whose order a table's rows are put."""
+        return self.tables.get(table, TableConfig()).cluster_by

@@ -8,7 +8,7 @@ behind, or while another job has asked for a turn. A table that cannot be kept u
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -38,6 +38,7 @@ class BackgroundUpkeep:
     Args:
         wanted: What is to be done.
         tables: The format.
+        cluster_by: Columns in whose order a table's rows are put.
         publish: Takes what was done to a table, whenever that changes.
         known: What was done before this process, by table.
         clock: Seconds since 1970.
@@ -48,12 +49,14 @@ class BackgroundUpkeep:
         wanted: UpkeepConfig,
         tables: Tables,
         *,
+        cluster_by: Callable[[str], Sequence[str]] = lambda _table: (),
         publish: Callable[[str, TableUpkeep], None] = lambda _table, _done: None,
         known: Callable[[], Mapping[str, TableUpkeep]] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._wanted = wanted
         self._tables = tables
+        self._cluster_by = cluster_by
         self._publish = publish
         self._known = known
         self._clock = clock
@@ -126,7 +129,14 @@ class BackgroundUpkeep:
         if not self._wanted.compact or self._is_others_turn(name):
             return done
         try:
-            found = compact(self._tables, self._tables.folder / name, name, fewest=RATIO, most=1)
+            found = compact(
+                self._tables,
+                self._tables.folder / name,
+                name,
+                cluster_by=self._cluster_by(name),
+                fewest=RATIO,
+                most=1,
+            )
         except CommitConflict:  # others commit without a rest, and so do not leave it as it is
             return done
         if not found.before:

@@ -7,11 +7,12 @@ again from a fresh read. Refuses tables that are not what their files say (`tabl
 Files are compacted by tiers, as log-structured stores do: a tier is a power of `RATIO` that the number of records has
 reached. What is rewritten together is of one tier; of at least `RATIO` files the result is of a higher one. So a record
 is rewritten about once a tier, however long the table lives. Within a tier files are taken in the order of their
-records' times, so that a reader's condition on time skips files.
+records' times, so that a reader's condition on time skips files; their rows are put in the order of `cluster_by`.
 """
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import PREFIX, Lease, discard, leased
 from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
+from aggregator.lake.upkeep.clustering import check_columns, in_runs
 
 T = TypeVar("T")
 TARGET_BYTES = 128 * 1024 * 1024
@@ -108,6 +110,7 @@ def compact(
     folder: Folder,
     name: str,
     *,
+    cluster_by: Sequence[str] = (),
     target_bytes: int = TARGET_BYTES,
     fewest: int = 2,
     most: int | None = None,
@@ -118,12 +121,14 @@ def compact(
         tables: The format.
         folder: The table's.
         name: The table's.
+        cluster_by: Columns by which rewritten rows are put in order.
         target_bytes: See `bins`.
         fewest: See `bins`.
         most: Commits; None for all.
 
     Raises:
         HoldError: the table is not what its files say: see `TableHandle.live`.
+        Failed: the table has no such columns.
         RetryError: the storage does not answer, or other writers were faster every time.
     """
     handle = tables.open(name)
@@ -131,12 +136,15 @@ def compact(
     if handle is None:
         return done
     groups = bins(handle.live(), target_bytes=target_bytes, fewest=fewest)
+    if groups:
+        check_columns(name, handle.schema(), cluster_by)
+    stage = partial(_staged, folder, handle, target_bytes=target_bytes, cluster_by=cluster_by)
     for batch in itertools.islice(_together(groups, _size_of_group, target_bytes), most):
         rewritten: list[_Rewritten] = []
         with leased(folder) as lease:
             try:
                 # One after another: what is staged when the next one fails is in the list.
-                rewritten.extend(_Rewritten(one, _staged(folder, handle, one, target_bytes, lease)) for one in batch)
+                rewritten.extend(_Rewritten(one, stage(one, lease=lease)) for one in batch)
                 swapped = _swapped(tables, name, rewritten)
             except BaseException:
                 _discard(folder, rewritten)
@@ -159,18 +167,30 @@ def _discard(folder: Folder, rewritten: Iterable[_Rewritten]) -> None:
 
 
 def _staged(
-    folder: Folder, handle: TableHandle, group: Sequence[LiveFile], target_bytes: int, lease: Lease
+    folder: Folder,
+    handle: TableHandle,
+    group: Sequence[LiveFile],
+    *,
+    target_bytes: int,
+    cluster_by: Sequence[str],
+    lease: Lease,
 ) -> tuple[StagedFile, ...]:
     """The rows of a group in new files, under the table's columns of today."""
     schema = handle.schema()
     stage = Stage(folder, schema, divided_by=handle.divided_by(), file_bytes=target_bytes, lease=lease)
     expected = 0
-    try:
+
+    def rows() -> Iterator[pa.Table]:
+        nonlocal expected
         for live in group:
             with folder.parquet(live.path) as file:
                 expected += file.metadata.num_rows
                 for batch in file.iter_batches(_BATCH_ROWS):
-                    stage.add(conformed(pa.Table.from_batches([batch]), schema))
+                    yield conformed(pa.Table.from_batches([batch]), schema)
+
+    try:
+        for piece in in_runs(rows(), cluster_by):
+            stage.add(piece)
         staged = stage.close()
     except BaseException:
         stage.abandon()

@@ -12,7 +12,7 @@ from aggregator.errors import AggregatorError, Failed
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep, sweep_scratch
 from aggregator.lake.storage_errors import storage_errors
-from aggregator.lake.tables.formats import lake_folder, open_tables
+from aggregator.lake.tables.formats import lake_config, lake_folder, open_tables
 from aggregator.lake.tables.port import Tables
 from aggregator.lake.upkeep.compaction import compact
 
@@ -46,9 +46,10 @@ def compact_tables(config: HubConfig, names: Iterable[str], *, target_bytes: int
     Raises:
         Failed: there is no table of such a name.
     """
+    cluster_by = lake_config(config).cluster_by
 
     def work(tables: Tables, folder: Folder, name: str) -> Upkeep:
-        done = compact(tables, folder, name, target_bytes=target_bytes)
+        done = compact(tables, folder, name, cluster_by=cluster_by(name), target_bytes=target_bytes)
         return Upkeep(name, rewritten=done.before, written=done.after)
 
     yield from _each(config, names, work)
