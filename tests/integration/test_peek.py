@@ -34,8 +34,8 @@ def test_the_last_timestamp_is_that_of_the_last_committed_record(clusters, trial
 
 def peeked(trial, *words):
     """The records that the command shows."""
-    done = trial.run("peek", *words, "-o", "json")
-    assert done.returncode == 0, done.stderr
+    done = trial.typed("peek", *words, "-o", "json")
+    assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
 
 
@@ -68,6 +68,6 @@ def test_a_record_is_looked_at_on_both_sides(trial):
         (("eu",), 2, "is EDGE/TOPIC"),
         ((f"{edge}/x",), 2, "is EDGE/TOPIC"),
     ):
-        done = trial.run("peek", *words)
-        assert done.returncode == code, done.stderr
+        done = trial.typed("peek", *words)
+        assert done.exit_code == code, done.stderr
         assert told in done.stderr
