@@ -31,13 +31,8 @@ def one_cluster_twice(config: HubConfig) -> Iterator[Fault]:
 
 def unset_variables(config: HubConfig, environ: Mapping[str, str]) -> Iterator[str]:
     """Variables of secrets that nobody has set here; a service's manager may set them where the hub runs."""
-    clusters = (config.central, *config.edges.values())
-    options = [getattr(one, block) for one in clusters for block in _BLOCKS]
-    options += [config.schemas_client, *(edge.schemas_client for edge in config.edges.values())]
-    options += [config.lake.storage] if config.lake else []
     found = [reference for ring in config.keys.values() for _, reference in ring.versions]
-    found += [value for some in options for value in some.values() if isinstance(value, SecretRef)]
-    found += [one for one in (config.ui.token, config.metrics.token, config.spark.secret) if one]
+    found += [value for _, some in _settings(config) for value in some.values() if isinstance(value, SecretRef)]
     yield from dict.fromkeys(one.target for one in found if one.scheme == "env" and not environ.get(one.target))
 
 
@@ -45,30 +40,34 @@ def missing_files(config: HubConfig) -> Iterator[Fault]:
     """Files of keys, passwords and certificates that are named and not there; files of which a run takes no key."""
     for name, ring in config.keys.items():
         for version, reference in ring.versions:
-            place = ("keys", name) if len(ring.versions) == 1 else ("keys", name, "versions", str(version))
+            place: Place = ("keys", name) if len(ring.versions) == 1 else ("keys", name, "versions", str(version))
             yield from _missing(place, reference) or _refused_key(place, name, ring, version)
-    yield from _of_cluster(config.central, ("central",))
-    yield from _of_options(config.schemas_client, ("schemas_client",))
-    for name, edge in config.edges.items():
-        yield from _of_cluster(edge, ("edges", name))
-        yield from _of_options(edge.schemas_client, ("edges", name, "schemas_client"))
+    for block, settings in _settings(config):
+        for name, value in settings.items():
+            if isinstance(value, SecretRef):
+                yield from _missing((*block, name), value)
+            elif value and name.endswith(_LOCATION) and block[0] != "lake" and not Path(value).exists():
+                yield Fault((*block, name), f"there is no file {value}")
+
+
+def _settings(config: HubConfig) -> Iterator[tuple[Place, Mapping[str, str | SecretRef | None]]]:
+    """What may name a secret or a file beside `keys`, block by block."""
+    clusters: list[tuple[Place, ClusterConfig]] = [(("central",), config.central)]
+    clusters += [(("edges", name), edge) for name, edge in config.edges.items()]
+    for place, cluster in clusters:
+        yield from (((*place, block), getattr(cluster, block)) for block in _BLOCKS)
+    yield ("schemas_client",), config.schemas_client
+    yield from ((("edges", name, "schemas_client"), edge.schemas_client) for name, edge in config.edges.items())
+    if config.lake:
+        yield ("lake", "storage"), config.lake.storage
+        yield ("lake", "catalog", "options"), config.lake.catalog.options
+    yield ("ui",), {"token": config.ui.token}
+    yield ("metrics",), {"token": config.metrics.token}
+    yield ("spark",), {"secret": config.spark.secret}
 
 
 def _addresses(cluster: ClusterConfig) -> list[str]:
     return [one.strip().lower() for one in cluster.bootstrap_servers.split(",")]
-
-
-def _of_cluster(cluster: ClusterConfig, place: Place) -> Iterator[Fault]:
-    for block in _BLOCKS:
-        yield from _of_options(getattr(cluster, block), (*place, block))
-
-
-def _of_options(options: Mapping[str, str | SecretRef], place: Place) -> Iterator[Fault]:
-    for name, value in options.items():
-        if isinstance(value, SecretRef):
-            yield from _missing((*place, name), value)
-        elif name.endswith(_LOCATION) and not Path(value).exists():
-            yield Fault((*place, name), f"there is no file {value}")
 
 
 def _missing(place: Place, reference: SecretRef) -> list[Fault]:

@@ -8,6 +8,7 @@ An id of which nobody tells is named.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from shlex import quote
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
@@ -70,14 +71,9 @@ class Principal:
         """The command that gives rights."""
         words = " ".join(f"--operation {one}" for one in operations)
         name = need.name or ("*" if need.kind == GROUP else "")
-        who, what = self.name or "User:<the hub>", f"--{need.kind} {_quoted(name)}".removesuffix(" ''")
+        who, what = self.name or "User:<the hub>", f"--{need.kind} {quote(name)}" if name else f"--{need.kind}"
         what += " --resource-pattern-type prefixed" if need.prefixed and need.name else ""
-        return f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal {_quoted(who)} {words} {what}"
-
-
-def _quoted(word: str) -> str:
-    """One word of a shell's command, always in quotes."""
-    return "'" + word.replace("'", "'\\''") + "'"
+        return f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal {quote(who)} {words} {what}"
 
 
 def findings(

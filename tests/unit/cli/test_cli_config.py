@@ -74,13 +74,15 @@ def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub
     client = 'client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u, sasl.password: "file:pw"}'
     text = HUB.replace('"127.0.0.1:2",', f'"a:1,127.0.0.1:1", {client},')
     text = text.replace("}\nedges", ", client: {ssl.ca.location: ca, security.protocol: SSL}}\nedges")
+    text += 'ui: {token: "file:door"}\nlake: {path: l, format: iceberg, catalog: {options: {credential: "file:c"}}}\n'
     hub.write_text(text)
     result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
     assert result.exit_code == 78
     for line in (f"{hub}:2: central.client.ssl.ca.location: there is no file",
                  f"{hub}:4: edges.eu.bootstrap_servers: names 127.0.0.1:1, as central does",
                  f"{hub}:4: edges.eu.client.sasl.password: there is no file",
-                 f"{hub}:8: keys.customer: there is no file", "policy.yaml:3: foo"):  # fmt: skip
+                 f"{hub}:8: keys.customer: there is no file", "ui.token: there is no file",
+                 "lake.catalog.options.credential: there is no file", "policy.yaml:3: foo"):  # fmt: skip
         assert line in result.stderr
     elsewhere = CliRunner().invoke(main, ["config", "lint", "--elsewhere", "--config", str(hub)])
     assert "there is no file" not in elsewhere.stderr

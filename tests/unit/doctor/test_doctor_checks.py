@@ -72,16 +72,16 @@ MAKES = [Right("topic", "h.ledger", False, ("Read", "Write", "Create"), "state")
     [
         ({"READ", "DESCRIBE_CONFIGS", "DESCRIBE"}, None),
         ({"ALL"}, None),
-        ({"DESCRIBE"}, "--operation Read --operation DescribeConfigs --topic 'orders'"),
+        ({"DESCRIBE"}, "--operation Read --operation DescribeConfigs --topic orders"),
         ({"READ", "ALTER_CONFIGS"}, None),
-        ({"READ"}, "--operation DescribeConfigs --topic 'orders'"),
+        ({"READ"}, "--operation DescribeConfigs --topic orders"),
     ],
 )
 def test_a_right_that_a_topic_lacks_is_told_with_its_command(operations, missing):
     """By what the cluster says of the topic; some operations imply others."""
     found = list(rights.findings("eu", HUB, view(), Topics({"orders": topic(rights_=frozenset(operations))}), READS))
     assert [one.next for one in found if one.state is State.FAILED] == (
-        [f"kafka-acls --bootstrap-server c:9092 --add --allow-principal 'User:hub' {missing}"] if missing else []
+        [f"kafka-acls --bootstrap-server c:9092 --add --allow-principal User:hub {missing}"] if missing else []
     )
 
 
@@ -137,7 +137,7 @@ def test_transactional_ids_are_judged_by_the_rules_of_the_authorizer(acls, more,
         (
             Right("group", "app-", True, ("Read",), "positions"),
             (allow("DESCRIBE", "*", "GROUP"),),
-            "--operation Read --group 'app-' --resource-pattern-type prefixed",
+            "--operation Read --group app- --resource-pattern-type prefixed",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_transactional_id_is_judged_by_its_coordinator_before_any_rule():
     rules = (allow("WRITE", "h.driver", "TRANSACTIONAL_ID"),)
     seen = ClusterView("id", {}, AUTHORIZED, frozenset(), rules)
     (found,) = rights.findings("central", HUB, seen, Topics(), WRITES, writable={"h.driver": False})
-    assert (found.state, "--operation Write --transactional-id 'h.driver'" in found.next) == (State.FAILED, True)
+    assert (found.state, "--operation Write --transactional-id h.driver" in found.next) == (State.FAILED, True)
     hidden = ClusterView("id", {}, None, None, None)
     (found,) = rights.findings("central", HUB, hidden, Topics(), WRITES, writable={"h.driver": True})
     assert found.state is State.OK
