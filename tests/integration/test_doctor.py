@@ -389,7 +389,7 @@ def test_what_keeps_central_from_its_work_is_told_by_its_name(trial, broken, exa
     assert any("min.insync.replicas is 2" in one["what"] for one in bad["replication"])
     denied = {one["what"]: one["next"] for one in bad["rights"]}
     (slot,) = [one for one in denied if f"transactional id {hub}.slot-0" in one]
-    assert f"--operation Write --transactional-id '{hub}.slot-0'" in denied[slot]
+    assert f"--operation Write --transactional-id {hub}.slot-0" in denied[slot]
     assert not [one for one in denied if f"{hub}.driver" in one or f"topic {hub}.control" in one]
     assert any("Read and Write and Create" in one and f"topic eu.{trial.topic}" in one for one in denied)
     assert f"{hub}.ledger has cleanup.policy=delete" in bad["topics"][0]["what"]
