@@ -30,7 +30,8 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
     """Tell why a topic is replicated or not: the rule that matches, its central topic and table, and each field's fate.
 
-    Fields are those of the newest schema that the edge's registry has for it.
+    As hub.yaml and its policies say now: a hub that runs goes by what it started with until it takes another policy
+    (SIGHUP). Fields are those of the newest schema that the edge's registry has for it.
     """
     from aggregator.machine_clock import utc_today
     from aggregator.plan.explanation import explanation
