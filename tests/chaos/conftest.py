@@ -1,6 +1,7 @@
 """The clusters of the chaos tests: the same as elsewhere, and lines to the edges that can be broken."""
 
 import os
+from pathlib import Path
 
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -12,6 +13,16 @@ from tests.bench import mirrormaker
 from tests.chaos.lines import lined
 from tests.chaos.promptness import Arrivals
 from tests.trial import Trial
+
+# Faults and what follows them take minutes where the machine is short of time; a few tests say more.
+_LONGEST_S = 900
+
+
+def pytest_collection_modifyitems(items):
+    """Give each test here its time."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_LONGEST_S))
 
 
 @pytest.fixture(scope="session")

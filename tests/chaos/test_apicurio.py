@@ -11,7 +11,7 @@ from tests.authority import Authority
 from tests.oauth import token_server
 from tests.trial import ORDER
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers]
 
 SECRET = "a-client-secret-that-is-nowhere-else"
 

@@ -14,7 +14,7 @@ from tests.chaos.backfilling import audited, backfill, check, done, listed, no_c
 from tests.processes import environment
 from tests.trial import seeded, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 ROOT = Path(__file__).resolve().parents[2]
 
 

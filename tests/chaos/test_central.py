@@ -15,7 +15,7 @@ from tests.chaos.supervisor import supervised
 from tests.processes import freeze
 from tests.trial import seeded, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers]
 
 
 class Killer:

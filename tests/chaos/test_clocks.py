@@ -18,7 +18,7 @@ from aggregator.edges.heartbeats import Heartbeat
 from tests.chaos.promptness import keeps_flowing
 from tests.trial import read_all, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 MINUTES_S = 600

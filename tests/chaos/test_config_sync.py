@@ -5,7 +5,7 @@ import pytest
 from tests.drifts import drifts, setting
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def test_a_hub_that_is_told_to_applies_what_follows_by_itself(trial):

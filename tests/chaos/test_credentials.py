@@ -9,7 +9,7 @@ from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, password_settings, rig
 from tests.chaos.promptness import keeps_flowing, state_of
 from tests.trial import settle, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 RECOVERY_S = 40.0
 

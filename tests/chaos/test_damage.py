@@ -10,7 +10,7 @@ from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.readers.reader_events import Cut, FaultKind, Start
 from tests.trial import Trial, wait_for
 
-pytestmark = [pytest.mark.ci, pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ci, pytest.mark.brokers]
 
 BATCH = 10
 COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]

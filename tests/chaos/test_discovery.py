@@ -16,7 +16,7 @@ from aggregator.threads import Threads
 from tests.chaos.lines import AUTHORIZER, lined, right
 from tests.trial import Trial, settle, wait_for
 
-pytestmark = [pytest.mark.ci, pytest.mark.brokers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ci, pytest.mark.brokers]
 
 EDGE = "eu"
 # A look that asks a partition without a leader takes half a minute and fails.

@@ -8,7 +8,7 @@ from tests.chaos.promptness import Arrivals
 from tests.chaos.supervisor import supervised
 from tests.trial import Trial, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 LAKE_SIZE = 6 * 1024 * 1024
 # Kafka keeps 20 MB of index for each partition's newest segment, as holes; what is written is a few MB.

@@ -11,7 +11,7 @@ from tests.chaos.proxy import DOWN, flapping
 from tests.processes import signal_all
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 FAULT_S = 10.0
 RECOVERY_S = 30.0

@@ -6,7 +6,7 @@ import pytest
 from tests.processes import members
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def test_an_executor_is_killed_and_the_other_slot_goes_on(new_trial):

@@ -5,7 +5,7 @@ import pytest
 from aggregator.edges.heartbeats import decode
 from tests.trial import read_all
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def formatted(java, key: bytes, value: bytes) -> str:

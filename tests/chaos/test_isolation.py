@@ -4,7 +4,7 @@ import pytest
 
 from tests.bench.isolation import FAULTS, measure
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 # The bench holds 90 %. What else the machine does takes from some windows; a fault that costs takes from all of them.
 RATIO_LEAST, ATTEMPTS = 0.7, 3

@@ -8,7 +8,7 @@ import pytest
 from tests.processes import kill_all, members, signal_each
 from tests.trial import seeded, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 # Records of one edge per kill: what waits at the start, and what there is in the end.
 BACKLOG = 1_000

@@ -11,7 +11,7 @@ from tests.chaos.deaths import die
 from tests.chaos.spark_sql import by_spark
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 STEPS = ("staged", "audited", "committed", "next")
 

@@ -24,7 +24,7 @@ from tests.chaos.spark_sql import by_spark
 from tests.processes import environment
 from tests.unit.lake.tabling import FIRST, NAME, commit, rows, staged
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark]
 
 COMMITS, DUCKDB = 320, "1.5.5"
 AT = datetime(2026, 1, 1, 23, 59, 59, 123456, tzinfo=UTC)

@@ -17,7 +17,7 @@ from tests.chaos.spark_sql import by_spark
 from tests.unit.lake.half_broken import half_broken
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, rows, staged
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 COLUMNS = (
     "id, _edge, cast(_timestamp as string), cast(price as string), cast(born as string), s.x, s.y, array_join(l, '-'),"

@@ -11,7 +11,6 @@ HUB = {"hub": "h", "central": {"bootstrap_servers": "127.0.0.1:1"}, "edges": {}}
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_executors_know_their_driver_by_a_secret_that_nobody_sees(tmp_path):
     """On a local cluster: asked and encrypted, work is done, and no user who lists processes sees the secret. What the

@@ -10,7 +10,7 @@ from aggregator.kafka.readers.ends import leader_epoch
 from tests.chaos.log_lines import told
 from tests.trial import read_all, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers]
 
 # Base offset and length of a record batch, format v2.
 BATCH = struct.Struct(">qi")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.trial import ORDER, Trial, read_all, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 EACH = 200
 # Long enough for a dozen rounds of a loop that nothing ends.

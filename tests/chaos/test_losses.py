@@ -12,7 +12,7 @@ from tests.chaos.supervisor import supervised
 from tests.chaos.unclean_election import unclean_election
 from tests.trial import Trial, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 DOWN_S = 26.0
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 
 from tests.trial import read_all, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 TOPICS, PARTITIONS = 200, 3
 # Two seconds are wanted. Brokers, hub and traffic share two cores, and brokers that make 1,200 logs take them all.

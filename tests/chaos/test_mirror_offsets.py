@@ -10,7 +10,7 @@ from aggregator.observe.observation import Watching
 from aggregator.threads import Threads
 from tests.trial import read_all, settle, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def formatted(java, kind: str, message) -> str:

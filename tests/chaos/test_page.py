@@ -11,7 +11,7 @@ from tests.browsing import Visit, chromium
 from tests.processes import environment, kill_all
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 # Three beats and two seconds.
 SEEN_S = 5.0

@@ -10,7 +10,7 @@ import pytest
 from tests.processes import signal_all
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 QUESTIONS = ("live", "ready", "leading")
 
 

@@ -14,7 +14,6 @@ from tests.trial import wait_for
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 COMMITS = 200

@@ -22,7 +22,7 @@ from tests.chaos.rolled_cluster import rolled_under_load
 from tests.chaos.unclean_election import unclean_election
 from tests.trial import Trial, settle, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers]
 
 SELECTOR = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 FAR, NEAR = 1, 3  # nodes: the leader's, and that of the hub's rack

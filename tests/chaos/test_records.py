@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from tests.chaos.promptness import keeps_flowing
 from tests.trial import ORDER, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 LIMIT_BYTES = 2000
 CANARY = "canary-4711"

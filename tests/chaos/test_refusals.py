@@ -10,7 +10,7 @@ from aggregator.kafka.writers.refusals import unwritable
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from tests.trial import incompressible, settle, wait_for
 
-pytestmark = [pytest.mark.ci, pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ci, pytest.mark.brokers]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.epochs import Epochs
 from tests.trial import ORDER, wait_for
 from tests.unit.schema.double import RegistryDouble
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers]
 
 RECOVERY_S = 40.0
 

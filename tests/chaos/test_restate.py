@@ -12,7 +12,7 @@ from tests.chaos.backfilling import audited, backfill, check, listed, rows
 from tests.chaos.deaths import die
 from tests.trial import read_all, settle, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 HAS_AMOUNT = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "amount"}}
 ONES = ("--edge", "eu", "--partition", "0", "--to", "1000")
 

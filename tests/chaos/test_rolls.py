@@ -12,7 +12,7 @@ from tests.chaos.rolls import RECOVERY_S, judged
 from tests.chaos.steady_load import EDGES, Steady
 from tests.epochs import Epochs
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers]
 
 
 class Ends(threading.Thread):

@@ -27,7 +27,7 @@ from tests.oauth import token_server
 from tests.secured import ALLOWED_URLS, PASSWORD, bindings, exactly, right, secured
 from tests.trial import Trial, settle, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.brokers]
 
 DOORS = ("scram", "mutual", "token")
 LIFETIME_S = 60

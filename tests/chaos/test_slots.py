@@ -7,7 +7,7 @@ from aggregator.errors import Fenced
 from tests.epochs import Epochs
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers]
 
 
 @pytest.mark.spark

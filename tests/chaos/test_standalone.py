@@ -16,7 +16,7 @@ from aggregator.sandbox.ports import LOOPBACK, free_ports
 from tests.processes import environment, kill_all
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 SPARK = Path(pyspark.__file__).parent
 CLOSED = {

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from tests.processes import environment, kill_all
 from tests.trial import read_all
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 BACKLOG = 20_000
 

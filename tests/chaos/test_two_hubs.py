@@ -7,7 +7,7 @@ import pytest
 from tests.processes import signal_all
 from tests.trial import wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 EDGES = ("eu", "us")
 STEP = 30

@@ -13,7 +13,7 @@ from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, right
 from tests.chaos.promptness import keeps_flowing, state_of
 from tests.trial import read_all, settle, wait_for
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.brokers]
 
 SHOWN_S = 30.0
 
