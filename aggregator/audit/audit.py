@@ -28,6 +28,7 @@ from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey
 from aggregator.state.control import Lease
 from aggregator.state.control_log import read_control
+from aggregator.state.first_run import require_run
 from aggregator.state.names import HubNames
 from aggregator.state.requests import by_flow
 
@@ -48,9 +49,10 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
 
     Raises:
         Unreachable: central does not answer.
-        Failed: the ledger or a request is damaged, or a transaction at central stays open.
+        Failed: the hub has never run, the ledger or a request is damaged, or a transaction at central stays open.
     """
     names = HubNames(config.hub)
+    require_run(config.central, names, names.control)
     control = read_control(config.central, names)
     patient_until = time.monotonic() + (_patience_s(config, control.lease) if wait_s is None else wait_s)
     found = survey(config, now_ms=now_ms)

@@ -19,6 +19,23 @@ from tests.watched import Watched
 pytestmark = pytest.mark.brokers
 
 
+def test_a_hub_that_has_never_run_has_a_status(trial):
+    """Who has just written a configuration looks at it: edges as they are, no hub, and no wait for its topics."""
+    trial.produce("eu", 3)
+    began = time.monotonic()
+    found = trial.status()
+    assert time.monotonic() - began < 15
+    assert {edge["edge"] for edge in found["edges"]} == {"eu", "us"}
+    assert not found["watched"]
+    assert trial.typed("top", "--looks", "1").exit_code == 0
+    for words in (("audit",), ("edge", "pause", "eu", "--reason", "r"), ("offsets", "export", "--mirrormaker2")):
+        began = time.monotonic()
+        refused = trial.typed(*words)
+        assert time.monotonic() - began < 10, words
+        assert (refused.exit_code, f"no hub named {trial.hub} has run" in refused.stderr) == (1, True), refused.stderr
+    assert not [name for name in trial.admin("central").list_topics(timeout=10).topics if name.startswith(trial.hub)]
+
+
 def test_a_hub_asks_an_edge_in_one_loop(epochs):
     """Discovery and the monitor read one watch's answer; a monitor without a driver's watches has its own."""
     watches = [EdgeWatch(epochs.config, edge, lambda *_: "") for edge in epochs.config.edges]

@@ -79,14 +79,13 @@ def _require_stopped(hub: HubConfig) -> None:
         AnotherHub: one is.
         Failed: none has ever run.
     """
-    from aggregator.kafka.cluster.topics import topic_names
     from aggregator.replicate.leadership.lease import is_led
     from aggregator.state.control_log import read_control
+    from aggregator.state.first_run import require_run
     from aggregator.state.names import HubNames
 
     names = HubNames(hub.hub)
-    if names.control not in topic_names(hub.central):
-        raise Failed(f"no hub named {hub.hub} has run at {hub.central.bootstrap_servers}", hint="see `hub:`")
+    require_run(hub.central, names, names.control)
     if is_led(lambda: read_control(hub.central, names).lease, time.sleep):
         raise AnotherHub(f"the hub {hub.hub} is running: its positions move", hint="stop it, and export again")
 

@@ -38,10 +38,14 @@ def decide(config: "HubConfig", kind: "Kind", abouts: Iterable[str], *, by: str,
         reason: Why.
 
     Raises:
-        Failed: the topic's end stays stuck.
+        Failed: the hub has never run, or the topic's end stays stuck.
         Unreachable: central does not take them.
     """
     from aggregator.state.decisions import Decided, record
+    from aggregator.state.first_run import require_run
+    from aggregator.state.names import HubNames
 
+    names = HubNames(config.hub)
+    require_run(config.central, names, names.requests)
     now_ms = int(time.time() * 1000)
     record(config, [Decided(kind, about, by, now_ms, reason) for about in abouts])

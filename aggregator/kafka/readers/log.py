@@ -15,6 +15,7 @@ from aggregator.coordinates import OffsetRange, Partition
 from aggregator.counted import counted
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka.client import clients
+from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.polls import poll_batch
@@ -126,7 +127,7 @@ def read_visible(cluster: ClusterConfig, topic: str, partitions: Collection[int]
 
 
 def read_last(cluster: ClusterConfig, topic: str, most: int) -> list[LogRecord]:
-    """Read the newest records of an internal topic that has one partition.
+    """Read the newest records of an internal topic that has one partition; none before the hub's first run.
 
     Args:
         cluster: Central.
@@ -137,6 +138,8 @@ def read_last(cluster: ClusterConfig, topic: str, most: int) -> list[LogRecord]:
         Failed: the last stable offset did not reach the end within the bound.
         Unreachable: central does not answer.
     """
+    if not topics.partition_count(cluster, topic):
+        return []
     deadline = time.monotonic() + END_BOUND_S
     start, end = decided_ranges(cluster, [(topic, 0)], bound_s=END_BOUND_S)[topic, 0]
     return _read(cluster, {(topic, 0): OffsetRange(max(start, end - most), end)}, deadline) if end > start else []

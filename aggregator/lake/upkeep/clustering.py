@@ -54,11 +54,13 @@ def in_runs(
         yield from pieces
         return
     waiting: list[pa.Table] = []
+    size = 0
     for piece in pieces:
         waiting.append(piece)
-        if sum(table.nbytes for table in waiting) >= run_bytes:
+        size += piece.nbytes
+        if size >= run_bytes:
             yield from _sorted(waiting, columns, piece_bytes)
-            waiting.clear()
+            waiting, size = [], 0
     if waiting:
         yield from _sorted(waiting, columns, piece_bytes)
 
