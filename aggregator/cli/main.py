@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Literal, NoReturn
 
 import click
@@ -204,6 +205,9 @@ def entry(arguments: Sequence[str] | None = None) -> NoReturn:
     Args:
         arguments: Instead of the command line's.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # somebody closed it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it lasts as the process does
     for stream in (sys.stdout, sys.stderr):
         # JSON is UTF-8 whatever the terminal says, and a name in letters that it lacks ends no command.
         if isinstance(stream, TextIOWrapper):

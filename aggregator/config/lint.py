@@ -5,7 +5,6 @@ Invariant: nothing is connected to. Files and variables are looked for and not r
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from aggregator.config.document import Fault, Place
 from aggregator.config.model import ClusterConfig, HubConfig
@@ -13,6 +12,8 @@ from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.errors import ConfigError
 
 _LOCATION = ".location"
+# librdkafka looks for the machine's own certificates.
+_ANY_STORE = "probe"
 _BLOCKS = ("client", "consumer", "producer", "admin")
 
 
@@ -46,8 +47,8 @@ def missing_files(config: HubConfig) -> Iterator[Fault]:
         for name, value in settings.items():
             if isinstance(value, SecretRef):
                 yield from _missing((*block, name), value)
-            elif value and name.endswith(_LOCATION) and block[0] != "lake" and not Path(value).exists():
-                yield Fault((*block, name), f"there is no file {value}")
+            elif value and name.endswith(_LOCATION) and block[0] != "lake":
+                yield from _absent((*block, name), value)
 
 
 def _settings(config: HubConfig) -> Iterator[tuple[Place, Mapping[str, str | SecretRef | None]]]:
@@ -70,8 +71,16 @@ def _addresses(cluster: ClusterConfig) -> list[str]:
     return [one.strip().lower() for one in cluster.bootstrap_servers.split(",")]
 
 
+def _absent(place: Place, value: str) -> list[Fault]:
+    """What is wrong with the place of a certificate."""
+    if "-----BEGIN" in value:
+        return [Fault(place, "holds a certificate or a key itself: write it into a file, and name that")]
+    is_there = value == _ANY_STORE or os.path.exists(value)  # noqa: PTH110 - as below
+    return [] if is_there else [Fault(place, f"there is no file {value}")]
+
+
 def _missing(place: Place, reference: SecretRef) -> list[Fault]:
-    if reference.scheme == "env" or Path(reference.target).exists():
+    if reference.scheme == "env" or os.path.exists(reference.target):  # noqa: PTH110 - a path may be too long for Path
         return []
     return [Fault(place, f"there is no file {reference.target}: create it, readable by the hub alone (chmod 600)")]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, TypeVar
 
-from aggregator.errors import ExitCode
+from aggregator.errors import AggregatorError, ExitCode, Failed, kind_and_place
 from aggregator.kafka.client import clients
 
 T = TypeVar("T")
@@ -24,7 +24,23 @@ Tell = Callable[[T], None]
 # Gets what tells an answer, and tells it again whenever it knows more.
 Question = Callable[[Tell[T]], None]
 _FORK = multiprocessing.get_context("fork")
+# What there is to do about an error that nobody foresaw.
+DEFECT = "aggregator --log-level debug doctor shows where; report that line, and what is special about this cluster"
 _LATE = "did not come to an end in time"
+
+
+class Ended(NamedTuple):
+    """What came of one question.
+
+    Attributes:
+        answer: The last one; None where there was none.
+        end: How the child ended; empty where it ended well.
+        error: What its question raised.
+    """
+
+    answer: Any = None
+    end: str = ""
+    error: AggregatorError | None = None
 
 
 class _Child(NamedTuple):
@@ -46,31 +62,26 @@ class Asked:
         self._until_s = time.monotonic() + bound_s
         self._children = {name: _begun(question) for name, question in questions.items()}
 
-    def results(self) -> dict[str, tuple[Any, str]]:
-        """By name: the last answer, None where there was none; and how the child ended, empty where it ended well.
-
-        Raises:
-            Exception: whatever a question raised.
-        """
-        last: dict[str, Any] = dict.fromkeys(self._children)
-        ends: dict[str, str] = {}
+    def results(self) -> dict[str, Ended]:
+        """What came of each question, by name."""
+        found = dict.fromkeys(self._children, Ended())
         telling = {child.answers: name for name, child in self._children.items()}
         while telling and (ready := wait(list(telling), max(0.0, self._until_s - time.monotonic()))):
             for answers, name in [one for one in telling.items() if one[0] in ready]:
                 try:
-                    last[name] = answers.recv()
+                    told = answers.recv()
                 except EOFError:
                     del telling[answers]
-                    ends[name] = _end(self._children[name].process)
+                    found[name] = found[name]._replace(end=_end(self._children[name].process))
+                else:
+                    is_error = isinstance(told, AggregatorError)
+                    found[name] = found[name]._replace(**{"error" if is_error else "answer": told})
         for name in telling.values():
             self._children[name].process.kill()
-            ends[name] = _LATE
+            found[name] = found[name]._replace(end=_LATE)
         for child in self._children.values():
             child.answers.close()
-        for raised in last.values():
-            if isinstance(raised, Exception):
-                raise raised
-        return {name: (last[name], ends[name]) for name in self._children}
+        return found
 
 
 def _begun(question: Question[Any]) -> _Child:
@@ -96,7 +107,9 @@ def _ask(question: Question[Any], outlet: Connection) -> None:
     clients.leave_inherited()
     try:
         question(outlet.send)
-    except Exception as error:  # noqa: BLE001 - it is raised where the answer is read
+    except AggregatorError as error:
         outlet.send(error)
+    except Exception as error:  # noqa: BLE001 - a library's own, which may not even pass a pipe
+        outlet.send(Failed(f"what it answers cannot be read ({kind_and_place(error)})", hint=DEFECT))
     outlet.close()
     os._exit(ExitCode.DONE)  # threads that still ask are not waited for

@@ -4,6 +4,7 @@ Invariant: pure. What a cluster does not tell is no finding.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
 
 from aggregator.counted import counted
 from aggregator.doctor.finding import CENTRAL, Finding, failed, listed, ok, warning
@@ -194,8 +195,9 @@ def own_topics(topics: Mapping[str, TopicView], specs: Iterable[TopicSpec], serv
             settings = ", ".join(f"{name}={there.get(name)}" for name in wrong)
             what = f"{spec.name} has {settings}: what the hub keeps there would be lost, or kept too long"
             given = ",".join(f"{name}={value}" for name, value in wrong.items())
-            then = f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {spec.name}"
-            yield failed(CENTRAL, "topics", what, f"{then} --add-config {given}")
+            then = f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics"
+            then += f" --entity-name {quote(spec.name)} --add-config {quote(given)}"
+            yield failed(CENTRAL, "topics", what, then)
     if well:
         yield ok(
             CENTRAL, "topics", f"{counted(seen, 'topic')} of the hub's own, as they must be" if seen else _NONE_YET
@@ -207,7 +209,7 @@ def _too_few(topic: str, seen: TopicView, needs: int, servers: str) -> tuple[str
     if seen.replicas >= needs:
         return what, "start the brokers that are away"
     return what, (
-        f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {topic}"
+        f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {quote(topic)}"
         f" --add-config min.insync.replicas={seen.replicas}"
     )
 

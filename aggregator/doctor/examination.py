@@ -6,7 +6,7 @@ bound. What one does not answer keeps no finding of another back, nor does what 
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -17,12 +17,12 @@ from aggregator.config.patterns import branches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor import cluster as condition
 from aggregator.doctor import facts, flows, machine, reach, registries, rights
-from aggregator.doctor.apart import Asked, Question, Tell
+from aggregator.doctor.apart import DEFECT, Asked, Ended, Question, Tell
 from aggregator.doctor.central import CentralView, read_central
-from aggregator.doctor.finding import CENTRAL, Finding, State, failed
+from aggregator.doctor.finding import CENTRAL, MACHINE, Finding, State, failed
 from aggregator.doctor.records import Records, read_records
 from aggregator.doctor.registries import RegistryView
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, kind_and_place
 from aggregator.kafka.client.principal import ANONYMOUS, principal_of
 from aggregator.kafka.probes import inspection
 from aggregator.kafka.probes.cluster_view import ClusterView, Topics
@@ -93,34 +93,46 @@ def examine(
     asked = Asked(questions | {_MIDDLE: partial(_central, config)}, bound_s=_CLUSTER_S)
     ours = facts.machine(config, environ)
     clusters = config.edges | {_MIDDLE: config.central}
-    seen = {name: _survived(clusters[name], *one) for name, one in asked.results().items()}
+    seen = {name: _survived(clusters[name], one) for name, one in asked.results().items()}
     central = seen.pop(_MIDDLE)
     ledger_view = _ledger_view(
         config, central, {edge: one.shown for edge, one in seen.items() if one.shown is not None}, now_ms
     )
     stood = _stood(central, seen, ledger_view)
-    ids = list(_identities({CENTRAL: central} | seen, stood))
+    ids = _judged(CENTRAL, lambda: _identities({CENTRAL: central} | seen, stood))
     middle = central.view.cluster_id if central.view is not None else ""
     others = {edge for edge, one in seen.items() if one.view is not None and middle and one.view.cluster_id == middle}
     others |= stood.keys()
     return list(
         chain(
-            machine.findings(facts.compared(ours, config, ledger_view.checks)),
+            _judged(MACHINE, lambda: machine.findings(facts.compared(ours, config, ledger_view.checks))),
             ids,
-            _of_central(config, central, ledger_view, now_ms),
+            _judged(CENTRAL, lambda: _of_central(config, central, ledger_view, now_ms)),
             chain.from_iterable(
-                _of_edge(config, edge, one, ledger_view, now_ms, is_itself=edge not in others)
+                _judged(edge, partial(_of_edge, config, edge, one, ledger_view, now_ms, is_itself=edge not in others))
                 for edge, one in seen.items()
             ),
         )
     )
 
 
-def _survived(cluster: ClusterConfig, seen: ClusterSeen | None, end: str) -> ClusterSeen:
-    """What was read of a cluster, and that its answers ended whoever read them, if they did."""
-    seen = seen or ClusterSeen(reach.Reach({}))
-    if end:
-        seen.trouble.append(_deadly(cluster, end))
+def _judged(cluster: str, findings: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """The findings of a cluster; what it tells may be so that they cannot be made to the end, and then this is one."""
+    found: list[Finding] = []
+    try:
+        found.extend(findings())
+    except Exception as error:  # noqa: BLE001 - a setting may hold anything, and the others' findings stand
+        found.append(failed(cluster, "answers", f"what it tells cannot be judged ({kind_and_place(error)})", DEFECT))
+    return found
+
+
+def _survived(cluster: ClusterConfig, one: Ended) -> ClusterSeen:
+    """What was read of a cluster, and what its answers did to whoever read them."""
+    seen: ClusterSeen = one.answer or ClusterSeen(reach.Reach({}))
+    if one.end:
+        seen.trouble.append(_deadly(cluster, one.end))
+    if one.error is not None:
+        seen.trouble.append(("answers", one.error.message, one.error.hint))
     return seen
 
 
@@ -143,14 +155,13 @@ def _ledger_view(config: HubConfig, central: ClusterSeen, shown: Mapping[str, Ed
     def read(tell: Tell[CentralView]) -> None:
         tell(read_central(config, view, shown, now_ms))
 
-    try:
-        answer, end = Asked({CENTRAL: read}, bound_s=_CLUSTER_S).results()[CENTRAL]
-    except AggregatorError as error:
-        central.trouble.append(("topics", error.message, error.hint))
+    told = Asked({CENTRAL: read}, bound_s=_CLUSTER_S).results()[CENTRAL]
+    if told.error is not None:
+        central.trouble.append(("topics", told.error.message, told.error.hint))
         return CentralView()
-    if end:
-        central.trouble.append(_deadly(config.central, end))
-    ledger_view: CentralView = answer or CentralView()
+    if told.end:
+        central.trouble.append(_deadly(config.central, told.end))
+    ledger_view: CentralView = told.answer or CentralView()
     if ledger_view.trouble is not None:
         central.trouble.append(("ledger", *ledger_view.trouble))
     return ledger_view

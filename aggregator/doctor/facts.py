@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 from aggregator.config.model import ClusterConfig, HubConfig
@@ -209,14 +210,14 @@ def _disk(folder: Path, purpose: str, setting: str) -> Disk:
 
 def _there(folder: Path) -> Path:
     """A folder, or the one in which it would be made."""
-    return next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    return next((one for one in (folder, *folder.parents) if os.path.exists(one)), Path("/"))  # noqa: PTH110 - that one raises
 
 
 def _given(folder: Path) -> str:
     """What lets this user write to a folder, or make it."""
     there = _there(folder)
     if there.is_dir():
-        return f'sudo chown "$(id -un)" {there}; or correct `schemas`'
+        return f'sudo chown "$(id -un)" {quote(str(there))}; or correct `schemas`'
     return f"{there} is no folder: correct `schemas`"
 
 

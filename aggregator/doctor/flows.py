@@ -5,6 +5,7 @@ Invariant: pure. Which flow would be refused for the age of its records is decid
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
 from typing import NamedTuple
 
 from aggregator.config.match import rule_for
@@ -156,8 +157,8 @@ def _set(topic: CentralTopic, setting: str, servers: str, rule: int) -> str:
     """How a central topic gets a setting: by a command if it is there, else by the rule that will create it."""
     if topic.exists:
         return (
-            f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {topic.name}"
-            f" --add-config {setting}"
+            f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {quote(topic.name)}"
+            f" --add-config {quote(setting)}"
         )
     key, _, value = setting.partition("=")
     return f'set `central_config: {{{key}: "{value}"}}` in rule {rule} of `topics`'

@@ -5,6 +5,7 @@ Invariant: pure; no key and no part of one.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 
 from aggregator.doctor.finding import MACHINE, Finding, failed, listed, ok, warning
 
@@ -73,7 +74,7 @@ def findings(seen: Machine) -> Iterator[Finding]:
 def _disk(folder: str, disk: Disk) -> Finding:
     where = f"{disk.purpose} ({folder})"
     if not disk.is_writable:
-        then = f'sudo chown "$(id -un)" {disk.there or folder}; or set {disk.setting} to a folder of this user'
+        then = f'sudo chown "$(id -un)" {quote(disk.there or folder)}; or set {disk.setting} to a folder of this user'
         return failed(MACHINE, "disk", f"{where} cannot be written by this user", then)
     free = f"{disk.free // _MIB:,} MB are free for {where}"
     if disk.free >= _LITTLE:
@@ -82,5 +83,5 @@ def _disk(folder: str, disk: Disk) -> Finding:
         MACHINE,
         "disk",
         free,
-        f"free 1 GB at least: du -xh {folder} | sort -h | tail; or set {disk.setting} to another disk",
+        f"free 1 GB at least: du -xh {quote(folder)} | sort -h | tail; or set {disk.setting} to another disk",
     )

@@ -4,6 +4,7 @@ Invariant: pure; every obstacle has its row, and no two rows say the same.
 """
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import NamedTuple
 
 from aggregator.doctor.finding import listed
@@ -116,4 +117,4 @@ def explained(one: Listener) -> tuple[str, str, str]:
         "names": listed(shown.names) if shown and shown.names else "no host at all",
         "oldest": f"{oldest.subject} on {iso(oldest.until_ms)}" if oldest else one.detail,
     }
-    return row.step, row.what.format_map(known), row.next.format_map(known)
+    return row.step, row.what.format_map(known), row.next.format_map(known | {"host": quote(one.address.host)})

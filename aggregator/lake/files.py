@@ -86,6 +86,7 @@ class Stage:
         self._lease = lease
         self._open: dict[Part, _Open] = {}
         self._waiting: list[pa.Table] = []
+        self._waiting_bytes = 0
         self._staged: list[StagedFile] = []
 
     def add(self, rows: pa.Table) -> None:
@@ -102,15 +103,22 @@ class Stage:
             self._finish()
             self._schema = wanted
         self._waiting.append(conformed(rows, wanted))
-        if sum(table.nbytes for table in self._waiting) >= self._group_bytes:
-            self._write()
+        self._waiting_bytes += self._waiting[-1].nbytes
+        if self._waiting_bytes >= self._group_bytes:
+            self.end_group()
 
-    def _write(self) -> None:
+    def end_group(self) -> None:
+        """Write what waits: the rows so far and those that follow are in different row groups.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
         if not self._waiting:
             return
         if self._lease is not None:
             self._lease.renew()
-        rows, self._waiting = pa.concat_tables(self._waiting), []
+        rows = pa.concat_tables(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
         for part, part_rows in divided(rows, self._divided_by):
             file = self._file(part, part_rows)
             file.nan.update(with_nan(part_rows))
@@ -158,7 +166,7 @@ class Stage:
         self._open.clear()
 
     def _finish(self) -> None:
-        self._write()
+        self.end_group()
         for part in list(self._open):
             self._end_file(part)
 

@@ -14,7 +14,6 @@ from aggregator.kafka.client.address import Address
 class Obstacle(StrEnum):
     """What stops a connection, in the order in which one meets it."""
 
-    UNREADABLE = "unreadable"  # a file or a secret of the `client:` block
     UNKNOWN_NAME = "unknown_name"
     NAME_SILENT = "name_silent"
     NO_ROUTE = "no_route"

@@ -1,6 +1,7 @@
 """Rows in the order of a table's `cluster_by` columns, so that a reader's condition on them skips row groups.
 
-Invariant: memory holds one run and its sorted copy; each run is in order by itself, and the rows are the same.
+Invariant: memory holds one run and one piece more, and its sorted copy; each run is in order by itself, and the rows
+are the same.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,8 +10,9 @@ import pyarrow as pa
 
 from aggregator.errors import Failed
 
+_NAMES_MOST = 40
 RUN_BYTES = 128 * 1024 * 1024  # as Arrow counts them
-# A row group each, so that their bounds are those of a part of the run.
+# Of a row group each, so that their bounds are those of a part of the run.
 _PIECE_BYTES = 16 * 1024 * 1024
 
 
@@ -29,9 +31,10 @@ def check_columns(name: str, schema: pa.Schema, columns: Sequence[str]) -> None:
         at = schema.get_field_index(column)
         if at < 0 or pa.types.is_nested(schema.field(at).type):
             why = "is not there" if at < 0 else "has parts, and no order"
+            names = ", ".join(schema.names[:_NAMES_MOST])
             raise Failed(
                 f"table {name}: column {column} of `cluster_by` {why}",
-                hint=f"lake: {{tables: {{{name}: {{cluster_by: […]}}}}}} names columns of the table that are one value",
+                hint=f"name columns that are one value, as the table spells them: {names}",
             )
 
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 TARGET_BYTES = 128 * 1024 * 1024
 RATIO = 8
 _PAUSES = Backoff(first_s=0.1, most_s=0.8)
-_BATCH_ROWS = 16_384
+_BATCH_ROWS = 4096  # of 50 kB each 200 MB
 
 
 class Compacted(NamedTuple):
@@ -191,6 +191,8 @@ def _staged(
     try:
         for piece in in_runs(rows(), cluster_by):
             stage.add(piece)
+            if cluster_by:
+                stage.end_group()  # so that bounds are those of one piece
         staged = stage.close()
     except BaseException:
         stage.abandon()

@@ -15,6 +15,7 @@ from aggregator.config.patterns import branches, full_matches
 from aggregator.errors import ConfigError
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.registry import BY_NAME
 from aggregator.privacy.policy.file import Policy, load_policy
 
 COMPACT = "compact"
@@ -45,7 +46,10 @@ def _keys(config: HubConfig, path: Path, policy: Policy) -> Iterator[str]:
     if missing := sorted(policy.keys() - config.keys.keys()):
         document = read_document(path.read_text(encoding="utf-8"))
         for name in missing:
-            line = min((document.line(at) for at in _places(document.data, ()) if at[-2:] == ("key", name)), default=1)
+            uses = [
+                at for at in _places(document.data, ()) if at[-2:] == ("key", name) and at[-3:-2] and at[-3] in BY_NAME
+            ]
+            line = min(map(document.line, uses), default=1)
             yield f"{path}:{line}: key {name} is used here, and is not under `keys:` of the configuration"
 
 

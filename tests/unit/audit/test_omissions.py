@@ -2,12 +2,14 @@
 
 import pytest
 
+from aggregator.audit.audit import _with_gaps
 from aggregator.audit.findings import Audit, FlowAudit
 from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topics
 from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge, in_table
 from aggregator.audit.tally import Finding, Sums
 from aggregator.cli.audit import _final
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.state.control import Target
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -38,19 +40,29 @@ def test_what_the_edge_does_not_tell(asked, expected):
     assert [(one.kind, *map(tuple, one.offsets), one.final) for one in found] == expected
 
 
+@pytest.mark.parametrize("state", list(GapState))
 @pytest.mark.parametrize(
     ("gap", "waiting"),
     [
-        (Gap(GapKind.EXPIRED, 50, 70, 0), (70, 90)),
-        (Gap(GapKind.DAMAGED, 50, 60, 0), (60, 90)),
-        (Gap(GapKind.TRUNCATED, 50, None, 0), (50, 90)),
+        (Gap(GapKind.EXPIRED, 50, 70, 0), [(70, 90)]),
+        (Gap(GapKind.DAMAGED, 50, 60, 0), [(60, 90)]),
+        (Gap(GapKind.DAMAGED, 60, 70, 0), [(50, 60), (70, 90)]),
+        (Gap(GapKind.EXPIRED, 50, 90, 0), []),
+        (Gap(GapKind.TRUNCATED, 50, None, 0), [(50, 90)]),
     ],
 )
-def test_what_lies_in_an_open_gap_does_not_wait(gap, waiting):
-    """It is missing at the edge already, and is told once."""
-    entry = LedgerRecord(0, "id", 50, 0, 0, gap=gap)
-    (found,) = at_edge(Asked(OffsetRange(gap.end or 0, 90), OffsetRange(50, 2**62), held="a gap"), entry, [SEGMENT])
-    assert (found.kind, found.offsets, found.records) == ("held", (OffsetRange(*waiting),), waiting[1] - waiting[0])
+def test_what_lies_in_a_gap_does_not_wait(gap, waiting, state):
+    """It is missing at the edge already, and is told once, whether the hub has met the gap or not; totals add up."""
+    entry = LedgerRecord(0, "id", 50, 0, 0)
+    waits = at_edge(Asked(OffsetRange(0, 90), OffsetRange(50, 2**62), held="a gap"), entry, [SEGMENT])
+    flow = FlowAudit(FLOW, 0, not_yet=40, omissions=(*waits, NO_TABLE))
+    found = _with_gaps(flow, (KnownGap(FLOW, Position(0, 50), gap, state),))
+    held = [one for one in found.omissions if one.kind == "held"]
+    assert [tuple(each) for one in held for each in one.offsets] == waiting
+    assert sum(one.records for one in held) == found.not_yet == sum(end - start for start, end in waiting)
+    assert NO_TABLE in found.omissions
+    former = _with_gaps(flow, (KnownGap(FLOW, Position(1, 50), gap, state),))
+    assert former.omissions == flow.omissions, "offsets of another life of the topic are other records"
 
 
 def test_flows_share_a_line_only_with_their_reason():

@@ -89,6 +89,24 @@ def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub
     assert "as central does" in elsewhere.stderr
 
 
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("probe", ""),
+        ("-----BEGIN PRIVATE KEY-----hunter2canary", "client.ssl.ca.location: holds a certificate or a key itself"),
+        ("x" * 300, "client.ssl.ca.location: there is no file"),
+    ],
+)
+def test_lint_looks_for_certificates_and_shows_none(hub, location, told):
+    """A word of librdkafka for the machine's own store is no file; no file has a name that is too long."""
+    options = f'client: {{ssl.ca.location: "{location}", security.protocol: SSL}}'
+    hub.write_text(HUB.replace("}\nedges", f", {options}}}\nedges"))
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert result.exit_code == (78 if told else 0), result.stderr
+    assert told in result.stderr
+    assert "hunter2canary" not in result.output
+
+
 def test_lint_tells_of_variables_that_nobody_has_set_here(hub, monkeypatch):
     """The hub's own environment may have them, so that they are no fault; one that holds no key is."""
     hub.write_text(hub.read_text().replace("file:key", "env:LINTED"))

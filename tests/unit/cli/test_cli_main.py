@@ -236,6 +236,14 @@ def test_output_is_utf8_where_the_terminal_says_otherwise():
     assert ended.stdout.decode() == "東京\n"
 
 
+@pytest.mark.parametrize("closed", ["1", "2"])
+@pytest.mark.slow
+def test_a_closed_stream_changes_no_exit_code(closed, tmp_path):
+    """As with `2>&-` of a shell."""
+    command = f"exec {closed}>&-; exec {sys.executable} -m aggregator.cli.main config lint --config {tmp_path}/no.yaml"
+    assert subprocess.run(["bash", "-c", command], check=False, timeout=60).returncode == 78
+
+
 @pytest.mark.parametrize(("daemon", "taken_apart"), [(True, False), (False, True)])
 @pytest.mark.parametrize(("arguments", "code", "word"), [(["--version"], 0, "0.1"), (["run", "--no"], 2, "--no")])
 @pytest.mark.slow

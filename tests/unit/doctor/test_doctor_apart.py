@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from aggregator.doctor.apart import Asked
+from aggregator.doctor.apart import Asked, Ended
+from aggregator.doctor.examination import _judged
+from aggregator.doctor.finding import State, ok
 from aggregator.errors import Unreachable
 
 
@@ -20,7 +22,7 @@ def test_answers_come_side_by_side_and_the_last_one_counts():
 
     began = time.monotonic()
     told = Asked({"a": wide, "b": wide, "c": lambda _: None}, bound_s=20).results()
-    assert {name: (len(answer or ""), end) for name, (answer, end) in told.items()} == {
+    assert {name: (len(answer or ""), end) for name, (answer, end, _) in told.items()} == {
         "a": (1_000_000, ""),
         "b": (1_000_000, ""),
         "c": (0, ""),
@@ -37,17 +39,43 @@ def test_a_child_that_is_ended_by_an_answer_leaves_what_it_told(number):
         os.kill(os.getpid(), number)
 
     told = Asked({"dies": dies, "lives": lambda tell: tell(1)}, bound_s=20).results()
-    assert told == {"dies": ("known before", f"ended by {number.name}"), "lives": (1, "")}
+    assert told == {"dies": Ended("known before", f"ended by {number.name}"), "lives": Ended(1)}
 
 
 def test_a_child_that_goes_on_is_ended_and_one_that_raises_is_heard():
-    """Nobody waits for ever; an error is raised where the answer is read."""
+    """Nobody waits for ever; an error is an answer, whoever raised it, and keeps no other back."""
     asked = Asked({"hangs": lambda tell: (tell(1), time.sleep(60))}, bound_s=0.3)
-    assert asked.results() == {"hangs": (1, "did not come to an end in time")}
+    assert asked.results() == {"hangs": Ended(1, "did not come to an end in time")}
 
     def fails(_):
         raise Unreachable("no broker answers", hint="start it")
 
-    with pytest.raises(Unreachable, match="no broker answers") as raised:
-        Asked({"fails": fails}, bound_s=20).results()
-    assert raised.value.hint == "start it"
+    def breaks(tell):
+        tell("known before")
+        raise Unpicklable
+
+    told = Asked({"fails": fails, "breaks": breaks}, bound_s=20).results()
+    assert (told["fails"].error.message, told["fails"].error.hint) == ("no broker answers", "start it")
+    assert told["breaks"].answer == "known before"
+    assert told["breaks"].error.message.startswith("what it answers cannot be read (Unpicklable at ")
+
+
+class Unpicklable(Exception):
+    """An error of a library's that passes no pipe."""
+
+    def __reduce__(self):
+        raise TypeError("cannot pickle")
+
+
+def test_what_a_cluster_tells_may_be_so_that_it_cannot_be_judged():
+    """Findings before it stand, and it is one itself, without its text."""
+
+    def findings():
+        yield ok("eu", "first", "well")
+        raise ValueError("invalid literal for int(): canary")
+
+    first, second = _judged("eu", findings)
+    assert first.check == "first"
+    assert (second.state, second.check) == (State.FAILED, "answers")
+    assert "ValueError at " in second.what
+    assert "canary" not in second.what + second.next

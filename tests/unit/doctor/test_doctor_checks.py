@@ -13,13 +13,14 @@ from aggregator.doctor import cluster, facts, flows, machine, registries, rights
 from aggregator.doctor.finding import State, listed
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.machine import Disk, Machine, Trouble
+from aggregator.doctor.obstacles import explained
 from aggregator.doctor.registries import RegistryView, Unframed
 from aggregator.doctor.rights import Principal
 from aggregator.errors import NEXT
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
 from aggregator.kafka.probes.cluster_view import Acl, ClusterView, Topics, TopicView
-from aggregator.kafka.probes.listener import Listener
+from aggregator.kafka.probes.listener import Listener, Obstacle
 from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.rights import Right
@@ -92,6 +93,14 @@ def test_every_command_is_one_that_a_shell_takes():
         words = shlex.split(Principal(name, "c:1").grant(need, ["Read"]))
         assert words[words.index("--allow-principal") + 1] == (name or "User:<the hub>")
         assert words[words.index("--group") + 1] == "it's"
+
+
+def test_a_host_that_a_broker_advertises_stays_one_word():
+    """Whoever has a broker puts no command into anybody's terminal."""
+    evil = "x;touch PWNED;"
+    for obstacle in Obstacle:
+        _, _, then = explained(Listener(Address(evil, 9092), obstacle=obstacle))
+        assert evil not in then or shlex.quote(evil) in then
 
 
 def test_a_topic_that_we_may_not_see_is_told_as_a_right():

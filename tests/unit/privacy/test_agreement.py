@@ -75,12 +75,18 @@ def test_a_key_that_is_not_there_is_told_with_the_line_of_its_first_use(tmp_path
     """Beneath a tag or a path, in whichever style it is written."""
     tags = "tags:\n  A: {pseudonymize: {key: k, domain: d}}\n  B:\n    pseudonymize:\n      domain: d\n"
     tags += "      key: partner\n"
-    policy = tags + "topics:\n  orders:\n    fields:\n      x: {pseudonymize: {key: other, domain: partner}}"
+    policy = tags + "topics:\n  pay.a: {key: keep}\n  orders:\n    key: drop\n    fields:\n"
+    policy += "      x: {pseudonymize: {key: other, domain: partner}}\n      y: {pseudonymize: {key: drop, domain: d}}"
     with pytest.raises(ConfigError) as caught:
         read_policies(_config(tmp_path, policy), TODAY)
     first = (tmp_path / "p.yaml").read_text().splitlines().index("tags:") + 1
     told = [line.removeprefix(f"{tmp_path / 'p.yaml'}:").split(" is used")[0] for line in caught.value.lines]
-    assert told == [f"{first + 1}: key k", f"{first + 9}: key other", f"{first + 5}: key partner"]
+    assert told == [
+        f"{first + 12}: key drop",
+        f"{first + 1}: key k",
+        f"{first + 11}: key other",
+        f"{first + 5}: key partner",
+    ]
 
 
 def test_all_faults_at_once(tmp_path):
