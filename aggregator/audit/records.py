@@ -44,7 +44,7 @@ def letter_offsets(cluster: ClusterConfig, names: HubNames) -> Letters:
     is a suppressed record like any other, known by its number.
 
     Raises:
-        Failed: a dead letter is none.
+        Failed: a later version wrote a letter.
         Unreachable: no answer.
     """
     found: dict[tuple[EdgePartition, int], array[int]] = defaultdict(lambda: array("q"))

@@ -5,13 +5,15 @@ record's copy at central, so a letter that is not resolved is a record that cent
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Copy, EdgePartition, Origin, SchemaName
+from aggregator.counted import counted
 from aggregator.errors import Failed, Reason
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.committed_reader import read_committed
@@ -27,6 +29,7 @@ from aggregator.kafka.readers.typed_decoder import (
     unreadable,
 )
 
+log = logging.getLogger(__name__)
 VERSION = 1
 DELIVERED = "delivered"
 SUPPRESSED = "suppressed"
@@ -156,39 +159,52 @@ def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
 def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> Iterator[Letter]:
     """Every letter as its newest record has it, the topic read to its end; none before the hub's first run.
 
+    What the hub did not write is passed over with a warning: it explains nothing, and hides no letter.
+
     Args:
         cluster: Central.
         topic: The hub's, or that of its backfills.
         apart: A record has a letter for each central topic that it did not get into: one for each generation.
 
     Raises:
-        Failed: a record is no dead letter, or a transaction at central stays open.
+        Failed: a later version wrote a letter, or a transaction at central stays open.
         Unreachable: central does not answer.
     """
-    yield from fold_letters(_records(cluster, topic), topic, apart=apart)
+    foreign: list[int] = []
+    yield from fold_letters(_records(cluster, topic), topic, apart=apart, foreign=foreign.append)
+    if foreign:
+        told = counted(len(foreign), "record")
+        log.warning("%s: %s passed over, none of ours: offset %d first; who else writes it?", topic, told, foreign[0])
 
 
 def fold_letters(
-    records: Iterable[tuple[int, bytes, bytes | None]], topic: str, *, apart: bool = False
+    records: Iterable[tuple[int, bytes, bytes | None]],
+    topic: str,
+    *,
+    apart: bool = False,
+    foreign: Callable[[int], None] = lambda _offset: None,
 ) -> Iterator[Letter]:
     """Every letter as its newest record has it.
 
     Args:
         records: Offset, key and value, in log order.
-        topic: For the sentence about one that is no letter.
+        topic: For the sentence about one of a later version.
         apart: As above.
+        foreign: Takes the offset of each record that is no letter.
 
     Raises:
-        Failed: a record is no dead letter.
+        Failed: a later version wrote one.
     """
     found: dict[tuple[bytes, str], Letter] = {}
     for offset, key, value in records:
         try:
             letter = _letter(_BODIES.decode(value), key_text(key))
-        except Damaged as error:
-            what, hint = unreadable(error, "who else writes this topic? nothing but the hub's own slots should")
-            told = f"is a dead letter {what}" if isinstance(error, Later) else "is no dead letter of ours"
-            raise Failed(f"{topic} offset {offset} {told}", hint=hint) from None
+        except Later as error:
+            what, hint = unreadable(error, "")
+            raise Failed(f"{topic} offset {offset} is a dead letter {what}", hint=hint) from None
+        except Damaged:
+            foreign(offset)
+            continue
         at = (key, letter.central if apart else "")
         found[at] = _resolved(found.get(at), letter) if letter.resolved_by else letter
     yield from found.values()

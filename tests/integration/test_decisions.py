@@ -10,8 +10,9 @@ from confluent_kafka.admin import NewTopic
 
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
+from aggregator.kafka.cluster.topics import partition_count
 from aggregator.state.decisions import Decided, Kind, record
-from tests.trial import settle
+from tests.trial import settle, wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -29,7 +30,9 @@ def decided(answer: dict) -> list[tuple[str, str]]:
 def test_decisions_are_links_and_a_break_is_named(trial):
     """A pause and its end, with the claimed name; then a link of somebody who goes around it, and one deleted."""
     assert decided(audited(trial, expect=0)) == []
-    trial.create("central", 1, topic=f"{trial.hub}.requests")
+    requests = f"{trial.hub}.requests"
+    trial.create("central", 1, topic=requests)
+    wait_for(lambda: partition_count(load_config(trial.config, {}).central, requests), timeout=10, what="its topic")
     at = ["--config", str(trial.config)]
     for words in (["pause", "eu", "--reason", "tonight", "--by", "somebody\x1b[2J"], ["resume", "eu"]):
         done = CliRunner().invoke(main, ["edge", *words, *at])

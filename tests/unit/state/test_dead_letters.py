@@ -91,8 +91,23 @@ def test_the_last_word_about_a_letter_holds():
         {"central": None},
     ],
 )
-def test_a_forged_letter_is_refused_by_name(change):
-    """Of another type, beyond its bounds, or of another record than its key names."""
-    forged = json.dumps(WHOLE | change).encode()
-    with pytest.raises(Failed, match="offset 0 is no dead letter of ours"):
-        folded((KEY, forged))
+def test_a_forged_letter_is_passed_over_and_hides_none(change):
+    """Of another type, beyond its bounds, or of another record than its key names; a true one under its key stands."""
+    forged, true = (KEY, json.dumps(WHOLE | change).encode()), (KEY, json.dumps(WHOLE).encode())
+    assert folded(forged) == []
+    assert folded(forged, true) == folded(true, forged) == folded(true)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"x", b"[]", b'{"v": 1}', b"[" * 5000])
+def test_what_is_no_letter_is_told_by_its_offset(value):
+    """A record of somebody else, or a tombstone, keeps no command from the letters."""
+    told = []
+    records = [(5, b"x", value), (6, KEY, json.dumps(WHOLE).encode()), (7, KEY, value)]
+    (one,) = fold_letters(records, "h.dead-letters", foreign=told.append)
+    assert (one.reason, told) == ("too_large", [5, 7])
+
+
+def test_a_letter_of_a_later_version_is_refused():
+    """What it says nobody here knows."""
+    with pytest.raises(Failed, match="offset 0 is a dead letter"):
+        folded((KEY, json.dumps(WHOLE | {"v": 2}).encode()))
