@@ -15,9 +15,10 @@ from aggregator.audit.comparison import Books, Comparison
 from aggregator.audit.findings import Audit, FlowAudit, Selection, UnknownOrigins
 from aggregator.audit.former_topics import FormerTopics
 from aggregator.audit.missing_flows import never_begun
-from aggregator.audit.omissions import FLOW, LAKE, WAITING, Omission, beside_gaps
+from aggregator.audit.omissions import FLOW, LAKE, WAITING, Omission
 from aggregator.audit.records import letter_offsets
 from aggregator.audit.tally import Finding, ranges_of
+from aggregator.backfill.ranges import size, without
 from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -120,11 +121,14 @@ def _with_gaps(flow: FlowAudit, gaps: tuple[KnownGap, ...]) -> FlowAudit:
     """An open gap is a loss that nobody has accepted; the others explain. None of their records waits to be read."""
     here = [gap.gap for gap in gaps if gap.position.incarnation == flow.incarnation]
     ends = [OffsetRange(gap.start, gap.end) for gap in here if gap.end is not None]
-    omissions, unread = list[Omission](), 0
+    omissions, told = list[Omission](), 0
     for one in flow.omissions:
-        left = beside_gaps(one, ends) if one.kind in WAITING else one
-        omissions += [left] if left else []
-        unread += (one.records or 0) - ((left.records or 0) if left else 0) if one.kind in WAITING else 0
+        left = without(one.offsets, ends) if one.kind in WAITING else one.offsets
+        if left != one.offsets:
+            told += size(one.offsets) - size(left)
+            one = replace(one, offsets=left, records=size(left))  # noqa: PLW2901 - the same, of what is left
+        if left or one.kind not in WAITING:
+            omissions.append(one)
     lost = tuple(
         Finding(
             "missing",
@@ -136,5 +140,5 @@ def _with_gaps(flow: FlowAudit, gaps: tuple[KnownGap, ...]) -> FlowAudit:
         for gap in gaps
         if gap.state is GapState.OPEN
     )
-    not_yet = max(0, flow.not_yet - unread)
+    not_yet = max(0, flow.not_yet - told)
     return replace(flow, gaps=gaps, findings=flow.findings + lost, omissions=tuple(omissions), not_yet=not_yet)

@@ -4,8 +4,8 @@ Invariant: pure. What was not compared is never called equal. The omission is fi
 nothing is configured. Otherwise somebody has to act, and the audit is not OK.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aggregator.audit.tally import Sums
@@ -90,22 +90,6 @@ def at_edge(asked: Asked, entry: LedgerRecord, segments: Sequence[Segment]) -> l
         final = not (asked.held or asked.bounded)
         found.append(Omission(EDGE, kind, why, (waits,), len(waits), final))
     return found
-
-
-def beside_gaps(omission: Omission, gaps: Iterable[OffsetRange]) -> Omission | None:
-    """What an omission says beside gaps, whose records are told as such; None where nothing is left.
-
-    Args:
-        omission: Of what waits at the edge.
-        gaps: What the edge no longer has, or nobody can read.
-    """
-    left = list(omission.offsets)
-    for start, end in gaps:
-        parts = [
-            (OffsetRange(one.start, min(one.end, start)), OffsetRange(max(one.start, end), one.end)) for one in left
-        ]
-        left = [one for both in parts for one in both if one.start < one.end]
-    return replace(omission, offsets=tuple(left), records=sum(map(len, left))) if left else None
 
 
 def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
