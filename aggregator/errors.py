@@ -74,6 +74,15 @@ class Reason(StrEnum):
 NEXT = "\n  next: "
 
 
+# What a broker or a registry says of itself may be of any length.
+_LONGEST_LINE = 4000
+
+
+def _bounded(text: str) -> str:
+    """Text that may be shown, its end left out where it is too long for anybody to read."""
+    return visible(text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}… ({len(text):,} characters)")
+
+
 class AggregatorError(Exception):
     """Root of the tree.
 
@@ -86,8 +95,8 @@ class AggregatorError(Exception):
 
     def __init__(self, message: str | Sequence[str], *, hint: str = "") -> None:
         lines = (message,) if isinstance(message, str) else message
-        self.message = "\n".join(map(visible, lines))
-        self.hint = visible(hint)
+        self.message = "\n".join(map(_bounded, lines))
+        self.hint = _bounded(hint)
         super().__init__(self.message)
 
     @property

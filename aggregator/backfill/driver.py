@@ -248,6 +248,8 @@ class BackfillDriver:
             raise Unreachable("; ".join(undecided), hint="start it again when these are decided")
         # Read now, when no other backfill can write any more.
         known = read_central(self._hub)
+        restates = self._plan.mode is Mode.RESTATE
+        known.require_own_letters(one.source for one in self._plan.writes if one.letters or restates)
         for sentence in worn(self._config.keys, [*known.ledger.values(), *entries.values()]):
             log.warning("%s", sentence)
         flows_at_central = self._flows_at_central(known, epoch.ids)

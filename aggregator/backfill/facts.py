@@ -5,9 +5,10 @@ knows of it. An edge that does not answer is an error: a plan of a part would lo
 """
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 
 from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown
 from aggregator.backfill.ranges import union
@@ -16,6 +17,7 @@ from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
+from aggregator.counted import counted as told
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
@@ -29,6 +31,8 @@ from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
 
 _FAR = 2**62
+# A flow, and the backfill that reads it, if one does.
+Writer = tuple[EdgePartition, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Central:
         letters: Of the live flows.
         own_letters: Of backfills that do not write into a live topic, by flow and central topic.
         delivered: Incarnation and offset of the records that somebody had delivered by any of these letters, by flow.
+        doubted: Flows of which there are more letters than the ledger counts, with both numbers: somebody else wrote
+            some, and by one of a record that central has it would be delivered again. None of them is believed.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
@@ -48,6 +54,21 @@ class Central:
     letters: Mapping[EdgePartition, tuple[Letter, ...]]
     own_letters: Mapping[tuple[EdgePartition, str], tuple[Letter, ...]]
     delivered: Mapping[EdgePartition, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    doubted: Mapping[EdgePartition, str] = field(default_factory=dict)
+
+    def require_own_letters(self, sources: Iterable[EdgePartition]) -> None:
+        """Refuse to go by the letters of these flows if the hub did not write all of them.
+
+        Raises:
+            Failed: there are more than the ledger counts.
+        """
+        for source in sources:
+            if source in self.doubted:
+                raise Failed(
+                    f"{source} has {self.doubted[source]}: by a letter of somebody else a record would come twice",
+                    hint=f"who may write the topic of dead letters? aggregator audit --edge {quote(source.edge)} tells"
+                    " which of these records central has; --edge and --topic choose other flows",
+                )
 
     def flow(self, source: EdgePartition, passed: tuple[Segment, ...] = (), central: str = "") -> FlowAtCentral:
         """One flow.
@@ -57,9 +78,11 @@ class Central:
             passed: What backfills into the same topic have passed.
             central: That topic.
         """
+        entry, decisions = self.ledger[source], self.decisions.get(source, ())
+        if source in self.doubted:
+            return FlowAtCentral(source, entry, decisions, passed=passed)
         dead, own = _unresolved(self.letters.get(source, ())), _unresolved(self.own_letters.get((source, central), ()))
-        brought, decisions = self.delivered.get(source, frozenset()), self.decisions.get(source, ())
-        return FlowAtCentral(source, self.ledger[source], decisions, dead, passed, own, brought)
+        return FlowAtCentral(source, entry, decisions, dead, passed, own, self.delivered.get(source, frozenset()))
 
 
 def read_central(config: HubConfig) -> Central:
@@ -71,18 +94,44 @@ def read_central(config: HubConfig) -> Central:
     """
     names = HubNames(config.hub)
     letters: dict[EdgePartition, list[Letter]] = defaultdict(list)
-    for letter in read_letters(config.central, names.dead_letters):
+    there: Counter[Writer] = Counter()
+
+    def count(source: EdgePartition, backfill: str) -> None:
+        there[source, backfill] += 1
+
+    for letter in read_letters(config.central, names.dead_letters, count=count):
         letters[letter.source].append(letter)
     own: dict[tuple[EdgePartition, str], list[Letter]] = defaultdict(list)
-    for letter in read_letters(config.central, names.backfills().dead_letters, apart=True):
+    for letter in read_letters(config.central, names.backfills().dead_letters, apart=True, count=count):
         own[letter.source, letter.central].append(letter)
+    ledger = read_ledger(config.central, names)  # after the letters: it counts at least those
+    late = {backfill for _, backfill in there if backfill}
+    counted = {(source, ""): entry.dead for source, entry in ledger.items()}
+    for backfill in late:
+        own_ledger = read_ledger(config.central, names.backfills(), backfill=backfill)
+        counted |= {(source, backfill): entry.dead for source, entry in own_ledger.items()}
     return Central(
-        read_ledger(config.central, names),
+        ledger,
         by_flow(read_requests(config.central, names).decisions),
         {source: tuple(some) for source, some in letters.items()},
         {at: tuple(some) for at, some in own.items()},
         delivered(itertools.chain(*letters.values(), *own.values())),
+        doubted(there, counted),
     )
+
+
+def doubted(there: Mapping[Writer, int], counted: Mapping[Writer, int]) -> dict[EdgePartition, str]:
+    """Flows of which there are more letters than the ledger counts, with both numbers.
+
+    Args:
+        there: Records by which letters were written, by flow and backfill; an empty one is the live flow.
+        counted: What the ledger record of each says.
+    """
+    return {
+        source: f"{told(found, 'dead letter')}, where the ledger counts {counted.get((source, backfill), 0)}"
+        for (source, backfill), found in there.items()
+        if found > counted.get((source, backfill), 0)
+    }
 
 
 def delivered(letters: Iterable[Letter]) -> dict[EdgePartition, frozenset[tuple[int, int]]]:

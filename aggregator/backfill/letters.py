@@ -50,6 +50,8 @@ def readable(config: HubConfig, letter: Letter) -> str:
     central = read_central(config)
     if source.edge not in config.edges or source not in central.ledger:
         return "no: the hub does not know this flow any more"
+    if source in central.doubted:
+        return f"no: its flow has {central.doubted[source]}"
     entry, cluster = central.ledger[source], config.edges[source.edge]
     shown = topics.described(cluster, [source.topic]).get(source.topic)
     if shown is None or source.partition >= shown.partitions:

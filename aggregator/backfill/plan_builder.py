@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Shown, plan_partition
+from aggregator.backfill.ranges import holds, offsets_of
 from aggregator.backfill.request import Ask, Mode
 from aggregator.backfill.store import Backfill, State, passed_by, read_backfills
 from aggregator.backfill.target import refuse_live, target_config
@@ -55,6 +56,8 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     if ask.letters is not None:  # an edge without any need not answer
         flows = [source for source in flows if _letters(ask, central, source, names[source])]
         names = {source: names[source] for source in flows}
+    if ask.letters is not None or ask.mode is Mode.RESTATE:
+        central.require_own_letters(flows)
     if ask.mode is not Mode.MISSING:
         refuse_live(config, central.ledger, names.values(), replay=ask.letters is not None)
     shown = _looked(config, flows, ask)
@@ -122,7 +125,11 @@ def _partition(scene: _Scene, source: EdgePartition, shown: Shown | None, name: 
     bare = PartitionPlan(source, shown.topic_id, name, (), shown.log)
     at_central = central.flow(source, passed_by(scene.backfills, ask.mode, bare), name)
     shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, shown, name)))
-    return plan_partition(ask.mode, at_central, shown, name, only=_letters(ask, central, source, name))
+    plan = plan_partition(ask.mode, at_central, shown, name, only=_letters(ask, central, source, name))
+    if source not in central.doubted:
+        return plan
+    why = f"its dead letters are not believed: it has {central.doubted[source]}"
+    return replace(plan, warnings=(*plan.warnings, why))
 
 
 def _refusal(scene: _Scene, shown: Shown, name: str) -> str:
@@ -156,10 +163,8 @@ def _gone(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterabl
     """Dead letters that are asked for and will not be written, because the edge no longer has their records."""
     for one in found:
         wanted = _letters(ask, central, one.source, one.central) or frozenset()
-        written = [offsets for _, offsets in one.segments]
+        written = offsets_of(one.segments)
         for letter in _known(ask, central, one.source, one.central):
-            if letter.offset in wanted and not letter.resolved_by:
-                inside = any(start <= letter.offset < end for start, end in written)
-                asked = any(start <= letter.offset < end for start, end in one.asked)
-                if asked and not inside:
-                    yield letter.key
+            is_asked = letter.offset in wanted and not letter.resolved_by and holds(one.asked, letter.offset)
+            if is_asked and not holds(written, letter.offset):
+                yield letter.key

@@ -6,6 +6,7 @@ live position only grows, so nothing of that can ever come by the live flow as w
 is a part of what was asked.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -160,9 +161,12 @@ def _of_life(lives: Iterable[Segment], incarnation: int) -> Ranges:
 
 def allowed(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
     """What of a frozen plan may be written now: less what others have written since, or what has another life now."""
-    ours, now = tuple(frozen), at_central.lives
-    still = union((*wanted(mode, at_central), *_points(at_central.replayed(mode))))
-    return tuple(Segment(at, part) for at, offsets in ours for part in both(both([offsets], still), _of_life(now, at)))
+    now, still = at_central.lives, union((*wanted(mode, at_central), *_points(at_central.replayed(mode))))
+    return tuple(
+        Segment(at, part)
+        for at, ours in _by_life(frozen).items()
+        for part in both(both(ours, still), _of_life(now, at))
+    )
 
 
 def gone(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
@@ -170,8 +174,17 @@ def gone(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tu
     now, replayed = at_central.lives, at_central.replayed(mode)
     known = union((*wanted(mode, at_central), *at_central.had, *_points(at_central.dead), *_points(replayed)))
     return tuple(
-        Segment(at, part) for at, offsets in frozen for part in without([offsets], both(known, _of_life(now, at)))
+        Segment(at, part)
+        for at, ours in _by_life(frozen).items()
+        for part in without(ours, both(known, _of_life(now, at)))
     )
+
+
+def _by_life(frozen: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
+    found: dict[int, list[OffsetRange]] = defaultdict(list)
+    for at, offsets in frozen:
+        found[at].append(offsets)
+    return found
 
 
 def plan_partition(

@@ -3,6 +3,7 @@
 Invariant: pure; results are ascending, do not touch and hold no empty range, whatever comes in.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from aggregator.coordinates import OffsetRange, Segment
@@ -57,6 +58,12 @@ def without(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges
 def size(ranges: Iterable[OffsetRange]) -> int:
     """Offsets in ranges that do not overlap."""
     return sum(map(len, ranges))
+
+
+def holds(ranges: Ranges, offset: int) -> bool:
+    """Whether an offset lies in ranges that are ascending and do not overlap."""
+    at = bisect_right(ranges, offset, key=lambda one: one.start)
+    return at > 0 and offset < ranges[at - 1].end
 
 
 def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[Segment, ...]:

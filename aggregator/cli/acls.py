@@ -1,6 +1,7 @@
 """`aggregator acls print`: the `kafka-acls` commands that give a principal what it needs, and nothing else.
 
-Invariant: from the configuration alone; nothing connects. Names are quoted for a shell. No principal is guessed: where
+Invariant: from the configuration alone; nothing connects. Names are quoted for a shell, and one that a terminal cannot
+show as it is goes into no command. No principal is guessed: where
 the configuration does not tell it, it is asked for.
 """
 
@@ -64,6 +65,7 @@ def print_(
     who = principal or (_READER if whom == "reader" else _principal(cluster))
     if ":" not in who:
         raise click.BadParameter("is a type and a name, as User:hub", param_hint="--principal")
+    _require_printable([who, command_config or "", *topics])
     rights = _rights(hub, whom, group if group is not None else who.partition(":")[2], topics)
     for wide in dict.fromkeys(one.pattern for one in rights if one.pattern):
         progress(f"`{wide}` matches names that cannot be listed: the right is for all that begin so; see --topic")
@@ -83,6 +85,12 @@ def print_(
         for one, command in zip(rights, commands, strict=True)
     ]
     emit(answer, output, lambda: _text(rights, commands))
+
+
+def _require_printable(names: Iterable[str]) -> None:
+    for name in names:
+        if not name.isprintable():
+            raise Failed(f"{name} has characters that no command can be printed with", hint="correct the name")
 
 
 def _cluster(hub: HubConfig, whom: str) -> ClusterConfig:
@@ -125,6 +133,7 @@ def _pattern(one: "Right") -> str:
 
 def _command(start: list[str], who: str, one: "Right") -> str:
     operations = [word for operation in one.operations for word in ("--operation", operation)]
+    _require_printable([one.name])
     words = [*start, "--add", "--allow-principal", who, *operations, f"--{one.kind}", one.name or "*"]
     return shlex.join([*words, *(("--resource-pattern-type", "prefixed") if _pattern(one) == "prefixed" else ())])
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from aggregator.config.client import is_secret_property
 from aggregator.config.document import Fault, Place
+from aggregator.regular_files import read_text
 
 # The body may hold pairs of braces, as in ${PATTERN:-{edge}.{topic}}.
 _EXPRESSION = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*(?:\{[^{}]*\}[^{}]*)*)\}|\$\{")
@@ -84,7 +85,7 @@ def _filled(found: re.Match[str], environ: Mapping[str, str], folder: Path) -> s
 
 def _file(name: str, folder: Path) -> str:
     try:
-        return (folder / name).read_text(encoding="utf-8").rstrip("\r\n")
+        return read_text(folder / name).rstrip("\r\n")
     except OSError as error:
         raise _NotFilled(f"the file {name} cannot be read: {error.strerror}") from None
     except ValueError:

@@ -10,8 +10,10 @@ from aggregator.config.document import Fault, Place
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.errors import ConfigError
+from aggregator.regular_files import is_special
 
-_LOCATION = ".location"
+# How settings end whose values are files.
+FILE_SETTINGS = (".location", ".keytab", ".file")
 # librdkafka looks for the machine's own certificates.
 _ANY_STORE = "probe"
 _BLOCKS = ("client", "consumer", "producer", "admin")
@@ -47,8 +49,21 @@ def missing_files(config: HubConfig) -> Iterator[Fault]:
         for name, value in settings.items():
             if isinstance(value, SecretRef):
                 yield from _missing((*block, name), value)
-            elif value and name.endswith(_LOCATION) and block[0] != "lake":
+            elif value and name.endswith(FILE_SETTINGS) and block[0] != "lake":
                 yield from _absent((*block, name), value)
+
+
+def endless_files(config: HubConfig) -> Iterator[Fault]:
+    """Keys, passwords and certificates that are to be read from a pipe or a device, which may come to no end."""
+    named: list[tuple[Place, str | SecretRef | None]] = [
+        (("keys", name), ref) for name, ring in config.keys.items() for _, ref in ring.versions
+    ]
+    named += [((*block, name), value) for block, some in _settings(config) for name, value in some.items()]
+    for place, value in named:
+        path = value.target if isinstance(value, SecretRef) and value.scheme == "file" else value
+        is_place = path is not value or str(place[-1]).endswith(FILE_SETTINGS)
+        if isinstance(path, str) and is_place and is_special(path):
+            yield Fault(place, f"{path} is a pipe, a socket or a device: name a file")
 
 
 def _settings(config: HubConfig) -> Iterator[tuple[Place, Mapping[str, str | SecretRef | None]]]:

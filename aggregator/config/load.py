@@ -17,6 +17,7 @@ from aggregator.config.features import Judge
 from aggregator.config.interpolation import interpolate
 from aggregator.config.lake_model import TableConfig
 from aggregator.config.librdkafka import ROLES
+from aggregator.config.lint import FILE_SETTINGS, endless_files
 from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.config.stores import environment_openings
@@ -38,6 +39,10 @@ _NAMES = {
     "hub": "is 1 to 64 letters, digits, dots, underscores and hyphens",
     "edges": "an edge name is 1 to 32 lower-case letters, digits and hyphens (no dot: it separates edge and topic)",
 }
+
+
+# A file of something else altogether may have a fault in each line.
+_FAULTS_MADE, _FAULTS_SHOWN = 1000, 100
 
 
 def load_config(
@@ -68,13 +73,15 @@ def load_config(
     try:
         config = HubConfig.model_validate(filled)
     except ValidationError as error:
-        faults += _unseen(faults, (_fault(details, filled) for details in error.errors()), filled)
+        faults += _unseen(faults, (_fault(details, filled) for details in error.errors()[:_FAULTS_MADE]), filled)
     faults += _unseen(faults, cross_faults(Parts.of(filled), folder), filled)
     faults += _outside(filled.get("lake"), environ)
     faults += _unsupported(filled, judge) if judge else ()
     if faults:
         raise _error(path, document, faults)
     anchored = _anchored(config, folder)
+    if found := list(endless_files(anchored)):
+        raise _error(path, document, found)
     if trial and (found := list(trial(anchored))):
         raise _error(path, document, found)
     return anchored
@@ -145,7 +152,9 @@ def placed_faults(path: Path, faults: Iterable[Fault]) -> ConfigError | None:
 
 def _error(path: Path, document: Document, faults: Iterable[Fault]) -> ConfigError:
     placed = sorted(((fault.line or document.line(fault.place), fault) for fault in faults), key=lambda item: item[0])
-    lines = [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed]
+    lines = [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed[:_FAULTS_SHOWN]]
+    if len(placed) > len(lines):
+        lines.append(f"{path}: more than that: the others follow once these are corrected")
     hint = f"correct {'it' if len(lines) == 1 else 'them'}, then: aggregator config lint --config {path}"
     return ConfigError(lines, hint=hint)
 
@@ -275,7 +284,7 @@ def _reference(reference: SecretRef, folder: Path) -> SecretRef:
 
 def _location(name: str, value: str, folder: Path) -> str:
     """Certificates, keytabs and assertions are files too: `ssl.ca.location`, except its word `probe`."""
-    return str(folder / value) if name.endswith((".location", ".keytab", ".file")) and value != "probe" else value
+    return str(folder / value) if name.endswith(FILE_SETTINGS) and value != "probe" else value
 
 
 def _registry(reference: str | None, folder: Path) -> str | None:

@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from aggregator.errors import ConfigError
+from aggregator.regular_files import read_text
 
 # Names the file in memory with the variables that a hub's workers may resolve (`engine/environment.py`).
 HANDED_ON = "AGGREGATOR_SECRETS"
@@ -45,7 +46,7 @@ class SecretRef:
                 raise ConfigError(f"secret {self}: the variable is not set", hint=f"export {self.target}, or use file:")
             return value
         try:
-            value = Path(self.target).read_text(encoding="utf-8").rstrip("\r\n")
+            value = read_text(self.target).rstrip("\r\n")
         except OSError as error:
             raise ConfigError(f"secret {self}: {error.strerror}", hint="create the file, readable by the hub") from None
         except UnicodeDecodeError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from aggregator.config.expectations import EVERY_TEXT, NO_PERSONAL_DATA, faults, is_column
+from aggregator.regular_files import read_text
 
 Action = Literal["hold", "divert", "warn"]
 # Conditions on single values; `lake/quality/conditions.py` holds one for each.
@@ -104,7 +105,7 @@ def load_suite(path: Path, on_failure: Action) -> Suite:
         SuiteFaults: it cannot be used.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         data = json.loads(text)
     except (OSError, UnicodeDecodeError):
         raise SuiteFaults(["there is no such text file (relative paths are relative to this file)"]) from None

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
@@ -100,11 +101,19 @@ def _end(child: Any) -> str:
     return f"ended with {code}" if code else ""
 
 
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(ExitCode.FAILED)
+
+
 def _ask(question: Question[Any], outlet: Connection) -> None:
     gc.disable()  # what was the parent's is not to be ended here
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     clients.leave_inherited()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         question(outlet.send)
     except AggregatorError as error:

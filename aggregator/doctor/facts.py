@@ -29,7 +29,7 @@ from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
 from aggregator.kafka.readers import peek
 from aggregator.replicate.slot.key_checks import Checks, unrecorded
-from aggregator.sandbox.java import find_java, java_version
+from aggregator.sandbox.java import usable_java
 from aggregator.schema.registry import Registry, UnknownSchema
 from aggregator.threads import ask_aside
 
@@ -177,10 +177,10 @@ def _other_key(name: str, ring: KeyRing, recorded: Checks) -> Trouble | None:
 
 def _java(environ: Mapping[str, str]) -> str | Trouble:
     try:
-        java = find_java(environ)
-        return f"{java} is Java {java_version(java)}"
+        java, version = usable_java(environ)
     except AggregatorError as error:
         return Trouble(error.message, error.hint)
+    return f"{java} is Java {version}"
 
 
 def _key(config: HubConfig, name: str) -> Trouble | None:

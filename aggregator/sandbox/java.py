@@ -6,14 +6,20 @@ Invariant: every refusal says which Java was looked at. Refuses: no Java, and on
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from select import select
+from typing import IO, cast
 
 from aggregator.errors import Failed
 
 OLDEST_JAVA = 17
-_VERSION = re.compile(r'version "(\d+)')
+_VERSION = re.compile(rb'version "(\d{1,4})(?!\d)')
+_VERSION_BYTES = 4096
 _INSTALL = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or point JAVA_HOME at it"
 
 
@@ -23,6 +29,11 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     Raises:
         Failed: there is none, or it is older than Java 17.
     """
+    return usable_java(environ)[0]
+
+
+def usable_java(environ: Mapping[str, str] = os.environ) -> tuple[Path, int]:
+    """The same, and its feature version."""
     home = environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"
@@ -36,23 +47,50 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     version = java_version(java)
     if version < OLDEST_JAVA:
         raise Failed(f"{java} is Java {version}; Kafka 4 needs Java {OLDEST_JAVA}", hint=_INSTALL)
-    return java
+    return java, version
 
 
-def java_version(java: Path) -> int:
+def java_version(java: Path, *, patience_s: float = 20.0) -> int:
     """Feature version (17, 21, …) that `java -version` reports.
+
+    Args:
+        java: The program.
+        patience_s: So long it may take.
 
     Raises:
         Failed: it does not run, or reports nothing readable.
     """
     try:
-        ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failed(f"{java} does not run: {error}", hint=_INSTALL) from None
-    match = _VERSION.search(ran.stderr) or _VERSION.search(ran.stdout)
+        text = _beginning([java, "-version"], patience_s)
+    except OSError as error:
+        raise Failed(f"{java} does not run: {error.strerror}", hint=_INSTALL) from None
+    match = _VERSION.search(text)
     if match is None:
         raise Failed(f"{java} -version reports no version", hint=_INSTALL)
     return int(match[1])
+
+
+def _beginning(command: Sequence[str | Path], patience_s: float) -> bytes:
+    """What a program says first, on whatever stream; it is ended then, and where it says nothing for long.
+
+    Raises:
+        OSError: it does not run.
+    """
+    text, until_s = b"", time.monotonic() + patience_s
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        stream = cast("IO[bytes]", process.stdout)
+        try:
+            while len(text) < _VERSION_BYTES and select([stream], [], [], max(0.0, until_s - time.monotonic()))[0]:
+                piece = os.read(stream.fileno(), _VERSION_BYTES)
+                if not piece:
+                    break
+                text += piece
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return text
 
 
 def run_java(java: Path, arguments: Sequence[str | Path], *, log: Path, timeout_s: float) -> int:

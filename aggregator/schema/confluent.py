@@ -226,7 +226,7 @@ class ConfluentRegistry(RemoteRegistry):
             **(_DELETED if deleted else {}),
             **({"subjectPrefix": self._context.qualified(prefix)} if prefix else {}),
         }
-        subjects = map(self._context.plain, names(self._list_of("subjects", **query)))
+        subjects = map(self._context.plain, names(self._get("subjects", **query)))
         return sorted(name for name in subjects if self._context.holds(name))
 
     def _list_of(self, path: str, **query: str) -> object:

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
+from aggregator.regular_files import read_bytes
 from aggregator.schema.compatibility import refusal
 from aggregator.schema.registry import NOBODY, Asker, GoneSchema, Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
@@ -213,7 +214,7 @@ def _list(root: Path) -> Iterator[_Entry]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode()
+        return read_bytes(path).decode()
     except OSError as error:
         raise Unreachable(f"schema file {path}: {error.strerror}", hint="make the file readable for the hub") from None
     except UnicodeDecodeError:

@@ -1,7 +1,8 @@
 """Dead letters as central keeps them: coordinates and a reason; and their resolutions, once a record came after all.
 
 Invariant: one letter per record, by its key; the newest record under that key counts. A resolution commits with the
-record's copy at central, so a letter that is not resolved is a record that central does not have. Never a payload.
+record's copy at central, so a letter that is not resolved is a record that central does not have: if the hub wrote it,
+which the ledger tells, where letters are counted in the same transactions. Never a payload.
 """
 
 import json
@@ -35,6 +36,7 @@ DELIVERED = "delivered"
 SUPPRESSED = "suppressed"
 _KEY_PARTS = 5
 _PIECE_BYTES = 8 * 1024 * 1024
+LetterCount = Callable[[EdgePartition, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class _Body(Struct):
     resolved_by: str | None = None
     outcome: str = ""
     central: str = ""
+    backfill: str = ""
 
 
 _DECODER, _BODIES = TypedDecoder(_Died), TypedDecoder(_Body)
@@ -156,7 +159,13 @@ def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
     return body.edge, body.topic, body.reason.value
 
 
-def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> Iterator[Letter]:
+def _counts_nothing(_source: EdgePartition, _backfill: str) -> None:
+    pass
+
+
+def read_letters(
+    cluster: ClusterConfig, topic: str, *, apart: bool = False, count: LetterCount = _counts_nothing
+) -> Iterator[Letter]:
     """Every letter as its newest record has it, the topic read to its end; none before the hub's first run.
 
     What the hub did not write is passed over with a warning: it explains nothing, and hides no letter.
@@ -165,13 +174,14 @@ def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> 
         cluster: Central.
         topic: The hub's, or that of its backfills.
         apart: A record has a letter for each central topic that it did not get into: one for each generation.
+        count: Takes the flow and the backfill, if any, of each record by which a letter was written.
 
     Raises:
         Failed: a later version wrote a letter, or a transaction at central stays open.
         Unreachable: central does not answer.
     """
     foreign: list[int] = []
-    yield from fold_letters(_records(cluster, topic), topic, apart=apart, foreign=foreign.append)
+    yield from fold_letters(_records(cluster, topic), topic, apart=apart, foreign=foreign.append, count=count)
     if foreign:
         told = counted(len(foreign), "record")
         log.warning("%s: %s passed over, none of ours: offset %d first; who else writes it?", topic, told, foreign[0])
@@ -183,6 +193,7 @@ def fold_letters(
     *,
     apart: bool = False,
     foreign: Callable[[int], None] = lambda _offset: None,
+    count: LetterCount = _counts_nothing,
 ) -> Iterator[Letter]:
     """Every letter as its newest record has it.
 
@@ -191,6 +202,7 @@ def fold_letters(
         topic: For the sentence about one of a later version.
         apart: As above.
         foreign: Takes the offset of each record that is no letter.
+        count: As above.
 
     Raises:
         Failed: a later version wrote one.
@@ -198,13 +210,16 @@ def fold_letters(
     found: dict[tuple[bytes, str], Letter] = {}
     for offset, key, value in records:
         try:
-            letter = _letter(_BODIES.decode(value), key_text(key))
+            body = _BODIES.decode(value)
+            letter = _letter(body, key_text(key))
         except Later as error:
             what, hint = unreadable(error, "")
             raise Failed(f"{topic} offset {offset} is a dead letter {what}", hint=hint) from None
         except Damaged:
             foreign(offset)
             continue
+        if not letter.resolved_by:
+            count(letter.source, body.backfill)
         at = (key, letter.central if apart else "")
         found[at] = _resolved(found.get(at), letter) if letter.resolved_by else letter
     yield from found.values()

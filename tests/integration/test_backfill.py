@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from aggregator.backfill import driver as driver_module
@@ -21,6 +22,7 @@ from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.errors import Failed
 from aggregator.lake.driver import LakeDriver
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease
@@ -111,6 +113,32 @@ def test_a_gap_that_came_back_and_a_letter_that_can_be_read_now(trial):
     assert answer(trial, "dlq", "show", f"eu/{trial.topic}/0/23")["at_edge"] == "yes"
     audit = explained_at_central(trial, "--topic", trial.topic)
     assert [f["explained"]["dead_letters"] for f in audit["flows"] if f["edge"] == "eu"] == [1, 0, 0]
+    epochs.close()
+
+
+def test_letters_that_the_hub_did_not_write_have_nothing_delivered_twice(trial):
+    """One of a record that central has, by somebody else: refused in a plan, and in one that was made before."""
+    epochs, late = Epochs(trial), ThreadedBackfills(trial)
+    trial.produce("eu", 9)
+    trial.produce_raw("eu", [(b"k", b"poison", 0)])
+    deliver(epochs)
+    honest = late.start(late.plan(letters=Letters()))
+    (letter,) = trial.letters()
+    central = Producer({"bootstrap.servers": trial.sandbox.central.bootstrap})
+    forged = json.dumps(letter | {"offset": 1})
+    central.produce(f"{trial.hub}.dead-letters", forged, f"eu/{trial.topic}/0/1/0", partition=0)
+    assert central.flush(30) == 0
+    numbers = "has 2 dead letters, where the ledger counts 1"
+    told = f"eu/{trial.topic}/0 {numbers}"
+    refused = trial.typed("dlq", "replay", "--yes")
+    assert refused.exit_code == 1
+    assert told in refused.output
+    with pytest.raises(Failed, match=told):
+        late.carry(honest)
+    (part, *_) = answer(trial, "backfill", "plan", "--topic", trial.topic, "--edge", "eu")["partitions"]
+    assert (part["write"], part["warnings"]) == ([], [f"its dead letters are not believed: it {numbers}"])
+    assert numbers in answer(trial, "dlq", "show", f"eu/{trial.topic}/0/3")["at_edge"]
+    once(trial, "eu", range(9))
     epochs.close()
 
 

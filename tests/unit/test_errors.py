@@ -130,3 +130,11 @@ def test_an_error_that_is_shown_in_one_line_keeps_its_next_step():
     error = errors.Failed("central refuses orders", hint="give the principal Write")
     assert errors.in_one_line(str(error)) == "central refuses orders; next: give the principal Write"
     assert errors.in_one_line("fine") == "fine"
+
+
+def test_an_errors_line_ends_somewhere():
+    """A broker's own words may be of any length; how long they were is told."""
+    error = errors.Failed(["short", "x" * 1_000_000], hint="y" * 1_000_000)
+    assert error.lines[0] == "short"
+    assert error.lines[1].endswith("x… (1,000,000 characters)")
+    assert len(str(error)) < 10_000

@@ -6,7 +6,6 @@ Empty where only the token, or a file that cannot be read, would tell it.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError
+from aggregator.regular_files import read_bytes
 
 ANONYMOUS = "User:ANONYMOUS"
 _Options = Mapping[str, str | SecretRef]
@@ -56,10 +56,10 @@ def _subject(client: _Options) -> str:
     keystore = client.get("ssl.keystore.location")
     if keystore is not None:
         password = _text(client.get("ssl.keystore.password", "")).encode() or None
-        _, certificate, _ = pkcs12.load_key_and_certificates(Path(_text(keystore)).read_bytes(), password)
+        _, certificate, _ = pkcs12.load_key_and_certificates(read_bytes(_text(keystore)), password)
         return certificate.subject.rfc4514_string() if certificate else ""
     place = client.get("ssl.certificate.location")
-    text = _text(client["ssl.certificate.pem"]).encode() if place is None else Path(_text(place)).read_bytes()
+    text = _text(client["ssl.certificate.pem"]).encode() if place is None else read_bytes(_text(place))
     return x509.load_pem_x509_certificate(text).subject.rfc4514_string()
 
 

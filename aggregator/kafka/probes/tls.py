@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError
 from aggregator.kafka.probes.listener import Certificate
+from aggregator.regular_files import read_bytes
 
 _OWN = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
 Options = Mapping[str, str | SecretRef]
@@ -67,7 +68,7 @@ def own_certificate(client: Options) -> Certificate | None:
         return None
     name = next(name for name in _OWN if name in client)
     with _refused_as_setting(name), _certificate_files(client) as (path, _):
-        return certificate_of(x509.load_pem_x509_certificate(Path(path).read_bytes()))
+        return certificate_of(x509.load_pem_x509_certificate(read_bytes(path)))
 
 
 def certificate_of(certificate: x509.Certificate) -> Certificate:
@@ -112,7 +113,7 @@ def _load_authorities(made: ssl.SSLContext, client: Options) -> None:
 def _certificate_files(client: Options) -> Iterator[tuple[str, str | None]]:
     """Paths of certificate and key; what is no file of its own lies in memory as long as the block lasts."""
     if "ssl.keystore.location" in client:
-        store = Path(_text(client, "ssl.keystore.location")).read_bytes()
+        store = read_bytes(_text(client, "ssl.keystore.location"))
         password = _text(client, "ssl.keystore.password").encode() or None
         key, certificate, more = pkcs12.load_key_and_certificates(store, password)
         if certificate is None or key is None:

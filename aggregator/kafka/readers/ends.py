@@ -307,10 +307,12 @@ def offsets_at(
 ) -> dict[Partition, int]:
     """First offset whose timestamp is at or after `when`; the end where every record is older.
 
+    A time before 1970 is the beginning of 1970: below it, brokers know signs and no times.
+
     Raises:
         Unreachable: no answer.
     """
-    asked = _Question(OffsetSpec.for_timestamp(int(when.timestamp() * 1000)))
+    asked = _Question(OffsetSpec.for_timestamp(max(0, int(when.timestamp() * 1000))))
     (answers,) = _listed(cluster, partitions, asked, refused=refused)
     found = _offsets(answers)
     behind = [at for at, offset in found.items() if offset < 0]

@@ -17,6 +17,7 @@ from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.registry import BY_NAME
 from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.regular_files import read_text
 
 COMPACT = "compact"
 
@@ -44,7 +45,7 @@ def read_policies(config: HubConfig, today: date) -> Mapping[Path, Policy]:
 
 def _keys(config: HubConfig, path: Path, policy: Policy) -> Iterator[str]:
     if missing := sorted(policy.keys() - config.keys.keys()):
-        document = read_document(path.read_text(encoding="utf-8"))
+        document = read_document(read_text(path))
         for name in missing:
             uses = [
                 at for at in _places(document.data, ()) if at[-2:] == ("key", name) and at[-3:-2] and at[-3] in BY_NAME

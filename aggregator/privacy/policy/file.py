@@ -34,6 +34,7 @@ from aggregator.privacy.policy.model import Model, worded
 from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import whole_refusal
+from aggregator.regular_files import read_text
 
 KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
 _KEY_OF_A_TOPIC = 3  # `topics`, its pattern, the key
@@ -286,7 +287,7 @@ def load_policy(path: Path) -> Policy:
         ConfigError: every fault, each with file and line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", hint="name a readable policy file under `policy:`") from None
     except UnicodeDecodeError:

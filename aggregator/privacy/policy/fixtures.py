@@ -28,6 +28,7 @@ from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.fixture_expectations import Expectation, HeaderTexts, Mismatch, mismatches
 from aggregator.privacy.policy.model import Model
 from aggregator.privacy.strip import Batch
+from aggregator.regular_files import read_text
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.plain_json import Misfit, encoded
 from aggregator.schema.wire import frame
@@ -146,7 +147,7 @@ class Fixtures:
                 )
             return case.record.encode()
         try:
-            schema = (self.path.parent / case.schema_file).read_text(encoding="utf-8")
+            schema = read_text(self.path.parent / case.schema_file)
             return frame(edge.register(f"{case.topic}-value", schema), encoded(schema, case.record))
         except (OSError, UnicodeDecodeError):
             raise self._fault((*place[:2], "schema"), "cannot be read") from None
@@ -195,7 +196,7 @@ def fixture_files(policy: Path) -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", hint="name a readable fixture file") from None
     except UnicodeDecodeError:

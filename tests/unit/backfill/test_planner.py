@@ -1,5 +1,6 @@
 """The planner against a naive model, and the arithmetic below it: nothing that central may have is ever written."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pytest
@@ -7,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from aggregator.backfill.facts import Central, doubted
 from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown, allowed, plan_partition, wanted
 from aggregator.backfill.ranges import both, offsets_of, size, union, without
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.errors import Failed
+from aggregator.state.dead_letters import Letter
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -199,6 +203,28 @@ def test_an_estimate_knows_density_and_size():
     shown = Shown("id", case.log, case.asked, Sampled(density=0.5, record_bytes=100.0))
     plan = plan_partition(Mode.MISSING, case.flow(), shown, "eu.orders")
     assert (plan.offsets, plan.letters, plan.records, plan.bytes) == (21, 1, 11, 1100)
+
+
+@pytest.mark.parametrize(
+    ("there", "counted", "doubts"),
+    [
+        ({(FLOW, ""): 3}, {(FLOW, ""): 3}, 0),
+        ({(FLOW, ""): 2}, {(FLOW, ""): 3}, 0),  # records of that topic were deleted
+        ({(FLOW, ""): 4}, {(FLOW, ""): 3}, 1),
+        ({(FLOW, ""): 3, (FLOW, "aa"): 1}, {(FLOW, ""): 3, (FLOW, "aa"): 1}, 0),
+        ({(FLOW, ""): 3, (FLOW, "aa"): 1}, {(FLOW, ""): 9}, 1),
+        ({(FLOW, ""): 1}, {}, 1),
+    ],
+)
+def test_more_letters_than_the_ledger_counts_are_not_believed(there, counted, doubts):
+    """The live flow's and each backfill's are counted apart, as the ledger does; doubted ones resolve nothing."""
+    found = doubted(there, counted)
+    assert len(found) == doubts
+    letter = Letter(FLOW, 3, 0, "too_large", 0, None, 1)
+    central = Central({FLOW: LedgerRecord(0, "id", 9, 1, 0)}, {}, {FLOW: (letter,)}, {}, {}, found)
+    assert central.flow(FLOW).dead == (frozenset() if doubts else {3})
+    with pytest.raises(Failed, match="ledger counts") if doubts else nullcontext():
+        central.require_own_letters([FLOW])
 
 
 def test_only_the_dead_letters_that_were_asked_for():

@@ -177,3 +177,14 @@ def test_a_hub_that_carries_settings_over_may_alter_them(printed):
     assert {"ALTER_CONFIGS eu.orders", "ALTER_CONFIGS logs.log.*"} <= found
     assert "DESCRIBE_CONFIGS eu.orders" not in found
     assert "ALTER_CONFIGS eu.orders" not in rights(printed("--for", "central"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--topic", "\udcff"), ("--topic", "a\nrm b"), ("--principal", "User:\x1b[31m"), ("--command-config", "a\u202eb")],
+)
+def test_a_name_that_cannot_be_shown_as_it_is_goes_into_no_command(printed, arguments):
+    """Its escape would be another name."""
+    result = printed("--for", "edge:eu", *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "characters that no command can be printed with" in result.stderr

@@ -2,7 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ from aggregator.doctor.apart import Asked, Ended
 from aggregator.doctor.examination import _judged
 from aggregator.doctor.finding import State, ok
 from aggregator.errors import Unreachable
+from tests.trial import wait_for
 
 
 def test_answers_come_side_by_side_and_the_last_one_counts():
@@ -58,6 +63,27 @@ def test_a_child_that_goes_on_is_ended_and_one_that_raises_is_heard():
     assert (told["fails"].error.message, told["fails"].error.hint) == ("no broker answers", "start it")
     assert told["breaks"].answer == "known before"
     assert told["breaks"].error.message.startswith("what it answers cannot be read (Unpicklable at ")
+
+
+def test_children_end_with_their_parent(tmp_path):
+    """Whoever ends a `doctor` that waits leaves no process behind."""
+    place = tmp_path / "pids"
+    program = textwrap.dedent(f"""
+        import os, time
+        from aggregator.doctor.apart import Asked
+
+        def hangs(tell):
+            with open({str(place)!r}, "a") as file:
+                file.write(f"{{os.getpid()}}\\n")
+            time.sleep(600)
+
+        Asked({{"a": hangs, "b": hangs}}, bound_s=600).results()
+    """)
+    with subprocess.Popen([sys.executable, "-c", program]) as parent:
+        wait_for(lambda: place.exists() and len(place.read_text().split()) == 2, timeout=60, what="two children")
+        parent.terminate()
+    children = [int(one) for one in place.read_text().split()]
+    wait_for(lambda: not any(Path(f"/proc/{one}").exists() for one in children), timeout=20, what="their end")
 
 
 class Unpicklable(Exception):

@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.errors import Failed
-from aggregator.sandbox.java import find_java
+from aggregator.sandbox.java import find_java, java_version
 
 
 def _fake(folder, version):
@@ -38,3 +38,25 @@ def test_a_wrong_java_home_is_told(tmp_path):
     """A JAVA_HOME that holds no Java is an error, not a reason to take another one silently."""
     with pytest.raises(Failed, match="no bin/java"):
         find_java({"JAVA_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("printf '\\377\\376 version \"17.0.1\"' >&2", "17"),
+        (f"echo 'version \"{'9' * 5000}\"' >&2", "reports no version"),
+        ("yes 'no version' >&2", "reports no version"),
+        ("echo 'version \"21\"'; sleep 1000 & exec sleep 1000", "21"),
+    ],
+    ids=["no text", "a number without end", "output without end", "a child that stays"],
+)
+def test_whatever_a_java_says_is_read_to_a_bound(tmp_path, says, told):
+    """The program is ended then, and what it has started with it."""
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text(f"#!/bin/sh\n{says}\n")
+    java.chmod(0o755)
+    try:
+        assert str(java_version(java, patience_s=2)) == told
+    except Failed as error:
+        assert told in error.message

@@ -493,6 +493,14 @@ def test_tags_of_a_subject_that_is_referred_to_are_not_lost_in_silence(double, r
     assert told == [("shared", 1, True), ("shared", 2, False), ("a", 1, False)]
 
 
+@pytest.mark.parametrize("code", [404, 40401, 40402, 40403])
+def test_a_registry_that_has_no_list_of_subjects_is_none(double, registry, code):
+    """One without subjects lists none; whoever has no list is something else."""
+    double.instead["/subjects"] = absent(code)
+    with pytest.raises(Unreachable):
+        registry.subjects()
+
+
 @pytest.mark.parametrize("code", [40401, 40402, 40403])
 def test_a_version_that_is_listed_and_not_there_is_no_history(double, registry, code):
     """It may be the one that has the tags."""

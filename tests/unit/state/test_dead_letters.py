@@ -1,6 +1,7 @@
 """Whose letter a record of the dead-letter topic is, whatever somebody has written there."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -14,6 +15,19 @@ KEY = letter_key(SOURCE, 7, 2).encode()
 
 
 ORIGIN = Origin("hub", "eu", "orders", 1, 7, 2)
+
+
+def test_letters_are_counted_by_who_wrote_them():
+    """Not their resolutions, nor what is no letter; one that died again was written twice."""
+    body = json.loads(LETTER) | {"partition": 1, "offset": 7, "incarnation": 2}
+    values = [body, body | {"backfill": "b1"}, body | {"backfill": "b1"}, {"v": 1}]
+    records = [(at, KEY, json.dumps(one).encode()) for at, one in enumerate(values)]
+    key, resolution = encode_resolution(SOURCE, 7, 2, "b1", "delivered")
+    counts: Counter[tuple[EdgePartition, str]] = Counter()
+    told = [*records, (9, key.encode(), resolution)]
+    (letter,) = fold_letters(told, "h.dead-letters", count=lambda source, backfill: counts.update([(source, backfill)]))
+    assert letter.resolved_by == "b1"
+    assert counts == {(SOURCE, ""): 1, (SOURCE, "b1"): 2}
 
 
 def test_a_letter_names_its_record():

@@ -1,0 +1,51 @@
+"""Files that configuration names, read whole.
+
+Invariant: never waits and never reads without end: a pipe that nobody writes to, a device and a file of gigabytes are
+refused, as a file that is not there is.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+MOST_BYTES = 16 * 1024 * 1024
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or is larger than 16 MiB; `strerror` says which.
+        ValueError: the path holds a NUL.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Is a pipe, socket or device", str(path))
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"Larger than {MOST_BYTES // 1024**2} MiB", str(path))
+    return content
+
+
+def read_text(path: str | Path) -> str:
+    r"""The text of a regular file in UTF-8, its lines ended by `\n`.
+
+    Raises:
+        OSError: as above.
+        ValueError: it is not UTF-8, or the path holds a NUL.
+    """
+    return read_bytes(path).decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+def is_special(path: str | Path) -> bool:
+    """Whether a pipe, a socket or a device is there, which whoever opens it may wait for without end."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - a path may be too long for Path
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
