@@ -4,6 +4,7 @@ Invariant: `--help` imports no command; a traceback is shown only at log level d
 because those may be records.
 """
 
+import errno
 import importlib
 import importlib.util
 import logging
@@ -52,6 +53,10 @@ class Lazy(NamedTuple):
         return found
 
 
+# A disk or a quota that is full: the reader's matter, wherever it was met.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 class LazyGroup(click.Group):
     """The top-level group over a table of commands."""
 
@@ -73,6 +78,18 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.table[name].summary) for name in self.list_commands(ctx)])
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Also help may be written to a disk that is full."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            report(
+                Failed(f"{error.filename or 'output'}: {error.strerror}", hint="free space there, then run it again")
+            )
+            raise SystemExit(Failed.exit_code) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run, and end with the error's own exit code."""
         try:
@@ -85,7 +102,9 @@ class LazyGroup(click.Group):
             ctx.exit(ExitCode.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        except Exception as error:  # noqa: BLE001 - the last line of defence: a foreign text may hold a payload
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _FULL:
+                raise
             report(_unexpected(error))
             ctx.exit(Failed.exit_code)
 

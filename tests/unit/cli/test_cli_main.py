@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -234,6 +235,21 @@ def test_output_is_utf8_where_the_terminal_says_otherwise():
     environ = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60, env=environ)
     assert ended.stdout.decode() == "東京\n"
+
+
+@pytest.mark.parametrize("arguments", ["--help", "config show", "policy --help"])
+@pytest.mark.slow
+def test_a_full_disk_is_no_defect(arguments):
+    """Of whoever writes there, help or a command: what is full and what to do."""
+    hub = Path(__file__).resolve().parents[3] / "configs" / "hub.full.yaml"
+    words = [*arguments.split(), *(["--config", str(hub)] if arguments == "config show" else [])]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "aggregator.cli.main", *words]
+        ended = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "error: output: No space left on device\nnext: free space there, then run it again\n",
+    )
 
 
 @pytest.mark.parametrize("closed", ["1", "2"])
