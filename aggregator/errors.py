@@ -17,7 +17,7 @@
     ├── HoldError             stop this flow or edge, keep the others, report it
     │   ├── GoneSchema            schema/registry.py: the registry had a schema of this id, and has none any more
     │   ├── ForeignCluster        replicate/discovery/edge_watch.py: another cluster answers for an edge
-    │   ├── Alive                 replicate/epoch/takeover.py: a worker of MirrorMaker 2 is in its group
+    │   ├── MirrorMakerRuns       replicate/epoch/takeover.py: a worker of MirrorMaker 2 is in its group
     │   └── RecordHeld            lake/decode.py: a table cannot take a record; it says which
     └── ExitError             the process ends; `exit_code` is the contract with supervisors
         ├── ConfigError           78: the configuration cannot be used

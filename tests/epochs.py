@@ -17,7 +17,7 @@ from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
@@ -87,7 +87,7 @@ class Epochs:
             slots=count,
             driver="test",
             places=[*topics.partitions(counts), (self.names.dead_letters, 0)],
-            whose=Whose.live(self.names),
+            whose=TransactionOwner.of_live_flows(self.names),
             targets=targets(self.config, shown),
         )
         decisions = (central or self.central).requests().decisions

@@ -38,7 +38,7 @@ from aggregator.replicate.discovery.compacted_keys import losing_keys
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.epoch.epochs import EpochResult
-from aggregator.replicate.epoch.key_usage import worn
+from aggregator.replicate.epoch.key_usage import usage_warnings
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.epoch.shares import limits_of, shares
 from aggregator.replicate.epoch.slot_job import run_watched
@@ -48,10 +48,10 @@ from aggregator.replicate.identity.identities import identify
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
-from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.replicate.slot.key_checks import Checks, checks_of, recorded_checks
-from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, Terms
+from aggregator.replicate.slot.plan import BackfillTerms, SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.slot.task import EpochWork
 from aggregator.state.control import Pace
 from aggregator.state.control_log import read_control
@@ -215,7 +215,7 @@ class BackfillDriver:
             if source.edge in shown and source.topic not in shown[source.edge]
         )
 
-    def _slot_plans(self, epoch: int, plan: EpochPlan, slots: int, terms: Terms) -> tuple[SlotPlan, ...]:
+    def _slot_plans(self, epoch: int, plan: EpochPlan, slots: int, terms: BackfillTerms) -> tuple[SlotPlan, ...]:
         own = {slot: plan.by_slot.get(slot, ()) for slot in range(slots)}
         rates = shares(limits_of(self._config), {slot: [flow.source for flow in flows] for slot, flows in own.items()})
         common = (_CADENCE, True, self._config.replication.drain_patience.total_seconds(), terms)
@@ -241,7 +241,7 @@ class BackfillDriver:
             slots=slots,
             driver=self._identity,
             places=own.union(places_of_backfills(self._config, central)),
-            whose=Whose.late(HubNames(self._hub.hub)),
+            whose=TransactionOwner.of_backfills(HubNames(self._hub.hub)),
         )
         self._newest = epoch.epoch
         if undecided := [reason for at, reason in sorted(held.items()) if at in own]:
@@ -250,7 +250,7 @@ class BackfillDriver:
         known = read_central(self._hub)
         restates = self._plan.mode is Mode.RESTATE
         known.require_own_letters(one.source for one in self._plan.writes if one.letters or restates)
-        for sentence in worn(self._config.keys, [*known.ledger.values(), *entries.values()]):
+        for sentence in usage_warnings(self._config.keys, [*known.ledger.values(), *entries.values()]):
             log.warning("%s", sentence)
         flows_at_central = self._flows_at_central(known, epoch.ids)
         paused = pauses.paused()
@@ -260,7 +260,7 @@ class BackfillDriver:
             return _Epoch(plan)
         log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
         rate = self._rate / len(plan.by_slot) if self._rate else None
-        terms = Terms(self._plan.id, self._letters(), rate, tells_left_out=self._plan.mode is Mode.RESTATE)
+        terms = BackfillTerms(self._plan.id, self._letters(), rate, tells_left_out=self._plan.mode is Mode.RESTATE)
         plans = self._slot_plans(epoch.epoch, plan, slots, terms)
         topics_of_hub = written(self._hub, self._config, known.ledger)
         work = EpochWork(self._config, self._policies, plans, topics_of_hub, self._checks, self._guard.ids)

@@ -23,7 +23,7 @@ from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.flow.gaps import grown
+from aggregator.replicate.flow.gaps import with_unread
 from aggregator.replicate.flow.limits import Limits, is_compacted
 from aggregator.replicate.flow.meanings import Meanings, meant
 from aggregator.replicate.flow.route import Route
@@ -182,7 +182,7 @@ def _known(
     unread = entry.unread
     for at, part in away:
         for fresh in without(_ahead([Segment(at, part)], entry), offsets_of(unread)):
-            unread = grown(unread, Segment(at, fresh))
+            unread = with_unread(unread, Segment(at, fresh))
     return structs.replace(entry, unread=unread)
 
 

@@ -40,7 +40,7 @@ from aggregator.state.names import HubNames
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from aggregator.lake.quality.gate import Gate
+    from aggregator.lake.quality.gate import QualityGate
 
 _PATIENCE_S = 60.0
 # Ranges of a flow that a commit names; more are in the plan, under its id.
@@ -115,7 +115,7 @@ class _Work:
 class _Rules:
     """The gate of a table, for rows that came by a restate's own topics."""
 
-    def __init__(self, gate: "Gate", limits: Mapping[CentralPartition, OffsetRange]) -> None:
+    def __init__(self, gate: "QualityGate", limits: Mapping[CentralPartition, OffsetRange]) -> None:
         self._gate = gate
         self._limits = limits
 

@@ -16,7 +16,7 @@ from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.leadership import await_turn, leading
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
-from aggregator.replicate.leadership.settlement import Whose, after_a_moment
+from aggregator.replicate.leadership.settlement import TransactionOwner, after_a_moment
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 
@@ -56,7 +56,9 @@ def places_of_backfills(config: HubConfig, central: KafkaDriverCentral) -> list[
     """
     names = HubNames(config.hub)
     plans = read_plans(config.central, names).values()
-    return central.partitions({one.central for plan in plans for one in plan.writes} | {*Whose.late(names).letters})
+    return central.partitions(
+        {one.central for plan in plans for one in plan.writes} | {*TransactionOwner.of_backfills(names).letters}
+    )
 
 
 def is_stuck(config: HubConfig) -> bool:
@@ -65,7 +67,7 @@ def is_stuck(config: HubConfig) -> bool:
     Raises:
         Unreachable: central does not answer.
     """
-    whose = Whose.late(HubNames(config.hub))
+    whose = TransactionOwner.of_backfills(HubNames(config.hub))
     central = backfills_central(config)
     try:
         found = central.undecided(central.partitions({whose.ledger, whose.requests, *whose.letters}))
@@ -101,7 +103,9 @@ def settle_backfills(config: HubConfig, *, identity: str, stop: threading.Event)
         newest, renewal = central.control().newest, LeaseRenewal(central, identity)
         with leading(central, renewal, (), Threads(stop), identity=identity, newest=lambda: newest):
             places = places_of_backfills(config, central)
-            opened = open_epoch(central, slots=1, driver=identity, places=places, whose=Whose.late(names))
+            opened = open_epoch(
+                central, slots=1, driver=identity, places=places, whose=TransactionOwner.of_backfills(names)
+            )
         return opened.held
     finally:
         central.close()

@@ -195,12 +195,12 @@ def refuse_second(config: HubConfig) -> None:
     Raises:
         AnotherHub: one is.
     """
-    from aggregator.replicate.leadership.lease import WAYS, is_led
+    from aggregator.replicate.leadership.lease import ANOTHER_HUB_HINT, is_led
     from aggregator.state.control_log import read_control
 
     names = HubNames(config.hub)
     if is_led(lambda: read_control(config.central, names).lease, time.sleep):
-        raise AnotherHub(f"another hub named {config.hub} is running", hint=WAYS)
+        raise AnotherHub(f"another hub named {config.hub} is running", hint=ANOTHER_HUB_HINT)
 
 
 def _run(

@@ -17,8 +17,8 @@ from aggregator.config.patterns import branches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor import cluster as condition
 from aggregator.doctor import facts, flows, machine, reach, registries, rights
-from aggregator.doctor.apart import DEFECT, Asked, Ended, Question, Tell
 from aggregator.doctor.central import CentralView, read_central
+from aggregator.doctor.child_processes import DEFECT, Asked, Ended, Question, Tell
 from aggregator.doctor.finding import CENTRAL, MACHINE, Finding, State, failed
 from aggregator.doctor.records import Records, read_records
 from aggregator.doctor.registries import RegistryView
@@ -38,7 +38,7 @@ _SNAPSHOT_S = 30.0
 # All questions to one cluster together take less.
 _CLUSTER_S = 150.0
 # Central beside the edges; no edge has this name.
-_MIDDLE = ""
+_CENTRAL_KEY = ""
 
 
 @dataclass(slots=True)
@@ -90,11 +90,11 @@ def examine(
     questions: dict[str, Question[ClusterSeen]] = {
         edge: partial(_edge, config, policies, edge) for edge in config.edges
     }
-    asked = Asked(questions | {_MIDDLE: partial(_central, config)}, bound_s=_CLUSTER_S)
+    asked = Asked(questions | {_CENTRAL_KEY: partial(_central, config)}, bound_s=_CLUSTER_S)
     ours = facts.machine(config, environ)
-    clusters = config.edges | {_MIDDLE: config.central}
+    clusters = config.edges | {_CENTRAL_KEY: config.central}
     seen = {name: _survived(clusters[name], one) for name, one in asked.results().items()}
-    central = seen.pop(_MIDDLE)
+    central = seen.pop(_CENTRAL_KEY)
     ledger_view = _ledger_view(
         config, central, {edge: one.shown for edge, one in seen.items() if one.shown is not None}, now_ms
     )
@@ -172,7 +172,7 @@ def _stood(central: ClusterSeen, seen: Mapping[str, ClusterSeen], ledger_view: C
     known = ledger_view.known
     if known is None:
         return {}
-    answers = {_MIDDLE: central, **seen}
+    answers = {_CENTRAL_KEY: central, **seen}
     changed = [
         name
         for name, one in answers.items()

@@ -14,7 +14,7 @@ _OLDER = 10
 
 
 @cache
-def settle() -> None:
+def freeze_objects() -> None:
     """Exempt what is loaded from collection, and collect rarely; called once per process.
 
     With Python's own thresholds a third of a slot's CPU went into looking through its records, and through the

@@ -119,7 +119,7 @@ def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa
     return pa.schema(fields)
 
 
-def begun(schemas: Iterable[pa.Schema], promotes: Promotes) -> pa.Schema | None:
+def initial_schema(schemas: Iterable[pa.Schema], promotes: Promotes) -> pa.Schema | None:
     """What a new table has to begin with, because it could not follow from one of these schemas to another.
 
     Args:

@@ -16,7 +16,7 @@ from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
 from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
-from aggregator.lake.ranges import Held, Outcome, Settlement, settle
+from aggregator.lake.ranges import Held, Outcome, Settlement, committable
 from aggregator.lake.tables.port import TableHandle, Tables
 
 
@@ -88,7 +88,7 @@ class Commit:
         positions: Mapping[CentralPartition, int] = handle.positions(partitions) if handle else {}
         if self.behind:
             positions = _brought_up(positions, self.outcomes)
-        settled = settle(fitting, positions)
+        settled = committable(fitting, positions)
         if not settled.positions or not (self.force or settled.worth_a_commit()):
             return Done(CommitResult(None, positions, settled, held))
         if handle is None:

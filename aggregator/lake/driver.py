@@ -46,7 +46,7 @@ from aggregator.threads import Pulse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from aggregator.lake.quality.gate import Gate
+    from aggregator.lake.quality.gate import QualityGate
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -252,7 +252,7 @@ class LakeDriver:
         decided = self._decided(name, positions, limits)
         gate = None if decided else self._gates.get(name)
         if gate:
-            gate.settle(handle, positions)
+            gate.repair_verdicts(handle, positions)
         released = self._released(name, positions, limits) if gate else {}
         bounds = decided or up_to(released, limits) or limits
         todo = backlog(positions, bounds, records=self._bounds.cycle_records)
@@ -382,7 +382,7 @@ class LakeDriver:
 
 def _gates(
     config: HubConfig, spark: "SparkSession", tables: Tables, clock: Callable[[], float]
-) -> "Mapping[str, Gate]":
+) -> "Mapping[str, QualityGate]":
     """The gates of the tables that have suites; a lake without any imports nothing for them."""
     if not any(table.quality for table in lake_config(config).tables.values()):
         return {}

@@ -162,7 +162,7 @@ def _pieces(span: Span, size: int) -> Iterable[Span]:
         yield Span(span.partition, OffsetRange(left, right))
 
 
-def settle(outcomes: Sequence[Outcome], positions: Mapping[CentralPartition, int]) -> Settlement:
+def committable(outcomes: Sequence[Outcome], positions: Mapping[CentralPartition, int]) -> Settlement:
     """Keep the outcomes that begin where the table, or the outcome before them, ends.
 
     After a conflict it is asked again with the fresh positions: what another writer committed drops out here.

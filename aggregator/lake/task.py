@@ -23,7 +23,7 @@ from aggregator.engine.collector import resting
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
-from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, begun
+from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, initial_schema
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
@@ -102,7 +102,7 @@ class StagingTask:
         for text in versions:
             with suppress(HoldError):  # what no table can hold is told with its first record
                 schemas.append(self.tables.narrowed(arrow_schema(text)))
-        return begun(schemas, self.tables.promotes)
+        return initial_schema(schemas, self.tables.promotes)
 
 
 @dataclass

@@ -33,7 +33,7 @@ from aggregator.page.protection import SIGN_IN, Guarded, Protected
 from aggregator.page.rendering import Pages, Parts
 from aggregator.page.runbooks import runbooks
 from aggregator.page.stripped_fields import by_schema
-from aggregator.web.access import COOKIE, SESSION_S, Gate
+from aggregator.web.access import COOKIE, SESSION_S, TokenAuth
 
 ASSETS = Path(__file__).parent / "assets"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -56,7 +56,7 @@ class Application:
         hosts: Names by which it answers.
     """
 
-    def __init__(self, hub: str, frames: Frames, explaining: Explaining, gate: Gate, hosts: list[str]) -> None:
+    def __init__(self, hub: str, frames: Frames, explaining: Explaining, gate: TokenAuth, hosts: list[str]) -> None:
         self._hub, self._frames, self._explaining, self._gate = hub, frames, explaining, gate
         self._pages = Pages()
         self._entering = 0

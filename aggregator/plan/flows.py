@@ -86,7 +86,7 @@ def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Itera
     for one in takeovers:
         topic = snapshots[one.edge][one.topic]
         for at in one.partitions:
-            if one.left is None:
+            if one.progress is None:
                 yield TakeoverStep(one.edge, one.topic, at, None, copied=False, exactly_once=False, note="not now")
                 continue
             upto = one.position(at)
@@ -96,7 +96,7 @@ def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Itera
             note = "" if upto else "MirrorMaker 2 has no offset: from the start, as there"
             if lost:
                 note = f"the edge's log ends at {high_watermark}: a run holds it as a truncated log"
-            exactly = one.left.tasks > 0
+            exactly = one.progress.tasks > 0
             yield TakeoverStep(
                 one.edge, one.topic, at, position, copied=upto > 0, exactly_once=exactly, note=note, lost=lost
             )

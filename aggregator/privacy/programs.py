@@ -52,7 +52,9 @@ Maker = Callable[[Plan, Sequence[Distinct], int, int | None], Program]
 
 
 class Programs:
-    """Programs of one scope; `met` says what the schema ids mean that the batch has which was begun.
+    """The programs of one scope, made when a schema id is first met.
+
+    `met` maps each schema id of the present batch to its meaning.
 
     Args:
         scope: What the policy says.

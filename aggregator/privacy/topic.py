@@ -31,7 +31,7 @@ from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.tokens import Keyed
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.privacy.values import values_of
-from aggregator.schema.registry import Registry, told
+from aggregator.schema.registry import Registry, reportable_id
 from aggregator.schema.wire import Framing
 
 HEADERS_PATH = "@headers"
@@ -142,7 +142,7 @@ class TopicStrip:
         self._values.begin(today)
         self._late.begin(self._now_s(), numbered=glued or named, log=batch.log, offsets=batch.offsets)
         open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
-        self._late.settle()
+        self._late.raise_if_waiting()
         open_former = self._open_former(batch, today) if self._former else []
         values, keys = open_values(), open_keys()  # values may be too much for one batch: then no key was counted
         suppressed, undecided = self._suppression.verdicts(batch, values)
@@ -165,7 +165,7 @@ class TopicStrip:
     def _told(self, one: Rejection, *, is_own: bool) -> Rejection:
         """A rejection with its schema as others call it; bytes of a value that can be no id are not told as one."""
         name = one.schema_id if is_own else self._name(one.schema_id)
-        return one._replace(schema_id=told(name) if one.reason is Reason.UNKNOWN_SCHEMA else name)
+        return one._replace(schema_id=reportable_id(name) if one.reason is Reason.UNKNOWN_SCHEMA else name)
 
     def _name(self, schema_id: SchemaName | None) -> SchemaName | None:
         """What others call a schema: a number of a GUID means nothing outside of this process."""
@@ -189,7 +189,7 @@ class TopicStrip:
         for keys in self._former:
             keys.begin(today)
         found = [keys.open(of_tombstones) for keys in self._former]
-        self._late.settle()
+        self._late.raise_if_waiting()
         return found
 
 

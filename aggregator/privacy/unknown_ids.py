@@ -231,7 +231,7 @@ class Latecomers:
         """An id is one of the topic's subjects."""
         self._own.add(schema_id)
 
-    def settle(self) -> None:
+    def raise_if_waiting(self) -> None:
         """Let the batch pass, unless an id of it is waited for, or nothing is known of it.
 
         Raises:

@@ -22,14 +22,14 @@ from aggregator.replicate.discovery.discovery import unanswered
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.epoch.epochs import EpochResult, EpochRunner
 from aggregator.replicate.epoch.policy_changes import record_terms
-from aggregator.replicate.epoch.terms import Terms
+from aggregator.replicate.epoch.policy_holder import PolicyHolder
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.replicate.identity.clusters import ClusterGuard
 from aggregator.replicate.identity.identities import identify
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.leadership import await_turn, leading, run_epochs
-from aggregator.replicate.leadership.lease import WAYS
+from aggregator.replicate.leadership.lease import ANOTHER_HUB_HINT
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.replicate.slot.key_checks import Checks, unrecorded
 from aggregator.replicate.slot.plan import SlotResult
@@ -97,7 +97,7 @@ class Driver:
     ) -> None:
         self._config = config
         self._spark = spark
-        self._terms = Terms(policies)
+        self._terms = PolicyHolder(policies)
         self._identity = identity
         self._drain = drain
         self._stop = stop
@@ -135,7 +135,7 @@ class Driver:
         try:
             if not take_over:
                 what = f"another hub named {self._config.hub}"
-                await_turn(central, what, standby=standby, stop=self._stop, hint=WAYS)
+                await_turn(central, what, standby=standby, stop=self._stop, hint=ANOTHER_HUB_HINT)
             if self._stop.is_set():
                 return Report()
             with self._threads.watching("driver", _BOUND_S) as pulse:
@@ -145,7 +145,7 @@ class Driver:
 
     def turn_to(self, policies: Mapping[Path, Policy]) -> None:
         """Go by these policies from the next epoch on, which begins at once."""
-        self._terms.turn_to(policies)
+        self._terms.replace(policies)
 
     def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> Report:
         state = central.control()

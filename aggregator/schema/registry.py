@@ -15,12 +15,12 @@ from aggregator.schema.wire import Framing
 _TOLD_IDS = 1 << 24
 
 
-def told(name: SchemaName | None) -> SchemaName | None:
+def reportable_id(name: SchemaName | None) -> SchemaName | None:
     """What may be told of a name that no registry knows: nothing of a number that can be no schema's."""
     return None if isinstance(name, int) and name >= _TOLD_IDS else name
 
 
-def called(name: SchemaName | None) -> str:
+def describe_id(name: SchemaName | None) -> str:
     """How errors call a schema; of what only its writer knows nothing is told, because it may be anything."""
     return "what a record names its schema by" if name is None else f"schema id {name}"
 
@@ -35,10 +35,10 @@ class UnknownSchema(DeadLetterError):
     """
 
     def __init__(self, name: SchemaName | None, where: str, asked_s: float | None = None) -> None:
-        shown = told(name)
+        shown = reportable_id(name)
         super().__init__(
             Reason.UNKNOWN_SCHEMA,
-            f"{called(shown)} is not in {where}",
+            f"{describe_id(shown)} is not in {where}",
             schema_id=shown if isinstance(shown, int) else None,
             hint="register the writer's schema at this edge's registry, then replay the dead letter",
         )
@@ -69,7 +69,7 @@ class GoneSchema(HoldError):
 
     def __init__(self, name: SchemaName | None, where: str) -> None:
         super().__init__(
-            f"{called(name)} was in {where}, and is not there any more",
+            f"{describe_id(name)} was in {where}, and is not there any more",
             hint="restore the registry as it was; what the flow holds is tried again every few minutes",
         )
 

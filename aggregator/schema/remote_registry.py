@@ -33,7 +33,7 @@ from aggregator.schema.registry import (
     Registered,
     TagPaths,
     UnknownSchema,
-    called,
+    describe_id,
 )
 from aggregator.schema.wire import Framing
 
@@ -119,7 +119,7 @@ class RemoteRegistry(ABC):
             kind = self._foreign[schema_id]
             raise DeadLetterError(
                 Reason.SCHEMA_REFUSED,
-                f"{called(self.name(schema_id))} in {self._where} is of type {kind}; only Avro is read",
+                f"{describe_id(self.name(schema_id))} in {self._where} is of type {kind}; only Avro is read",
                 schema_id=schema_id,
                 hint="leave the topic out of `topics`, or produce Avro",
             )

@@ -24,8 +24,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - what it means is decided here
 
 
-class Gate:
-    """Lets readers in.
+class TokenAuth:
+    """Authenticates readers by one token, and then by a session.
 
     Args:
         word: What they have to know; None: everybody who can connect may read.
@@ -73,7 +73,7 @@ class Gate:
         return hmac.digest(self._key, text, hashlib.sha256)
 
 
-def gate_of(served: ListeningConfig, what: str) -> Gate:
+def gate_of(served: ListeningConfig, what: str) -> TokenAuth:
     """The gate of something that is served.
 
     Args:
@@ -89,14 +89,14 @@ def gate_of(served: ListeningConfig, what: str) -> Gate:
                 f"{what} on {served.listen} can be reached by others, and asks for no token",
                 hint="name one by reference, `token: env:NAME` or `token: file:…`, or listen on 127.0.0.1",
             )
-        return Gate(None, key=secrets.token_bytes(32))
+        return TokenAuth(None, key=secrets.token_bytes(32))
     word = served.token.resolve()
     if len(word) < _LEAST:
         raise ConfigError(
             f"the token ({served.token}) of {what} is shorter than {_LEAST} characters",
             hint="openssl rand -base64 24",
         )
-    return Gate(word, key=secrets.token_bytes(32))
+    return TokenAuth(word, key=secrets.token_bytes(32))
 
 
 def allowed_hosts(served: ListeningConfig, *, name: str, addresses: Iterable[str]) -> list[str]:

@@ -41,7 +41,7 @@ from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.epoch.assignment import assign
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows
-from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.wire import frame
 from aggregator.state.control import ControlEntry, ControlState, Epoch, encode, fold
@@ -157,7 +157,9 @@ def simulate(edges: int, topics: int, partitions: int, slots: int, *, rounds: in
     places = [(spec.name, partition) for spec in world.specs for partition in range(spec.partitions)]
     epoch, ledger, _ = timer.time(
         "open_and_read_ledger",
-        lambda: open_epoch(central, slots=slots, driver="d", places=places, whose=Whose.live(HubNames("h"))),
+        lambda: open_epoch(
+            central, slots=slots, driver="d", places=places, whose=TransactionOwner.of_live_flows(HubNames("h"))
+        ),
     )
     same = timer.time("plan_again", lambda: world.plan(ledger, epoch.epoch, slots))
     less = timer.time("plan_with_a_slot_less", lambda: world.plan(ledger, epoch.epoch, slots - 1))

@@ -20,8 +20,8 @@ from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log import read_visible
 from aggregator.kafka.readers.open_range import CentralRecord, read_range
 from aggregator.replicate.epoch.opening import open_epoch
-from aggregator.replicate.leadership.settlement import Whose
-from aggregator.replicate.slot import gate
+from aggregator.replicate.leadership.settlement import TransactionOwner
+from aggregator.replicate.slot import partition_guard
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.state.dead_letters import letter_key
 from aggregator.state.ledger import winners
@@ -82,7 +82,9 @@ def test_topics_that_were_just_made_hold_nothing(epochs, central):
     """Their first leaders are elected while the epoch opens: no flow is held; a slot waits where it writes."""
     specs = [TopicSpec(f"fresh-{number}.{epochs.trial.mark}", 60) for number in range(10)]
     places = topics.partitions(topics.ensure(central, specs))
-    opened = open_epoch(epochs.central, slots=1, driver="d", places=places, whose=Whose.live(epochs.names))
+    opened = open_epoch(
+        epochs.central, slots=1, driver="d", places=places, whose=TransactionOwner.of_live_flows(epochs.names)
+    )
     assert opened.held == {}
     settle(epochs.trial.admin("central").delete_topics([spec.name for spec in specs]))  # a heap for all who come later
 
@@ -175,7 +177,7 @@ def test_a_running_slot_does_not_write_behind_what_is_undecided(epochs):
     trial.produce("eu", 30)
     delivered = lambda: {p: one["delivered"] for (edge, p), one in trial.ledger().items() if edge == "eu"}  # noqa: E731
     wait_for(lambda: delivered() == {0: 10, 1: 20, 2: 20}, timeout=20, what="what is not held")
-    assert running.outcome(gate.STUCK_S + 20).result == "stopped"
+    assert running.outcome(partition_guard.STUCK_S + 20).result == "stopped"
     other.abort()
     assert drained(epochs) == {}
     trial.check_exactly_once("eu", 60, lake=False)
@@ -256,7 +258,9 @@ def test_what_is_left_where_no_rule_writes_any_more_is_settled(epochs):
     known = epochs.central.control().targets
     assert {one.central for one in known if one.edge == "eu"} == {at[0]}
     former = epochs.central.partitions({one.central for one in known})
-    opened = open_epoch(epochs.central, slots=1, driver="d", places=former, whose=Whose.live(epochs.names))
+    opened = open_epoch(
+        epochs.central, slots=1, driver="d", places=former, whose=TransactionOwner.of_live_flows(epochs.names)
+    )
     assert opened.held == {}
     assert copies_after(epochs, at) == kept
 

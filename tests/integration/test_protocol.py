@@ -20,7 +20,7 @@ from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.observe.status import hub_status
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.replicate.slot import slot as slots
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
@@ -158,7 +158,9 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 
     central = epochs.driver(Watched)
     old = epochs.producer(epochs.names.slot_id(0))
-    _, ledger, _ = open_epoch(central, slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
+    _, ledger, _ = open_epoch(
+        central, slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
+    )
     assert calls == ["control", "publish", "control", "fence", "ledger"]
     assert ledger[flow].next_offset == 7, "a commit just before the fencing is read"
     with pytest.raises(Fenced):
@@ -168,7 +170,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
     """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have cannot commit."""
     epochs = Epochs(trial, slots=3)
-    open_epoch(epochs.central, slots=3, driver="d", places=(), whose=Whose.live(epochs.names))
+    open_epoch(epochs.central, slots=3, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names))
     zombies = [epochs.producer(epochs.names.slot_id(slot)) for slot in (1, 2)]
 
     def commit(zombie, slot):
@@ -176,11 +178,15 @@ def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
         zombie.produce(epochs.names.ledger, "eu/t/0", LedgerRecord(0, "id", 9, 0, slot).encode(), partition=slot)
         zombie.commit()
 
-    narrow, *_ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
+    narrow, *_ = open_epoch(
+        epochs.central, slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
+    )
     with pytest.raises(Fenced):
         commit(zombies[0], 1)
     commit(epochs.producer(epochs.names.slot_id(1)), 1)
-    later, ledger, _ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
+    later, ledger, _ = open_epoch(
+        epochs.central, slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
+    )
     with pytest.raises(Fenced):
         commit(zombies[1], 2)
     assert (narrow.ids, later.ids) == (3, 3)
@@ -200,7 +206,9 @@ def test_rule_b_an_overtaken_epoch_is_not_opened(epochs):
             raise AssertionError("fenced after it was overtaken")
 
     with pytest.raises(Fenced, match="overtaken"):
-        open_epoch(epochs.driver(Overtaken), slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
+        open_epoch(
+            epochs.driver(Overtaken), slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
+        )
     with pytest.raises(Fenced):
         epochs.central.publish(Epoch(9, 1, 1, "zombie"))
 

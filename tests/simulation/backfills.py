@@ -26,7 +26,7 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.slot.plan import Terms
+from aggregator.replicate.slot.plan import BackfillTerms
 from aggregator.state.control import Lease
 from aggregator.state.dead_letters import Letter, fold_letters
 from aggregator.state.requests import by_flow
@@ -92,7 +92,7 @@ class BackfillSchedule(Schedule):
         super().__init__(seed, situation, protocol)
         self.plans: dict[str, Plan] = {}
         self.rejecting: dict[str, bool] = {}
-        self.whose = protocol.Whose.late(NAMES)
+        self.whose = protocol.TransactionOwner.of_backfills(NAMES)
         self.forgets = forgets
 
     def _environment(self) -> None:
@@ -262,7 +262,7 @@ class BackfillSchedule(Schedule):
         standings = early if self.forgets == "what was fenced" else self._flows_at_central(without=plan.id)
         scene = Scene(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
         flows = plan_epoch(plan, scene, standings, entries, epoch=epoch.epoch)
-        terms = Terms(
+        terms = BackfillTerms(
             plan.id, NAMES.dead_letters, tells_left_out=self.situation.told and self.forgets != "what is left out"
         )
         plans = [

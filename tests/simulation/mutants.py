@@ -12,7 +12,7 @@ CURSOR = "aggregator.replicate.flow.cursor"
 FLOW = "aggregator.replicate.flow.flow"
 READERS = "aggregator.replicate.slot.readers"
 TOPIC_IDENTITY = "aggregator.replicate.slot.topic_identity"
-GATE = "aggregator.replicate.slot.gate"
+GATE = "aggregator.replicate.slot.partition_guard"
 SETTLEMENT = "aggregator.replicate.leadership.settlement"
 LEDGER_SETTLEMENT = "aggregator.replicate.leadership.ledger_settlement"
 RANGES = "aggregator.lake.ranges"
@@ -139,7 +139,7 @@ MUTANTS = [
         [
             (
                 PLANNING,
-                "moved = settled(found, decisions)",
+                "moved = with_decisions(found, decisions)",
                 "moved = structs.replace(found, gap=None, next_offset=topic.starts[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
             )
         ],
@@ -151,7 +151,7 @@ MUTANTS = [
             (
                 FLOW,
                 "        self.cursor = self.committed\n\n    def commit",
-                "        gap = self.cursor.entry.gap\n        self.cursor = self.committed.held_by(gap) if gap else self.committed\n\n    def commit",  # noqa: E501 - one passage
+                "        gap = self.cursor.entry.gap\n        self.cursor = self.committed.with_gap(gap) if gap else self.committed\n\n    def commit",  # noqa: E501 - one passage
             )
         ],
         situation="aborts at the edge's faults",
@@ -242,7 +242,7 @@ MUTANTS = [
     ),
     Mutant(
         "damage: a skipped gap forgets the leader epoch",
-        [(CURSOR, "return passed.moved(after(lost, position), entry.leader_epoch)", "return passed.moved(after(lost, position), None)")],  # noqa: E501 - one passage
+        [(CURSOR, "return passed.at_position(position_after(lost, position), entry.leader_epoch)", "return passed.at_position(position_after(lost, position), None)")],  # noqa: E501 - one passage
         situation="damaged batches are skipped",
     ),
     Mutant(
@@ -285,7 +285,7 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: a log that was found whole is asked about for ever",
-        [(READERS, "        if whole is not None:\n            flow.cursor = flow.cursor.known(*whole)\n", "")],
+        [(READERS, "        if whole is not None:\n            flow.cursor = flow.cursor.with_leader_epoch(*whole)\n", "")],  # noqa: E501 - one passage
         situation="cut logs",
     ),
     Mutant(
@@ -383,7 +383,7 @@ MUTANTS += [
     Mutant(
         "B: written before the last stable offset is there, in an epoch",
         [
-            (SLOT, "if closed := self._gate.closed([flow.plan]):", 'if closed := "":'),
+            (SLOT, "if closed := self._gate.why_closed([flow.plan]):", 'if closed := "":'),
             (GATE, "_PATIENCE_S = 1.0", "_PATIENCE_S = 0.0"),
         ],
         situation=DROPPED,
@@ -394,7 +394,7 @@ MUTANTS += [
             (
                 SLOT,
                 """        self._writer.commit()
-        self._gate.over(self._writer.touched)
+        self._gate.transaction_ended(self._writer.touched)
 """,
                 "        self._writer.commit()\n",
             )
@@ -406,7 +406,7 @@ MUTANTS += [
         [
             (
                 SLOT,
-                """        self._gate.over(self._writer.touched)
+                """        self._gate.transaction_ended(self._writer.touched)
         self._open_since""",
                 "        self._open_since",
             )
@@ -448,7 +448,7 @@ MUTANTS += [
     ),
     Mutant(
         "B: a gap skipped where something is undecided",
-        [(READERS, "if flow.may_skip(lost) and (closed := self._gate.closed([flow.plan])):", 'if closed := "":')],
+        [(READERS, "if flow.may_skip(lost) and (closed := self._gate.why_closed([flow.plan])):", 'if closed := "":')],
         situation="markers dropped, gaps skipped",
         seed=320,
     ),
@@ -461,7 +461,7 @@ MUTANTS += [
     Mutant(
         "B: nothing settled when an epoch opens",
         [
-            (EPOCH, "import Whose, end_open, write_missing", "import OpenTransactions, Whose, write_missing"),
+            (EPOCH, "import TransactionOwner, end_open, write_missing", "import OpenTransactions, TransactionOwner, write_missing"),  # noqa: E501 - one passage
             (EPOCH, "end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)", "OpenTransactions({}, {})"),  # noqa: E501 - one passage
         ],
         situation=DROPPED,
@@ -560,7 +560,7 @@ MUTANTS += [
     ),
     Mutant(
         "settling: slots name nothing that they leave",
-        [(SLOT, "closed=self._gate.left()", "closed=()")],
+        [(SLOT, "closed=self._gate.undecided()", "closed=()")],
         situation=DROPPED,
     ),
     Mutant(

@@ -21,7 +21,7 @@ MODULES = (
     "aggregator.replicate.flow.cursor",
     "aggregator.replicate.flow.flow",
     "aggregator.replicate.epoch.plan",
-    "aggregator.replicate.slot.gate",
+    "aggregator.replicate.slot.partition_guard",
     "aggregator.replicate.slot.topic_identity",
     "aggregator.replicate.slot.readers",
     "aggregator.replicate.slot.slot",

@@ -399,7 +399,7 @@ class Schedule:
                 slots=slots,
                 driver=name,
                 places=PLACES,
-                whose=self.protocol.Whose.live(NAMES),
+                whose=self.protocol.TransactionOwner.of_live_flows(NAMES),
                 targets=[TARGET],
                 asked=named.asked,
             )

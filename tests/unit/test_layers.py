@@ -192,7 +192,7 @@ def test_the_search_for_later_parts_finds_what_it_looks_for():
     """A part's own modules, and earlier ones, pass; a later one, and what lies beside the parts, is found."""
     path = ROOT / "aggregator" / "replicate" / "slot" / "example.py"
     text = "from aggregator.replicate.{} import name"
-    assert later_parts(path, ast.parse("\n".join(map(text.format, ("flow.gaps", "slot.gate"))))) == []
+    assert later_parts(path, ast.parse("\n".join(map(text.format, ("flow.gaps", "slot.partition_guard"))))) == []
     assert later_parts(path, ast.parse(text.format("epoch.plan"))) == ["aggregator.replicate.epoch.plan.name"]
     assert later_parts(path, ast.parse(text.format("driver"))) == ["aggregator.replicate.driver.name"]
 

@@ -110,7 +110,7 @@ def _write(hub: HubConfig, edge: str | None, *, yes: bool) -> None:
     """Write what was shown, once somebody has said so.
 
     Raises:
-        Alive: a worker of MirrorMaker 2 is in its group.
+        MirrorMakerRuns: a worker of MirrorMaker 2 is in its group.
         Failed: central has none of its offsets topics.
         Fenced: a hub was started meanwhile; nothing was written.
     """

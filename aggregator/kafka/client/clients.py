@@ -142,7 +142,7 @@ def consumer(cluster: ClusterConfig, *, buffer_bytes: int = _BUFFER_BYTES, **opt
         buffer_bytes: Bound of the prefetch queue over all its partitions.
         options: Further librdkafka properties.
     """
-    with named(cluster, Role.CONSUMER):
+    with named_failure(cluster, Role.CONSUMER):
         return Consumer(_of_leaders(reading_options(cluster, buffer_bytes, options)), logger=log)
 
 
@@ -154,7 +154,7 @@ def _of_leaders(options: dict[str, Any]) -> dict[str, Any]:
 def uncommitted_consumer(cluster: ClusterConfig, **options: Any) -> Consumer:
     """The same for whoever looks at open transactions; nothing that is delivered is read so."""
     reading = _of_leaders(reading_options(cluster, _BUFFER_BYTES, options))
-    with named(cluster, Role.CONSUMER):
+    with named_failure(cluster, Role.CONSUMER):
         return Consumer(reading | {"isolation.level": "read_uncommitted"}, logger=log)
 
 
@@ -162,7 +162,7 @@ def bulk_consumer(cluster: ClusterConfig, *, buffer_bytes: int, **options: Any) 
     """The same for whoever reads millions of committed records: with `client.rack` from followers, too."""
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer  # noqa: PLC0415 - loads numba, which takes a second
 
-    with named(cluster, Role.CONSUMER):
+    with named_failure(cluster, Role.CONSUMER):
         return BulkConsumer(reading_options(cluster, buffer_bytes, options), log)
 
 
@@ -173,7 +173,7 @@ def transactional_producer(
     from aggregator.kafka.native.producer import Producer as TransactionalProducer  # noqa: PLC0415 - loads pyarrow
 
     made = writing_options(cluster, transactional_id, batch_bytes, options)
-    with named(cluster, Role.PRODUCER):
+    with named_failure(cluster, Role.PRODUCER):
         return TransactionalProducer(made, log)
 
 
@@ -204,7 +204,7 @@ def writing_options(
 
 
 @contextmanager
-def named(cluster: ClusterConfig, role: Role) -> Iterator[None]:
+def named_failure(cluster: ClusterConfig, role: Role) -> Iterator[None]:
     """Say of which role and cluster no client can be made, and which of its settings is why.
 
     Raises:
@@ -227,7 +227,7 @@ def compressing(options: dict[str, Any]) -> dict[str, Any]:
 def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
     """An idempotent producer without transactions, for telemetry and heartbeats."""
     own = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000}
-    with named(cluster, Role.PRODUCER):
+    with named_failure(cluster, Role.PRODUCER):
         return Producer(connection_options(cluster, Role.PRODUCER) | own | options, logger=log)
 
 
@@ -293,7 +293,7 @@ def _new_admin(cluster: ClusterConfig) -> _Admin:
         if error.code() in SHUT_OUT:
             shut.append(error.str())
 
-    with named(cluster, Role.ADMIN):
+    with named_failure(cluster, Role.ADMIN):
         own = {"error_cb": hear, "metadata.max.age.ms": _LEADERS_LAST_MS}
         client = AdminClient(connection_options(cluster, Role.ADMIN) | own, logger=log)
     return _Admin(client, time.monotonic(), credentials, shut)

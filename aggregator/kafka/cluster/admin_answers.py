@@ -64,7 +64,7 @@ def succeeded(future: "Future[Any]") -> bool:
         return False
 
 
-def asked(
+def with_retry(
     cluster: ClusterConfig, ask: "Callable[[AdminClient], dict[_Subject, Future[Any]]]"
 ) -> "dict[_Subject, Future[Any]]":
     """Answers to a question that may be asked twice: it is, where the broker that had it is gone from the metadata.

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, asked, code, result
+from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, code, result, with_retry
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import inherited
 
@@ -40,7 +40,7 @@ def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
     """
     brokers = cluster_metadata(cluster, timeout_s=TIMEOUT_S).brokers
     resource = ConfigResource(ResourceType.BROKER, str(min(brokers, default=0)))
-    answers = asked(cluster, lambda client: client.describe_configs([resource], request_timeout=TIMEOUT_S))
+    answers = with_retry(cluster, lambda client: client.describe_configs([resource], request_timeout=TIMEOUT_S))
     try:
         entries = _entries(answers[resource], "settings of a broker", cluster)
     except Unreachable:
@@ -85,7 +85,7 @@ def _settings(entries: Mapping[str, Any]) -> Settings:
     return Settings({key: entry.value for key, entry in entries.items()}, own)
 
 
-class Refused(NamedTuple):
+class RefusedSettings(NamedTuple):
     """A setting that a topic did not get.
 
     Attributes:
@@ -101,7 +101,7 @@ class Refused(NamedTuple):
     is_right: bool
 
 
-def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> list[Refused]:
+def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> list[RefusedSettings]:
     """Give topics these settings, and leave their others alone; those that they did not get.
 
     A cluster takes all that is said of a topic or nothing, so what it refuses is said once more setting by setting.
@@ -123,7 +123,7 @@ def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, st
     return found
 
 
-def _altered(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, Refused]:
+def _altered(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, RefusedSettings]:
     """Set all of each topic at once; by topic why nothing of it was set."""
     resources = [
         ConfigResource(
@@ -135,15 +135,17 @@ def _altered(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) ->
         )
         for name, given in wanted.items()
     ]
-    refused: dict[str, Refused] = {}
+    refused: dict[str, RefusedSettings] = {}
     if resources:
-        answers = asked(cluster, lambda client: client.incremental_alter_configs(resources, request_timeout=TIMEOUT_S))
+        answers = with_retry(
+            cluster, lambda client: client.incremental_alter_configs(resources, request_timeout=TIMEOUT_S)
+        )
         for resource, future in answers.items():
             try:
                 result(future, f"settings of {resource.name}", cluster)
             except Unreachable as error:
                 is_right = code(future) == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                refused[resource.name] = Refused(resource.name, "", error.message, is_right)
+                refused[resource.name] = RefusedSettings(resource.name, "", error.message, is_right)
     return refused
 
 
@@ -157,7 +159,7 @@ def _asked_settings(cluster: ClusterConfig, names: Collection[str]) -> "dict[str
     deadline = time.monotonic() + _PROPAGATION_S
     while True:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        futures = asked(cluster, lambda client: client.describe_configs(resources, request_timeout=TIMEOUT_S))  # noqa: B023 - called here
+        futures = with_retry(cluster, lambda client: client.describe_configs(resources, request_timeout=TIMEOUT_S))  # noqa: B023 - called here
         if time.monotonic() > deadline or KafkaError.UNKNOWN_TOPIC_OR_PART not in map(code, futures.values()):
             break
         time.sleep(0.05)

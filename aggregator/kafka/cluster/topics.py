@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
-from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, asked, code, succeeded
+from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, code, succeeded, with_retry
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 
@@ -89,7 +89,7 @@ def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict
     if not names:
         return found, refused
     wanted = TopicCollection(list(names))
-    futures = asked(cluster, lambda client: client.describe_topics(wanted, request_timeout=TIMEOUT_S))
+    futures = with_retry(cluster, lambda client: client.describe_topics(wanted, request_timeout=TIMEOUT_S))
     for name, future in futures.items():
         try:
             topic = future.result(TIMEOUT_S + 5)
@@ -154,7 +154,7 @@ def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_
             log.info("%s is made without %s, unknown to the cluster", spec.name, ", ".join(sorted(spec.dispensable)))
     if short:
         wider = [NewPartitions(s.name, s.partitions) for s in short]
-        widened = asked(cluster, lambda client: client.create_partitions(wider, request_timeout=TIMEOUT_S))
+        widened = with_retry(cluster, lambda client: client.create_partitions(wider, request_timeout=TIMEOUT_S))
         _all_settled(widened, cluster, "widened", "Alter")
     return {spec.name: max(spec.partitions, have.get(spec.name, 0)) for spec in specs}
 
@@ -189,7 +189,7 @@ def _created(
 
     def ask_once(wanted: Collection[TopicSpec]) -> "dict[str, Future[Any]]":
         fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in wanted]
-        return asked(
+        return with_retry(
             cluster,
             lambda client: client.create_topics(fresh, request_timeout=TIMEOUT_S, validate_only=validate_only),
         )

@@ -58,7 +58,7 @@ def _pictures() -> WeakKeyDictionary[AdminClient, _Picture]:
     return WeakKeyDictionary()
 
 
-def unled(
+def leaderless(
     cluster: ClusterConfig, partitions: Collection[Partition], *, since_s: float, timeout_s: float
 ) -> dict[Partition, KafkaError]:
     """Those of them of which no offset can be asked for now, and why.

@@ -79,8 +79,8 @@ class _Vetted:
     held: tuple[Held, ...]
 
 
-class Gate:
-    """The gate of one table.
+class QualityGate:
+    """The quality gate of one table.
 
     Args:
         name: The table.
@@ -115,7 +115,7 @@ class Gate:
         self._settled = False
         validation.check(name, self._rules)
 
-    def settle(self, handle: TableHandle | None, positions: Mapping[CentralPartition, int]) -> None:
+    def repair_verdicts(self, handle: TableHandle | None, positions: Mapping[CentralPartition, int]) -> None:
         """Once in a gate: write down the commit that the former process made, if a crash kept it from saying so.
 
         Args:
@@ -311,7 +311,7 @@ class Gate:
 
 def open_gates(
     config: HubConfig, spark: "SparkSession", tables: Tables, *, clock: Callable[[], float] = time.time
-) -> dict[str, Gate]:
+) -> dict[str, QualityGate]:
     """The gates of every table that has suites.
 
     Raises:
@@ -326,7 +326,7 @@ def open_gates(
             except SuiteFaults as error:
                 place = f"lake.tables.{name}.quality: {error}"
                 raise ConfigError(place, hint="aggregator config lint tells every fault") from None
-            gates[name] = Gate(name, suites, spark, tables, tables.folder, clock=clock)
+            gates[name] = QualityGate(name, suites, spark, tables, tables.folder, clock=clock)
     return gates
 
 

@@ -21,7 +21,7 @@ from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import discard
 from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
-from aggregator.lake.ranges import Outcome, Span, settle
+from aggregator.lake.ranges import Outcome, Span, committable
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import TableHandle, Tables
 
@@ -94,7 +94,7 @@ class Quarantine:
         """
         partitions = {one.span.partition for half in halves for one in half.stays.reached}
         positions = handle.positions(partitions) if handle else {}
-        settled = settle([half.stays for half in halves], positions)
+        settled = committable([half.stays for half in halves], positions)
         diverts = any(half.goes.files for half in halves)
         if not settled.positions or not (force or diverts or settled.worth_a_commit()):
             self._remove(halves)

@@ -17,7 +17,7 @@ from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.plan.containers import settle
+from aggregator.privacy.plan.containers import decide_containers
 from aggregator.privacy.plan.derived import derive
 from aggregator.privacy.plan.leaf import Leaf, leaf_of
 from aggregator.privacy.plan.plan import Action, Call, Plan, PlanNode, Row
@@ -58,7 +58,7 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> Plan:
         raise _too_deep() from None
     calls = tuple(compiler.calls)
     marked, side_inputs = with_side_inputs(compiler.schema, compiler.nodes, root, scope.side_inputs)
-    nodes = settle(marked, root, calls, compiler.undeclared)
+    nodes = decide_containers(marked, root, calls, compiler.undeclared)
     seen = {one.path for one in side_inputs}
     lonely = {number for number, call in enumerate(calls) if call.beside and call.beside not in seen}
     rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())

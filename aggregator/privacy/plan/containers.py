@@ -14,7 +14,9 @@ from aggregator.privacy.plan.unions import NULL, Branch, merged
 from aggregator.schema.avro import CONTAINERS, Kind
 
 
-def settle(nodes: Sequence[PlanNode], root: int, calls: Sequence[Call], undeclared: set[int]) -> tuple[PlanNode, ...]:
+def decide_containers(
+    nodes: Sequence[PlanNode], root: int, calls: Sequence[Call], undeclared: set[int]
+) -> tuple[PlanNode, ...]:
     """Give containers their action, and unions their output.
 
     Args:

@@ -26,19 +26,19 @@ from aggregator.replicate.discovery.edge_topic import EdgeShown, start_of
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.discovery.topic_settings import changes, drifts
 from aggregator.replicate.epoch.growth import Growth, Shape, Shapes
-from aggregator.replicate.epoch.key_usage import worn
+from aggregator.replicate.epoch.key_usage import usage_warnings
 from aggregator.replicate.epoch.opening import Opened, open_epoch
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_beside
 from aggregator.replicate.epoch.policy_changes import record_terms
+from aggregator.replicate.epoch.policy_holder import Policies, PolicyHolder
 from aggregator.replicate.epoch.shares import limits_of, shares
 from aggregator.replicate.epoch.slot_job import run_watched
-from aggregator.replicate.epoch.takeover import Leaving, Takeovers, taken_over, told
-from aggregator.replicate.epoch.terms import Policies, Terms
+from aggregator.replicate.epoch.takeover import Takeovers, WorkerWatch, taken_over, takeover_lines
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.identity.clusters import ClusterGuard, ClusterIds
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
-from aggregator.replicate.leadership.settlement import Unsettled, Whose
+from aggregator.replicate.leadership.settlement import TransactionOwner, Unsettled
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.replicate.slot.key_checks import Checks, checks_of
 from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult
@@ -92,7 +92,7 @@ class EpochRunner:
         self,
         config: HubConfig,
         spark: SparkSession,
-        terms: Terms,
+        terms: PolicyHolder,
         central: KafkaDriverCentral,
         renewal: LeaseRenewal,
         *,
@@ -144,14 +144,14 @@ class EpochRunner:
         settings, places = self._prepared(snapshots)
         count = self._config.replication.slots
         epoch, ledger, undecided = self._opened(count, places, snapshots)
-        for sentence in worn(self._config.keys, ledger.values()):
+        for sentence in usage_warnings(self._config.keys, ledger.values()):
             log.warning("%s", sentence)
         unsettled = Unsettled(self._central, undecided)
         now_ms = int(time.time() * 1000)
         requests = self._decided()
         read = {edge: one for edge, one in snapshots.items() if edge not in self._paused}
         begun = self._taken_over(without(ledger, shown), read)
-        leaving = Leaving(self._config.central, begun.groups)
+        leaving = WorkerWatch(self._config.central, begun.groups)
         with resting():
             flows = plan_flows(
                 self._config,
@@ -177,7 +177,7 @@ class EpochRunner:
         def due() -> bool:
             self._pulse()
             old = not self._drain and is_old(time.monotonic() - opened_s, refused=bool(holds))
-            changed = self._changed(shapes, growth) or self._asked() or unsettled.moved() or leaving.left()
+            changed = self._changed(shapes, growth) or self._asked() or unsettled.moved() or leaving.has_any_left()
             changed |= self._terms.policies is not policies
             return self._stop.is_set() or old or changed
 
@@ -199,7 +199,7 @@ class EpochRunner:
 
     def _taken_over(self, ledger: Mapping[EdgePartition, LedgerRecord], snapshots: Snapshots) -> Takeovers:
         found = taken_over(self._config, ledger, snapshots, fences=True)
-        for sentence in told(found.topics):
+        for sentence in takeover_lines(found.topics):
             log.info("%s", sentence)
         return found
 
@@ -256,7 +256,7 @@ class EpochRunner:
             slots=slots,
             driver=self._identity,
             places=self._written,
-            whose=Whose.live(self._names),
+            whose=TransactionOwner.of_live_flows(self._names),
             targets=targets(self._config, snapshots),
             asked=asked_about(now, self._named, is_first=self.opened is None),
         )

@@ -16,10 +16,10 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import ConfigError
 from aggregator.state.ledger import LedgerRecord
 
-MOST, MANY = 2**31, 2**30
+REFUSE_AT, WARN_AT = 2**31, 2**30
 
 
-def worn(keys: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) -> Iterator[str]:
+def usage_warnings(keys: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) -> Iterator[str]:
     """Sentences about keys that should be replaced soon.
 
     Args:
@@ -36,7 +36,7 @@ def worn(keys: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) -> Iterato
         count = sealed[f"{name}/{ring.current}"]
         usage = f"key {name} version {ring.current} has sealed {count:,} values under random nonces"
         hint = f"give it another version: `{name}: {{current: {ring.current + 1}, versions: …}}`; old ones open"
-        if count >= MOST:
+        if count >= REFUSE_AT:
             raise ConfigError(f"{usage}, which is as much as one AES-GCM key may", hint=hint)
-        if count >= MANY:
-            yield f"{usage}, and may seal {MOST - count:,} more: {hint}"
+        if count >= WARN_AT:
+            yield f"{usage}, and may seal {REFUSE_AT - count:,} more: {hint}"

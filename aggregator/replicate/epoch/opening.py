@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import Fenced, Unreachable
 from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
-from aggregator.replicate.leadership.settlement import Whose, end_open, write_missing
+from aggregator.replicate.leadership.settlement import TransactionOwner, end_open, write_missing
 from aggregator.state.control import ControlState, Epoch, Target, former
 from aggregator.state.ledger import LedgerRecord
 
@@ -51,7 +51,7 @@ def open_epoch(
     slots: int,
     driver: str,
     places: Collection[Partition],
-    whose: Whose,
+    whose: TransactionOwner,
     targets: Collection[Target] = (),
     asked: Collection[Partition] | None = None,
 ) -> Opened:

@@ -26,7 +26,7 @@ from aggregator.replicate.discovery.retention import refusal
 from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow_table import PlacedFlows, TopicTerms
-from aggregator.replicate.flow.gaps import deleted, is_decided, new_incarnation, settled, skipped
+from aggregator.replicate.flow.gaps import deleted, is_decided, new_incarnation, skipped, with_decisions
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.flow.meanings import meant
 from aggregator.state.control import Target, former
@@ -85,7 +85,7 @@ def entry_of(
         decisions: What was decided about its gaps.
     """
     if found is not None and found.topic_id == topic.topic_id:
-        moved = settled(found, decisions)
+        moved = with_decisions(found, decisions)
         return moved, moved != found
     if found is not None:
         again = structs.replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
@@ -99,7 +99,7 @@ def entry_of(
     return structs.replace(first, leader_epoch=known, first_partitions=begun, copied=copied), True
 
 
-def begun_of(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
+def initial_partitions(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
     """How many partitions of a topic begin where its rule says, by the records of those that it has now.
 
     All partitions of a topic that nobody knows; none of one that was created again, because everything in it is new.
@@ -287,7 +287,7 @@ def _of_topic(
     if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
         starts.extend(sources, going_on, topic.ends, terms)
         return []
-    begun = begun_of(topic, entries)
+    begun = initial_partitions(topic, entries)
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
         begins = found is None or found.topic_id != topic_id

@@ -25,7 +25,7 @@ from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.mirrormaker.connect_offsets import SourceOffsets, source_offsets, task_count
 from aggregator.replicate.discovery.central_topics import Snapshots
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
-from aggregator.replicate.epoch.plan import Ledger, begun_of
+from aggregator.replicate.epoch.plan import Ledger, initial_partitions
 
 _PATIENCE_S, _END_S, _FENCE_S = 5.0, 10.0, 20.0
 _AGAIN_S = 5.0
@@ -34,12 +34,12 @@ _SHOWN, _PLACES = 3, 20
 log = logging.getLogger(__name__)
 
 
-class Alive(HoldError):
+class MirrorMakerRuns(HoldError):
     """A worker of MirrorMaker 2 is in its group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SourceProgress:
     """What MirrorMaker 2 left.
 
     Attributes:
@@ -60,7 +60,7 @@ class Takeover:
         topic: As the edge calls it.
         names: MirrorMaker 2's own.
         partitions: Those that begin.
-        left: What it left; None: see `why`.
+        progress: Where it stopped; None: see `why`.
         why: Why nothing is taken over.
         alive: It is because a worker lives.
     """
@@ -69,17 +69,17 @@ class Takeover:
     topic: str
     names: MirrorMaker2
     partitions: tuple[int, ...]
-    left: Left | None = None
+    progress: SourceProgress | None = None
     why: str = ""
     alive: bool = False
 
     def position(self, partition: int) -> int:
         """Up to where MirrorMaker 2 had copied; 0: it has no offset."""
-        return self.left.offsets.positions.get((self.topic, partition), 0) if self.left else 0
+        return self.progress.offsets.positions.get((self.topic, partition), 0) if self.progress else 0
 
     def applied(self, shown: EdgeTopic) -> EdgeTopic:
         """The topic as flows begin in it now; one that MirrorMaker 2 never copied begins at its start, as it would."""
-        if self.left is None:
+        if self.progress is None:
             return replace(shown, unready=self.why)
         copied = tuple(map(self.position, range(len(shown.starts))))
         firsts = tuple(upto or start for upto, start in zip(copied, shown.starts, strict=True))
@@ -115,7 +115,7 @@ def wanted(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[
             if rule is None or not isinstance(rule.start, MirrorMaker2):
                 continue
             entries = [ledger.get(EdgePartition(edge, name, partition)) for partition in range(len(topic.starts))]
-            begun = begun_of(topic, entries)
+            begun = initial_partitions(topic, entries)
             begins = tuple(at for at, entry in enumerate(entries[:begun]) if entry is None)
             if begins:
                 yield Takeover(edge, name, rule.start.at(edge), begins)
@@ -130,35 +130,35 @@ def taken_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fence
         snapshots: What the edges show.
         fences: Whether its transactional ids are taken away; whoever only looks takes nothing.
     """
-    found: dict[MirrorMaker2, Left | AggregatorError] = {}
+    found: dict[MirrorMaker2, SourceProgress | AggregatorError] = {}
     topics = []
     for one in wanted(config, ledger, snapshots):
         if one.names not in found:
             found[one.names] = _left_or_why(config.central, one.names, fences=fences)
         answer = found[one.names]
         if isinstance(answer, AggregatorError):
-            topics.append(replace(one, why=str(answer), alive=isinstance(answer, Alive)))
+            topics.append(replace(one, why=str(answer), alive=isinstance(answer, MirrorMakerRuns)))
         else:
-            topics.append(replace(one, left=answer))
+            topics.append(replace(one, progress=answer))
     applied = {edge: dict(shown) for edge, shown in snapshots.items()}
     for one in topics:
         applied[one.edge][one.topic] = one.applied(applied[one.edge][one.topic])
     return Takeovers(applied if topics else snapshots, tuple(topics))
 
 
-def _left_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> Left | AggregatorError:
+def _left_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> SourceProgress | AggregatorError:
     """One that cannot be taken over from holds its own flows; what else happens at central is found by everybody."""
     try:
-        return left(cluster, names, fences=fences)
+        return source_progress(cluster, names, fences=fences)
     except AggregatorError as error:
         return error
 
 
-def left(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> Left:
+def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> SourceProgress:
     """What MirrorMaker 2 left, once it is sure that it adds nothing; arguments as `taken_over`.
 
     Raises:
-        Alive: a worker is in its group.
+        MirrorMakerRuns: a worker is in its group.
         HoldError: it keeps no offsets under these names.
         AggregatorError: central does not tell, or somebody takes an id back.
     """
@@ -193,20 +193,20 @@ def left(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> Left:
             hint="name its `connector` and `source` in the rule's `start`, or write `start: earliest`",
         )
     require_gone(cluster, names)
-    return Left(found, tasks)
+    return SourceProgress(found, tasks)
 
 
 def require_gone(cluster: ClusterConfig, names: MirrorMaker2) -> None:
     """Refuse to go on while a worker is in the group.
 
     Raises:
-        Alive: one is.
+        MirrorMakerRuns: one is.
         Unreachable: nobody tells.
     """
     found = members(cluster, names.group, timeout_s=_PATIENCE_S)
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise Alive(
+        raise MirrorMakerRuns(
             f"MirrorMaker 2 lives: its group {names.group} at central has {counted(len(found), 'member')}"
             f" ({', '.join(found[:_SHOWN])}{more})",
             hint="stop it, and see that nothing starts it again; a killed worker leaves within its session time-out",
@@ -228,7 +228,7 @@ def _fence(cluster: ClusterConfig, ids: Collection[str]) -> None:
 
 
 @dataclass(slots=True)
-class Leaving:
+class WorkerWatch:
     """Asks while an epoch runs whether those have left who stood in the way when it opened.
 
     Args:
@@ -240,7 +240,7 @@ class Leaving:
     groups: frozenset[str]
     asked_s: float = field(default_factory=time.monotonic)
 
-    def left(self) -> bool:
+    def has_any_left(self) -> bool:
         """Whether a group is empty now; asks every five seconds, and a central that is silent has not answered."""
         if not self.groups or time.monotonic() - self.asked_s < _AGAIN_S:
             return False
@@ -251,10 +251,10 @@ class Leaving:
             return False
 
 
-def told(takeovers: Collection[Takeover]) -> Iterator[str]:
+def takeover_lines(takeovers: Collection[Takeover]) -> Iterator[str]:
     """Where flows begin, for the log."""
     for one in takeovers:
-        if one.left is None:
+        if one.progress is None:
             continue
         at = [(partition, one.position(partition)) for partition in one.partitions]
         never = [str(partition) for partition, upto in at if not upto]

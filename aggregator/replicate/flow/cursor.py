@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Start
-from aggregator.replicate.flow.gaps import after, grown, passed_over, sentence, skipped
+from aggregator.replicate.flow.gaps import passed_over, position_after, sentence, skipped, with_unread
 from aggregator.replicate.flow.meanings import Meanings
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -84,7 +84,7 @@ class Cursor(Struct, frozen=True):
     def at(cls, source: EdgePartition, entry: LedgerRecord) -> Self:
         """Where a ledger record puts a flow; one with an open gap stands still, unless that is to be tried again."""
         cursor = cls(source, entry)
-        return cursor if entry.gap is None or entry.gap.kind is GapKind.DAMAGED else cursor.held_by(entry.gap)
+        return cursor if entry.gap is None or entry.gap.kind is GapKind.DAMAGED else cursor.with_gap(entry.gap)
 
     @property
     def start(self) -> Start:
@@ -96,16 +96,16 @@ class Cursor(Struct, frozen=True):
         """Whether records may be taken now."""
         return self.hold is None and (self.waiting is None or self.waiting.retry_at_s is None)
 
-    def moved(self, position: Position, leader_epoch: int | None) -> Self:
-        """The same cursor at another position."""
+    def at_position(self, position: Position, leader_epoch: int | None) -> Self:
+        """Return the cursor at another position, without a gap."""
         incarnation, next_offset = position
         entry = structs.replace(
             self.entry, incarnation=incarnation, next_offset=next_offset, leader_epoch=leader_epoch, gap=None
         )
         return structs.replace(self, entry=entry)
 
-    def past(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Meanings) -> Self:
-        """Behind the records of a chunk, which the transaction holds now."""
+    def past_chunk(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Meanings) -> Self:
+        """Return the cursor behind the records of a chunk, which the transaction holds now."""
         entry = self.entry
         known = chunk.leader_epoch
         entry = structs.replace(
@@ -121,50 +121,50 @@ class Cursor(Struct, frozen=True):
         )
         return structs.replace(self, entry=entry, waiting=None)
 
-    def having_sealed(self, counts: Mapping[str, int]) -> Self:
-        """With so many more values in envelopes, by key and version."""
+    def with_sealed(self, counts: Mapping[str, int]) -> Self:
+        """Return the cursor with more values counted that AES-GCM sealed, by key and version."""
         if not counts:
             return self
         sealed = Counter(dict(self.entry.sealed)) + Counter(counts)
         return structs.replace(self, entry=structs.replace(self.entry, sealed=tuple(sorted(sealed.items()))))
 
-    def returned(self, *, cycles: int, forged: int) -> Self:
-        """With so many more records that were the hub's own, or claimed to be."""
+    def with_cycles(self, *, cycles: int, forged: int) -> Self:
+        """Return the cursor with more records counted that came back in a cycle, or falsely claimed to."""
         if not cycles and not forged:
             return self
         entry = self.entry
         entry = structs.replace(entry, cycles=entry.cycles + cycles, forged=entry.forged + forged)
         return structs.replace(self, entry=entry)
 
-    def held_by(self, lost: Gap) -> Self:
-        """Held until somebody decides about a gap, which the ledger will show."""
+    def with_gap(self, lost: Gap) -> Self:
+        """Return the cursor on hold until somebody decides about a gap, which the ledger will show."""
         hold = Hold(self.source, HoldReason.GAP, sentence(lost, self.entry.next_offset), lost)
         return structs.replace(self, entry=structs.replace(self.entry, gap=lost), hold=hold, waiting=None)
 
-    def held(self, reason: HoldReason, detail: str) -> Self:
-        """Held until the epoch ends."""
+    def with_hold(self, reason: HoldReason, detail: str) -> Self:
+        """Return the cursor on hold until the epoch ends."""
         return structs.replace(self, hold=Hold(self.source, reason, detail), waiting=None)
 
-    def held_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> Self:
-        """Held, and tried again then; a gap holds until somebody decides, whatever else is in the way."""
+    def with_hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> Self:
+        """Return the cursor on hold until a time; a gap keeps its hold until somebody decides."""
         if self.hold is not None and self.hold.reason is HoldReason.GAP:
             return self
-        return self.held(reason, detail).waits(Waiting(retry_at_s, retry_at_s, detail))
+        return self.with_hold(reason, detail).with_waiting(Waiting(retry_at_s, retry_at_s, detail))
 
-    def tried(self) -> Self:
-        """What has waited, or was held until now, is tried again."""
+    def with_retry(self) -> Self:
+        """Return the cursor without its hold or wait, to be tried again."""
         return structs.replace(self, hold=None, waiting=self.waiting and self.waiting._replace(retry_at_s=None))
 
-    def without(self, lost: Gap) -> Self:
-        """Behind a gap that the flow's rule skips; the decision is recorded."""
+    def skipping(self, lost: Gap) -> Self:
+        """Return the cursor behind a gap that the flow's rule skips, with the decision to record."""
         position = self.entry.position
         decision = skipped(self.source, position, lost, now_ms=lost.since_ms)
-        entry = structs.replace(self.entry, unread=grown(self.entry.unread, passed_over(lost, position)))
+        entry = structs.replace(self.entry, unread=with_unread(self.entry.unread, passed_over(lost, position)))
         passed = structs.replace(self, entry=entry, decisions=(*self.decisions, decision))
-        return passed.moved(after(lost, position), entry.leader_epoch)
+        return passed.at_position(position_after(lost, position), entry.leader_epoch)
 
-    def known(self, leader_epoch: int, upto: int = 0) -> Self:
-        """The log before the position was found to be whole: nothing there has a higher leader epoch than this.
+    def with_leader_epoch(self, leader_epoch: int, upto: int = 0) -> Self:
+        """Return the cursor with a leader epoch, once the log before its position was found to be whole.
 
         Args:
             leader_epoch: Under another one than before there may be something else behind the position than a damaged
@@ -176,10 +176,10 @@ class Cursor(Struct, frozen=True):
         gap = met if same else None
         return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch, gap=gap))
 
-    def waits(self, waiting: Waiting | None) -> Self:
-        """Tried again later, or now; None: it waits for nothing."""
+    def with_waiting(self, waiting: Waiting | None) -> Self:
+        """Return the cursor with a wait, or (None) without one."""
         return self if waiting == self.waiting else structs.replace(self, waiting=waiting)
 
     def committed(self) -> Self:
-        """The same, once its transaction is committed."""
+        """Return the cursor as it is once its transaction is committed."""
         return structs.replace(self, decisions=())

@@ -84,7 +84,7 @@ class Flow:
 
     def hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> None:
         """Hold a flow of which no transaction has anything; it is tried again."""
-        self.committed = self.cursor = self.cursor.held_until(reason, detail, retry_at_s)
+        self.committed = self.cursor = self.cursor.with_hold_until(reason, detail, retry_at_s)
 
     def persist(self, now_s: float) -> None:
         """The first position is in the ledger; what was held for that goes on."""
@@ -99,7 +99,7 @@ class Flow:
 
     def skip(self, lost: Gap) -> None:
         """Go on behind a gap; the open transaction will say so."""
-        self.cursor = self.cursor.without(lost)
+        self.cursor = self.cursor.skipping(lost)
         self.reach(self.position.next_offset)
 
     def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
@@ -115,7 +115,7 @@ class Flow:
             if not self.reading:
                 return
             known = self.cursor.entry.leader_epoch if chunk.leader_epoch is None else chunk.leader_epoch
-            self.cursor = self.cursor.moved(position, known)
+            self.cursor = self.cursor.at_position(position, known)
             yield piece
 
     def reach(self, offset: int, leader_epoch: int | None = None) -> bool:
@@ -132,7 +132,7 @@ class Flow:
         if position.next_offset > read:
             known = None  # nobody has read what lies between
         if (position, known) != (entry.position, entry.leader_epoch):
-            self.cursor = self.cursor.moved(position, known)
+            self.cursor = self.cursor.at_position(position, known)
         return position.next_offset - read > LEAP_OFFSETS
 
     @property

@@ -94,7 +94,7 @@ def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int
     return Decision(source, position, lost, SKIPPED, now_ms, "the rule says so", automatic=True)
 
 
-def after(lost: Gap, position: Position) -> Position:
+def position_after(lost: Gap, position: Position) -> Position:
     """Where a flow goes on when it goes on without a gap."""
     match lost.kind:
         case GapKind.EXPIRED | GapKind.DAMAGED:
@@ -112,10 +112,10 @@ def passed_over(lost: Gap, position: Position) -> Segment | None:
     """What a flow never reads because it goes on behind a gap; nothing where it goes back to a cut, or nobody knows."""
     if lost.kind not in _PASSED:
         return None
-    return Segment(position.incarnation, OffsetRange(position.next_offset, after(lost, position).next_offset))
+    return Segment(position.incarnation, OffsetRange(position.next_offset, position_after(lost, position).next_offset))
 
 
-def grown(unread: tuple[Segment, ...], more: Segment | None) -> tuple[Segment, ...]:
+def with_unread(unread: tuple[Segment, ...], more: Segment | None) -> tuple[Segment, ...]:
     """What a flow has never read, with one part more; parts that touch become one.
 
     Of very many parts the oldest are forgotten: a backfill then leaves them alone.
@@ -129,7 +129,7 @@ def grown(unread: tuple[Segment, ...], more: Segment | None) -> tuple[Segment, .
     return (*unread, more)[-_UNREAD_MOST:]
 
 
-def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
+def with_decisions(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
     """A flow's entry after what was decided about exactly its position; unchanged where nothing was.
 
     Args:
@@ -142,8 +142,10 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
     if not found:
         return entry
     # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
-    lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
-    unread = grown(entry.unread, passed_over(lost, entry.position))
+    lost, (incarnation, offset) = max(
+        ((lost, position_after(lost, entry.position)) for lost in found), key=lambda one: one[1]
+    )
+    unread = with_unread(entry.unread, passed_over(lost, entry.position))
     return structs.replace(entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread)
 
 

@@ -12,7 +12,7 @@ from aggregator.state.control import Lease
 BEAT_S = 2.0
 WATCH_S = 6.0
 LATE_S = 0.5
-WAYS = "stop it, wait for it with --standby, or replace it with --take-over"
+ANOTHER_HUB_HINT = "stop it, wait for it with --standby, or replace it with --take-over"
 
 
 class LeaseState(StrEnum):

@@ -21,11 +21,11 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.kafka.readers.typed_decoder import key_text
-from aggregator.replicate.flow.gaps import after
+from aggregator.replicate.flow.gaps import position_after
 from aggregator.replicate.leadership.settlement import (
     OpenTransactions,
     SettlingCentral,
-    Whose,
+    TransactionOwner,
     standing,
     undecided_again,
 )
@@ -62,7 +62,7 @@ class _Flow(NamedTuple):
     backfill: str
 
 
-def settle_ledger(central: LedgerCentral, found: OpenTransactions, epoch: Epoch, whose: Whose) -> None:
+def settle_ledger(central: LedgerCentral, found: OpenTransactions, epoch: Epoch, whose: TransactionOwner) -> None:
     """Settle what was undecided in the ledger and the requests; no epoch opens over what cannot be settled now.
 
     Args:
@@ -89,7 +89,7 @@ def settle_ledger(central: LedgerCentral, found: OpenTransactions, epoch: Epoch,
 
 
 def _committed(
-    central: LedgerCentral, at: Partition, offsets: OffsetRange, found: OpenTransactions, whose: Whose
+    central: LedgerCentral, at: Partition, offsets: OffsetRange, found: OpenTransactions, whose: TransactionOwner
 ) -> list[CentralRecord]:
     """Records of a range that nobody sees, the last of each key, if their transaction had committed."""
     seen = {(one.key, one.value) for one in central.records(at, offsets, committed=True)}
@@ -114,7 +114,7 @@ def _committed(
 
 def _went_on(entry: LedgerRecord | None, decision: Decision) -> bool:
     """Whether the flow stands behind what was decided about."""
-    return entry is not None and entry.position >= after(decision.gap, decision.position)
+    return entry is not None and entry.position >= position_after(decision.gap, decision.position)
 
 
 def _moved(logged: Collection[LogRecord], topic: str) -> dict[_Flow, LedgerRecord]:
@@ -138,7 +138,7 @@ class _Evidence:
         whose: Whose transaction it is.
     """
 
-    def __init__(self, central: LedgerCentral, found: OpenTransactions, whose: Whose) -> None:
+    def __init__(self, central: LedgerCentral, found: OpenTransactions, whose: TransactionOwner) -> None:
         self._central = central
         self._found = found
         self._whose = whose

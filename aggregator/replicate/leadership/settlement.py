@@ -69,7 +69,7 @@ class SettlingCentral(Protocol):
         """Wait."""
 
 
-class Whose(NamedTuple):
+class TransactionOwner(NamedTuple):
     """How records of one protocol instance are told from others.
 
     Attributes:
@@ -87,12 +87,12 @@ class Whose(NamedTuple):
     backfills: bool = False
 
     @classmethod
-    def live(cls, names: HubNames) -> Self:
+    def of_live_flows(cls, names: HubNames) -> Self:
         """Of the live flows of a hub."""
         return cls(names.hub, names.ledger, names.requests, (names.dead_letters,))
 
     @classmethod
-    def late(cls, names: HubNames) -> Self:
+    def of_backfills(cls, names: HubNames) -> Self:
         """Of all backfills of a hub; letters of what they bring to a live topic are beside those of the live flows."""
         own = names.backfills()
         return cls(names.hub, own.ledger, own.requests, (names.dead_letters, own.dead_letters), backfills=True)
@@ -130,7 +130,7 @@ def end_open(
     places: Collection[Partition],
     *,
     notes: _Ranges,
-    whose: Whose,
+    whose: TransactionOwner,
     ungated: Collection[Partition] = (),
 ) -> OpenTransactions:
     """Note what is open of the hub's own, and end it, all of it at once: what is open hides what lies behind it.
@@ -221,7 +221,7 @@ def write_missing(
     notes: _Ranges,
     *,
     ledger: Mapping[EdgePartition, LedgerRecord],
-    whose: Whose,
+    whose: TransactionOwner,
 ) -> dict[Partition, str]:
     """Write again what had been committed in noted ranges of partitions with records of edges.
 
@@ -302,7 +302,9 @@ def standing(position: Position, backfill: str) -> Position:
     return position._replace(incarnation=0) if backfill else position
 
 
-def _sentence(at: Partition, undecided: OffsetRange, first: CentralRecord | None, whose: Whose, *, own: bool) -> str:
+def _sentence(
+    at: Partition, undecided: OffsetRange, first: CentralRecord | None, whose: TransactionOwner, *, own: bool
+) -> str:
     """Why a partition is not written, and what may be done about it.
 
     Args:

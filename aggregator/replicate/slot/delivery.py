@@ -107,8 +107,8 @@ class Delivery:
         produced = self._produce(writer, flow, chunk, stripped, judged.chains)
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
         changed = stripped.counts.total()
-        flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
-        flow.cursor = flow.cursor.returned(cycles=len(cycles), forged=len(forged)).having_sealed(stripped.sealed)
+        flow.cursor = flow.cursor.past_chunk(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
+        flow.cursor = flow.cursor.with_cycles(cycles=len(cycles), forged=len(forged)).with_sealed(stripped.sealed)
         return produced
 
     def field_reports(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:

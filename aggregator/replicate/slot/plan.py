@@ -11,12 +11,12 @@ from aggregator.coordinates import EdgePartition, Partition
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.slot.cadence import Cadence
-from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.state.names import HubNames
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class BackfillTerms:
     """What makes the work of an epoch a backfill.
 
     Attributes:
@@ -43,7 +43,7 @@ class SlotPlan:
     cadence: Cadence
     drain: bool
     patience_s: float
-    terms: Terms | None = None
+    terms: BackfillTerms | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ class SlotOutcome:
     closed: tuple[Partition, ...] = ()
 
 
-def standstill(plan: SlotPlan, refused: Refused, why: str) -> dict[str, object]:
+def standstill(plan: SlotPlan, refused: RefusedTopics, why: str) -> dict[str, object]:
     """The report of a slot that can begin no transaction, or does not know how the last one ended: nothing flows."""
     waiting = {str(flow.source): why for flow in plan.flows}
     figures = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}

@@ -15,7 +15,7 @@ from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Sta
 from aggregator.replicate.flow.cursor import HoldReason, Waiting
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.flow.gaps import cut_log, damaged, gap
-from aggregator.replicate.slot.gate import Gate
+from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.ports import Reader, SlotPorts
 from aggregator.replicate.slot.refused_topics import RefusedTopic
@@ -39,7 +39,9 @@ class Readers:
         gate: No flow skips what may lie undecided at central.
     """
 
-    def __init__(self, plan: SlotPlan, ports: SlotPorts, flows: Mapping[EdgePartition, Flow], gate: Gate) -> None:
+    def __init__(
+        self, plan: SlotPlan, ports: SlotPorts, flows: Mapping[EdgePartition, Flow], gate: PartitionGuard
+    ) -> None:
         self._plan = plan
         self._ports = ports
         self._flows = flows
@@ -86,7 +88,7 @@ class Readers:
         starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
         for source, flow in self._flows.items():
             if flow.reading and source in self._doubted:  # a rewind has put aside that it waits
-                flow.cursor = flow.cursor.waits(Waiting(now := self._ports.now(), now, _DOUBT))
+                flow.cursor = flow.cursor.with_waiting(Waiting(now := self._ports.now(), now, _DOUBT))
             elif flow.reading:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
         self._unwatched |= self._flows.keys()  # whatever is not read now is read again later
@@ -114,7 +116,7 @@ class Readers:
         if not flow.reading:
             return
         self._vouched.add(flow.plan.source)
-        flow.cursor = flow.cursor.waits(None)  # what it was tried for came
+        flow.cursor = flow.cursor.with_waiting(None)  # what it was tried for came
         leapt = flow.reach(offset, leader_epoch)
         if flow.done or leapt:
             self._release(flow)
@@ -152,7 +154,7 @@ class Readers:
         if leader_epoch is None:
             self._untold.add(source.edge)
         else:
-            flow.cursor = flow.cursor.known(leader_epoch)
+            flow.cursor = flow.cursor.with_leader_epoch(leader_epoch)
         return True
 
     def drained(self, flow: Flow) -> bool:
@@ -172,12 +174,12 @@ class Readers:
     def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
         """Let a flow stand still until the epoch ends."""
         self._release(flow)
-        flow.cursor = flow.cursor.held(reason, detail)
+        flow.cursor = flow.cursor.with_hold(reason, detail)
 
     def hold_until(self, flow: Flow, reason: HoldReason, detail: str, retry_at_s: float) -> None:
         """Let a flow stand still, and try it again then."""
         self._release(flow)
-        flow.cursor = flow.cursor.held_until(reason, detail, retry_at_s)
+        flow.cursor = flow.cursor.with_hold_until(reason, detail, retry_at_s)
 
     def stand(self, flow: Flow, closed: str, refused: RefusedTopic | None) -> None:
         """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
@@ -201,7 +203,7 @@ class Readers:
             self.hold(flow, HoldReason.WAITING, why)
             return
         self._release(flow)
-        flow.cursor = flow.cursor.waits(
+        flow.cursor = flow.cursor.with_waiting(
             Waiting(since_s, now + (_SOON if is_soon else _PAUSES).pause_after_s(waited_s), why)
         )
 
@@ -210,7 +212,7 @@ class Readers:
         for source, flow in self._flows.items():
             waiting = flow.cursor.waiting
             if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
-                flow.cursor = flow.cursor.tried()
+                flow.cursor = flow.cursor.with_retry()
                 # A client that is started anew does not compare with a leader that it knows.
                 if flow.reading and (source not in self._doubted or self._is_whole(flow)):
                     self.ask(source.edge, now)
@@ -295,17 +297,17 @@ class Readers:
             return False
         del self._doubted[source]
         if whole is not None:
-            flow.cursor = flow.cursor.known(*whole)
+            flow.cursor = flow.cursor.with_leader_epoch(*whole)
         return True
 
     def _went_without(self, flow: Flow, lost: Gap) -> bool:
         """Go on behind a gap, or stand still before it, as the flow's rule says; False: it waits for central."""
-        if flow.may_skip(lost) and (closed := self._gate.closed([flow.plan])):
+        if flow.may_skip(lost) and (closed := self._gate.why_closed([flow.plan])):
             self.wait(flow, closed)
             return False
         self._release(flow)
         if not flow.may_skip(lost):
-            flow.cursor = flow.cursor.held_by(lost)
+            flow.cursor = flow.cursor.with_gap(lost)
             return True
         flow.skip(lost)
         if not flow.done:
@@ -335,7 +337,7 @@ class Readers:
             lost = damaged(entry.next_offset, behind, since_ms=now_ms, leader_epoch=entry.leader_epoch)
         self._went_without(flow, lost)
         if flow.cursor.hold is not None:
-            flow.cursor = flow.cursor.waits(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
+            flow.cursor = flow.cursor.with_waiting(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
 
     def _lost(self, flow: Flow) -> tuple[Gap | None, tuple[int, int] | None]:
         """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.

@@ -44,7 +44,7 @@ class RefusedTopic(NamedTuple):
     failures: int
 
 
-class Refused:
+class RefusedTopics:
     """The memory of one slot.
 
     Attributes:

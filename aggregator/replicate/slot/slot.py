@@ -19,11 +19,11 @@ from aggregator.privacy.strip import Awaited
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
-from aggregator.replicate.slot.gate import Gate
+from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, standstill
 from aggregator.replicate.slot.ports import SlotPorts, Writer
 from aggregator.replicate.slot.readers import Readers
-from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.replicate.slot.traffic import SlotTraffic
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.requests import encode
@@ -45,7 +45,7 @@ class Slot:
         self._ports = ports
         self._delivery = delivery
         self._failures = 0
-        self._refused = Refused()
+        self._refused = RefusedTopics()
         self._traffic: SlotTraffic | None = None
 
     def run(self) -> SlotOutcome:
@@ -62,7 +62,7 @@ class Slot:
                 flows = self._flows(self._ports.ledger())
                 self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._ports)
                 core = (self._plan, self._ports, self._delivery)
-                turn = _Turn(*core, writer, flows, refused=self._refused, traffic=traffic)
+                turn = _ProducerSession(*core, writer, flows, refused=self._refused, traffic=traffic)
                 outcome = turn.run() or self._outdated()
                 if outcome is not None:
                     return outcome
@@ -97,7 +97,7 @@ class Slot:
         return None
 
 
-class _Turn:
+class _ProducerSession:
     """The work of one producer, from its `init_transactions` to a stop or an error."""
 
     def __init__(
@@ -108,7 +108,7 @@ class _Turn:
         writer: Writer,
         flows: dict[EdgePartition, Flow],
         *,
-        refused: Refused,
+        refused: RefusedTopics,
         traffic: SlotTraffic,
     ) -> None:
         self._refused, self._traffic = refused, traffic
@@ -121,7 +121,7 @@ class _Turn:
         self._commit_s = 0.0  # what a commit takes, lately
         self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
-        self._gate = Gate(ports, plan, refused, writer.acknowledged)
+        self._gate = PartitionGuard(ports, plan, refused, writer.acknowledged)
         self._readers = Readers(plan, ports, flows, self._gate)
         self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
 
@@ -135,15 +135,15 @@ class _Turn:
             self._readers.close()
 
     def _persist_first_positions(self) -> None:
-        """Write the positions that are new. Where one passes over offsets of a closed partition it is written later.
+        """Write the positions that are new; one that passes over offsets of a closed partition is written later.
 
-        What lies undecided below a position counts as committed when it is settled.
+        An undecided record below a position counts as committed when it is settled.
         """
         over = {flow.plan.source for flow in self._unwritten if flow.position > Position(0, 0)}
-        self._gate.closed(flow.plan for flow in self._unwritten if flow.plan.source in over)  # all of them at once
+        self._gate.why_closed(flow.plan for flow in self._unwritten if flow.plan.source in over)  # all of them at once
         open_now, left = list[Flow](), list[Flow]()
         for flow in self._unwritten:
-            if closed := self._gate.closed([flow.plan]) if flow.plan.source in over else "":
+            if closed := self._gate.why_closed([flow.plan]) if flow.plan.source in over else "":
                 flow.hold_until(HoldReason.UNDECIDED, closed, math.inf)
                 left.append(flow)
             else:
@@ -152,7 +152,11 @@ class _Turn:
         self._unwritten = left
 
     def _write_first_positions(self, fresh: list[Flow]) -> None:
-        """Write them all at once; Unreachable, if central refuses that again and again: who tries anew looks first."""
+        """Write them in one transaction.
+
+        Raises:
+            Unreachable: central refused it `_TRIES` times; the caller reads control before it tries again.
+        """
         for _ in range(_TRIES if fresh else 0):
             self._writer.begin()
             try:
@@ -160,12 +164,12 @@ class _Turn:
                     self._write_entry(flow)
                 self._writer.commit()
             except TransactionAborted as error:
-                self._note(error)
+                self._record_abort(error)
                 self._writer.abort()
-                self._gate.over(self._writer.touched)
+                self._gate.transaction_ended(self._writer.touched)
                 self._ports.sleep(self._refused.pause_s)
             else:
-                self._gate.over(self._writer.touched)
+                self._gate.transaction_ended(self._writer.touched)
                 for flow in fresh:
                     flow.persist(self._ports.now())
                 return
@@ -207,7 +211,7 @@ class _Turn:
             if state.pace is not None and state.pace.epoch == self._plan.epoch:
                 self._traffic.pace(state.pace.rate)
             self._last_look = now
-        busy = self._round(now)
+        busy = self._poll_edges(now)
         self._commit_when_due(busy=busy)
         if self._unwritten and self._open_since is None:
             self._persist_first_positions()
@@ -216,12 +220,12 @@ class _Turn:
         if self._plan.drain and self._all_drained(now):
             self._commit_if_moved()
             return SlotResult.DRAINED
-        if self._gate.stuck():
+        if self._gate.is_stuck():
             self._commit_if_moved()
             return SlotResult.STOPPED
         return None
 
-    def _round(self, now: float) -> bool:
+    def _poll_edges(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""
         waiting = _WAIT_ALONE_S if len(self._readers) == 1 else _WAIT_SHARED_S
         if self._open_since is not None:
@@ -243,13 +247,13 @@ class _Turn:
             if count >= most > 0:
                 self._readers.ask(edge, now)
             busy = busy or bool(polled.chunks)
-            self._take(edge, polled)
+            self._deliver_polled(edge, polled)
         return busy
 
-    def _take(self, edge: str, polled: Polled) -> None:
+    def _deliver_polled(self, edge: str, polled: Polled) -> None:
         self._readers.polled(edge, polled, self._ports.now())
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
-        self._gate.closed(flow.plan for flow in flows)  # asks about all of them at once
+        self._gate.why_closed(flow.plan for flow in flows)  # asks about all of them at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):
             if self._readers.is_foreign(flow, chunk):
                 continue
@@ -265,7 +269,7 @@ class _Turn:
 
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that cannot go on."""
-        if closed := self._gate.closed([flow.plan]):
+        if closed := self._gate.why_closed([flow.plan]):
             self._readers.stand(flow, closed, self._refused.of(flow.plan.central, self._ports.now()))
             return
         try:
@@ -308,7 +312,7 @@ class _Turn:
 
     def _commit_if_moved(self) -> None:
         moved = [flow for flow in self._flows.values() if flow.moved]
-        if moved and (self._open_since is not None or not self._gate.closed([])):
+        if moved and (self._open_since is not None or not self._gate.why_closed([])):
             self._begin()
             for flow in moved:
                 self._write_entry(flow)
@@ -324,7 +328,7 @@ class _Turn:
     def _commit(self) -> None:
         began = self._ports.now()
         self._writer.commit()
-        self._gate.over(self._writer.touched)
+        self._gate.transaction_ended(self._writer.touched)
         took = self._ports.now() - began
         self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # one slow one is soon forgotten
 
@@ -335,11 +339,11 @@ class _Turn:
             Whether central refused something for good. A client keeps what it heard of a topic: the next try is for
             another one.
         """
-        refused = self._note(error)
+        refused = self._record_abort(error)
         self._writer.abort()
         if refused:
             return True
-        self._gate.over(self._writer.touched)
+        self._gate.transaction_ended(self._writer.touched)
         self._open_since = None
         self._traffic.abort()
         for flow in self._flows.values():
@@ -348,11 +352,11 @@ class _Turn:
         self._readers.assign()
         return False
 
-    def _note(self, error: TransactionAborted) -> bool:
-        """Keep why a transaction failed, and say it at once: the next one may not last until it is due."""
+    def _record_abort(self, error: TransactionAborted) -> bool:
+        """Remember and publish why a transaction was aborted; return whether central refuses something for good."""
         refusals = self._writer.refusals()
         self._refused.note(error.message, refusals, self._ports.now())
-        self._say()
+        self._publish_telemetry()
         return bool(refusals)
 
     def _all_drained(self, now: float) -> bool:
@@ -362,23 +366,23 @@ class _Turn:
         )
 
     def _outcome(self, result: SlotResult) -> SlotOutcome:
-        self._report(math.inf, last=True)
+        self._report(self._ports.now(), last=True)
         return SlotOutcome(
             self._plan.slot,
             result,
             tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
             tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
-            closed=self._gate.left(),
+            closed=self._gate.undecided(),
         )
 
     def _report(self, now: float, *, last: bool = False) -> None:
-        if now - self._last_report >= _REPORT_EVERY_S:
+        if last or now - self._last_report >= _REPORT_EVERY_S:
             self._last_report, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
             for body in self._delivery.field_reports(self._ports.now(), last=last):
                 self._ports.telemetry(head | body)
-            self._say()
+            self._publish_telemetry()
 
-    def _say(self) -> None:
+    def _publish_telemetry(self) -> None:
         cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
         waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.reading}
         held = {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold}

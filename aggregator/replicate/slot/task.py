@@ -17,7 +17,7 @@ from aggregator.config.model import HubConfig
 from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.engine.archives import forget_archives
-from aggregator.engine.collector import settle
+from aggregator.engine.collector import freeze_objects
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ExitError, Failed, kind_and_place
 from aggregator.privacy.policy.file import Policy
@@ -27,7 +27,7 @@ from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import checked_rings
-from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, Terms
+from aggregator.replicate.slot.plan import BackfillTerms, SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.slot.slot import Slot
 from aggregator.replicate.slot.strips import strips
 
@@ -70,7 +70,7 @@ def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
 
 
 def _slots(work: EpochWork, sealed: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    settle()
+    freeze_objects()
     show_warnings()
     for batch in batches:
         for slot in batch.column(0).to_pylist():
@@ -93,7 +93,7 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     plan = replace(plan, flows=tuple(plan.flows))  # they are made as they are looked at: once
     limits = [flow.limits.record_bytes for flow in plan.flows]
-    terms = plan.terms or Terms("", plan.names.dead_letters)
+    terms = plan.terms or BackfillTerms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])
     keys = checked_rings(work.config.keys, work.checks)
     ports = KafkaSlotPorts(

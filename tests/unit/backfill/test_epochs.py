@@ -19,7 +19,7 @@ from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.replicate.flow.gaps import grown
+from aggregator.replicate.flow.gaps import with_unread
 from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, fold_letters, is_key
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, flow_key
@@ -282,13 +282,13 @@ def test_a_ledger_record_keeps_what_was_never_read(parts):
 
 def test_parts_that_touch_are_one_and_of_many_the_oldest_are_forgotten():
     """A list in every ledger record stays short; what it forgets is not offered to a backfill."""
-    once = grown((), Segment(0, OffsetRange(0, 5)))
-    assert grown(once, Segment(0, OffsetRange(5, 9))) == (Segment(0, OffsetRange(0, 9)),)
-    assert len(grown(once, Segment(1, OffsetRange(5, 9)))) == 2
-    assert grown(once, None) == once
+    once = with_unread((), Segment(0, OffsetRange(0, 5)))
+    assert with_unread(once, Segment(0, OffsetRange(5, 9))) == (Segment(0, OffsetRange(0, 9)),)
+    assert len(with_unread(once, Segment(1, OffsetRange(5, 9)))) == 2
+    assert with_unread(once, None) == once
     many: tuple[Segment, ...] = ()
     for number in range(200):
-        many = grown(many, Segment(0, OffsetRange(10 * number, 10 * number + 1)))
+        many = with_unread(many, Segment(0, OffsetRange(10 * number, 10 * number + 1)))
     assert (len(many), many[-1]) == (100, Segment(0, OffsetRange(1990, 1991)))
 
 

@@ -61,7 +61,7 @@ def test_a_flow_takes_every_record_of_its_parts_once(polls):
         before = moving.position
         for piece in moving.pieces(chunk(offsets)):
             taken += piece.offsets
-            moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0, schemas=())
+            moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
         moving.reach(offsets[-1] + 1)
         assert moving.position >= before
     assert taken == sorted(set(taken))
@@ -75,10 +75,10 @@ def test_a_flow_that_stands_still_stands_before_what_was_not_taken(offsets, take
     moving, taken = flow(), []
     for piece in moving.pieces(chunk(offsets)):
         if len(taken) == takes:
-            moving.cursor = moving.cursor.waits(Waiting(0.0, 1.0, "the registry does not answer"))
+            moving.cursor = moving.cursor.with_waiting(Waiting(0.0, 1.0, "the registry does not answer"))
         else:
             taken.append(piece)
-            moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0, schemas=())
+            moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
     left = [offset for offset in offsets if offset in INSIDE and (not taken or offset > taken[-1].offsets[-1])]
     assert not moving.reading or not left
     if left:
@@ -99,7 +99,7 @@ def test_a_leader_epoch_goes_as_far_as_was_read():
     moving = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 20))))
     for piece in moving.pieces(chunk(range(4))):
         assert piece.leader_epoch == 7
-        moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0, schemas=())
+        moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
     moving.reach(4, 7)
     assert moving.cursor.start == Start(4, 7)
     moving.reach(6, 7)

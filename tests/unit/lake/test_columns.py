@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from aggregator.errors import HoldError
-from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, begun, conformed, fits, merged, never
+from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, conformed, fits, initial_schema, merged, never
 
 
 def schema(*fields: tuple[str, object]) -> str:
@@ -143,4 +143,4 @@ def _of(**columns: pa.DataType) -> pa.Schema:
 )
 def test_a_new_table_begins_with_the_widest_type_where_it_could_not_become_wider(schemas, promotes, begins):
     """Else with the first one that comes: a table that can follow, or that holds all anyhow, grows as it did."""
-    assert begun(schemas, promotes) == begins
+    assert initial_schema(schemas, promotes) == begins

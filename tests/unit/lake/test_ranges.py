@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.files import StagedFile
-from aggregator.lake.ranges import Outcome, Reached, Span, backlog, settle, tasks
+from aggregator.lake.ranges import Outcome, Reached, Span, backlog, committable, tasks
 
 PARTS = [CentralPartition("t", "id", number) for number in range(4)]
 
@@ -68,7 +68,7 @@ def test_outcomes_behind_a_held_piece_are_dropped():
     """A piece that stopped short ends its partition there; later pieces of it drop, other partitions go on."""
     held = done(span(0, 0, 10), short=4)
     later, other = done(span(0, 10, 20)), done(span(1, 0, 5), span(2, 0, 5))
-    settled = settle([held, later, other], {})
+    settled = committable([held, later, other], {})
     assert settled.accepted == (held, other)
     assert settled.dropped == (later,)
     assert settled.positions == {PARTS[0]: 6, PARTS[1]: 5, PARTS[2]: 5}
@@ -78,14 +78,14 @@ def test_outcomes_behind_a_held_piece_are_dropped():
 def test_what_another_writer_committed_is_dropped(fresh):
     """After a conflict an outcome is taken only from exactly the fresh positions on."""
     outcome = done(span(0, 10, 20), span(1, 0, 5))
-    assert settle([outcome], {PARTS[0]: 10}).accepted == (outcome,)
-    settled = settle([outcome], fresh)
+    assert committable([outcome], {PARTS[0]: 10}).accepted == (outcome,)
+    settled = committable([outcome], fresh)
     assert settled.accepted == ()
     assert settled.positions == {}
 
 
 def test_markers_alone_are_not_worth_a_commit():
     """Positions without rows are committed only after a long way."""
-    assert not settle([done(span(0, 0, 10_000), files=0)], {}).worth_a_commit()
-    assert settle([done(span(0, 0, 10_001), files=0)], {}).worth_a_commit()
-    assert settle([done(span(0, 0, 1))], {}).worth_a_commit()
+    assert not committable([done(span(0, 0, 10_000), files=0)], {}).worth_a_commit()
+    assert committable([done(span(0, 0, 10_001), files=0)], {}).worth_a_commit()
+    assert committable([done(span(0, 0, 1))], {}).worth_a_commit()

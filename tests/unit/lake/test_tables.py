@@ -16,7 +16,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
-from aggregator.lake.ranges import SHOWN_RANGES, Outcome, Reached, Span, settle
+from aggregator.lake.ranges import SHOWN_RANGES, Outcome, Reached, Span, committable
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
@@ -67,7 +67,7 @@ def test_history_names_the_longest_ranges_alone():
     """A commit of thousands of partitions: every version that is kept would name them all."""
     spans = [Span(CentralPartition("eu.orders", "AAA", n), OffsetRange(0, 1 + (n % 40))) for n in range(200)]
     outcome = Outcome(tuple(Reached(one, one.offsets.end) for one in spans), ())
-    told = settle([outcome], {}).note()
+    told = committable([outcome], {}).note()
     ranges = json.loads(told["hub.ranges"])
     assert (told["hub.rows"], told["hub.partitions"], len(ranges)) == ("0", "200", SHOWN_RANGES)
     assert min(end for _, end in ranges.values()) == 37

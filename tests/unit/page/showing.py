@@ -22,7 +22,7 @@ from aggregator.page.frames import Frames
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.telemetry import SlotWord, StandStill
-from aggregator.web.access import Gate
+from aggregator.web.access import TokenAuth
 from tests.unit.observe.hubs import edge, flow, large
 
 AT_MS = 1_700_000_000_000
@@ -51,7 +51,7 @@ def application(seen: Snapshot | None, *, word=None, hosts=("127.0.0.1",), hub=N
     """The application over one snapshot."""
     frames = Frames()
     frames.watcher = Watched(seen)
-    return Application("demo", frames, Explaining(hub or config(), {}), Gate(word, key=b"k" * 32), list(hosts))
+    return Application("demo", frames, Explaining(hub or config(), {}), TokenAuth(word, key=b"k" * 32), list(hosts))
 
 
 def client(seen: Snapshot | None, **options) -> TestClient:

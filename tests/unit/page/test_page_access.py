@@ -10,7 +10,7 @@ from aggregator.config.model import UiConfig
 from aggregator.errors import ConfigError
 from aggregator.page.protection import HEADERS
 from aggregator.page.rendering import environment
-from aggregator.web.access import COOKIE, SESSION_S, Gate, allowed_hosts, gate_of
+from aggregator.web.access import COOKIE, SESSION_S, TokenAuth, allowed_hosts, gate_of
 from tests.unit.page.showing import WORD, application, client, troubled
 
 NOW_S = 1_700_000_000
@@ -117,12 +117,12 @@ def test_far_too_long_a_word_is_not_read():
 )
 def test_a_session_is_ours_or_none(change):
     """One that was changed in a single place, or is over, or is another process's, opens nothing."""
-    gate = Gate(WORD, key=b"k" * 32)
+    gate = TokenAuth(WORD, key=b"k" * 32)
     session = gate.session(NOW_S)
     admitted = lambda kept, now_s, by=gate: by.admits({"cookie": f"{COOKIE}={kept}"}, now_s)  # noqa: E731 - three words
     assert admitted(session, NOW_S + SESSION_S - 1)
     assert not admitted(session, NOW_S + SESSION_S)
-    assert not admitted(session, NOW_S, Gate(WORD, key=b"x" * 32))
+    assert not admitted(session, NOW_S, TokenAuth(WORD, key=b"x" * 32))
     assert not admitted(change(session), NOW_S) or change(session) == session
 
 

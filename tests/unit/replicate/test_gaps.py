@@ -11,7 +11,7 @@ from aggregator.kafka.readers.reader_events import Cut
 from aggregator.replicate.discovery.retention import Margin, margin
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.gaps import cut_log, settled
+from aggregator.replicate.flow.gaps import cut_log, with_decisions
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
@@ -78,7 +78,7 @@ def test_a_decision_moves_exactly_the_position_that_it_was_made_for(gap, decisio
     What is passed over is in the very record that moves the position, so that a backfill knows it.
     """
     before = entry(gap)
-    after = settled(before, decisions)
+    after = with_decisions(before, decisions)
     passed = after.unread
     assert passed == ((Segment(0, OffsetRange(10, after.next_offset)),) if after.next_offset > 10 else ())
     moves = {"incarnation": position[0], "next_offset": position[1], "gap": None} if position else {}
@@ -145,11 +145,11 @@ def test_a_gap_that_an_aborted_transaction_found_is_found_anew(gap):
     planned = plan({FLOW: entry()})[FLOW]
     flow = Flow(planned, planned.entry, persisted=True)
     flow.reach(12)
-    flow.cursor = flow.cursor.held_by(gap)
+    flow.cursor = flow.cursor.with_gap(gap)
     assert (flow.reading, flow.moved, flow.cursor.entry.gap) == (False, True, gap)
     flow.rewind()
     assert (flow.reading, flow.moved, flow.cursor.entry) == (True, False, planned.entry)
-    flow.cursor = flow.cursor.held_by(gap)
+    flow.cursor = flow.cursor.with_gap(gap)
     flow.commit()
     flow.rewind()
     assert (flow.reading, flow.cursor.entry.gap) == (False, gap), "a committed one stands"
@@ -211,7 +211,7 @@ def test_a_damaged_batch_is_passed_over_by_a_decision_and_tried_again_until_then
     assert flow.cursor.entry.gap == lost
     flow.reach(11)
     assert flow.cursor.entry.gap is None
-    went = settled(entry(lost), [decision(lost)])
+    went = with_decisions(entry(lost), [decision(lost)])
     assert (went.position, went.gap, went.unread) == (Position(0, 20), None, (Segment(0, OffsetRange(10, 20)),))
 
 

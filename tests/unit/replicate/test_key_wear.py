@@ -7,7 +7,7 @@ from aggregator.config.secrets import key_ring
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError
 from aggregator.kafka.readers.log import LogRecord
-from aggregator.replicate.epoch.key_usage import MANY, MOST, worn
+from aggregator.replicate.epoch.key_usage import REFUSE_AT, WARN_AT, usage_warnings
 from aggregator.replicate.flow.cursor import Cursor
 from aggregator.state.ledger import LedgerRecord, decode
 
@@ -23,22 +23,22 @@ def record(**sealed) -> LedgerRecord:
 
 def test_a_key_is_warned_of_and_then_refused():
     """All flows together, the current version alone; well before the bound."""
-    assert 2 * MOST <= BOUND
-    assert list(worn(KEYS, [record(customer_2=MANY - 1), record(customer_1=BOUND)])) == []
-    (warning,) = worn(KEYS, [record(customer_2=MANY // 2), record(customer_2=MANY // 2)])
+    assert 2 * REFUSE_AT <= BOUND
+    assert list(usage_warnings(KEYS, [record(customer_2=WARN_AT - 1), record(customer_1=BOUND)])) == []
+    (warning,) = usage_warnings(KEYS, [record(customer_2=WARN_AT // 2), record(customer_2=WARN_AT // 2)])
     assert "key customer version 2 has sealed 1,073,741,824 values" in warning
     assert "current: 3" in warning
     with pytest.raises(ConfigError, match="as much as one AES-GCM key may") as refused:
-        list(worn(KEYS, [record(customer_2=MOST - 1), record(customer_2=1)]))
+        list(usage_warnings(KEYS, [record(customer_2=REFUSE_AT - 1), record(customer_2=1)]))
     assert refused.value.exit_code == 78
     rotated = {"customer": key_ring({"current": 3, "versions": {2: "env:B", 3: "env:D"}})}
-    assert list(worn(rotated, [record(customer_2=BOUND)])) == []
+    assert list(usage_warnings(rotated, [record(customer_2=BOUND)])) == []
 
 
 def test_the_ledger_keeps_the_count():
     """Added up chunk by chunk, written and read again; records of before have none."""
     cursor = Cursor(EdgePartition("eu", "orders", 0), record())
-    cursor = cursor.having_sealed({"customer/2": 5}).having_sealed({}).having_sealed({"customer/2": 2, "other/1": 1})
+    cursor = cursor.with_sealed({"customer/2": 5}).with_sealed({}).with_sealed({"customer/2": 2, "other/1": 1})
     body = cursor.entry.encode()
     read = decode(LogRecord(0, 0, b"eu/orders/0", body), "h.ledger")
     assert read.sealed == (("customer/2", 7), ("other/1", 1))

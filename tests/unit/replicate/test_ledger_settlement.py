@@ -13,7 +13,7 @@ from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.ledger_settlement import settle_ledger
-from aggregator.replicate.leadership.settlement import OpenTransactions, Whose, end_open, write_missing
+from aggregator.replicate.leadership.settlement import OpenTransactions, TransactionOwner, end_open, write_missing
 from aggregator.state.control import ControlState, Epoch, Lease, Target, Undecided
 from aggregator.state.dead_letters import encode_resolution, letter_key
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -25,7 +25,7 @@ NAMES = HubNames("h")
 FLOW = EdgePartition("eu", "orders", 0)
 BEFORE = LedgerRecord(0, "id", 10, 3, 0, delivered=10)
 AFTER = structs.replace(BEFORE, next_offset=15, dead=5)
-WHOSE, LATE = Whose.live(NAMES), Whose.late(NAMES)
+WHOSE, LATE = TransactionOwner.of_live_flows(NAMES), TransactionOwner.of_backfills(NAMES)
 ORDERS, OTHERS, LETTERS = ("eu.orders", 0), ("eu.others", 0), (NAMES.dead_letters, 0)
 EPOCH = Epoch(4, 1, 1, "me")
 LEDGER, REQUESTS = (NAMES.ledger, 0), (NAMES.requests, 0)

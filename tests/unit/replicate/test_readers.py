@@ -10,13 +10,13 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.gaps import settled
+from aggregator.replicate.flow.gaps import with_decisions
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.slot.cadence import Cadence
-from aggregator.replicate.slot.gate import Gate
+from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.readers import Readers
-from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
@@ -85,7 +85,7 @@ def reading(edge: Edge, *, skips: bool = False, until: int | None = None) -> tup
     flow_plan = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), skips=skips, until=until)
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
-    readers = Readers(plan, edge, {SOURCE: flow}, Gate(edge, plan, Refused(), lambda _: None))
+    readers = Readers(plan, edge, {SOURCE: flow}, PartitionGuard(edge, plan, RefusedTopics(), lambda _: None))
     readers.open()
     return readers, flow
 
@@ -199,7 +199,7 @@ def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
     """Without a record nothing has told an epoch, and a log that was cut there could not be seen later."""
     edge = Edge(7, Cut(40, None, None))
     readers, flow = reading(edge)
-    flow.cursor = flow.cursor.moved(Position(0, 20), None)
+    flow.cursor = flow.cursor.at_position(Position(0, 20), None)
     readers.end(flow, 22)
     assert (flow.position.next_offset, edge.started[-1]) == (20, Start(20, 7))
     readers.polled("eu", Polled(), 0.0)
@@ -243,7 +243,7 @@ def test_a_gap_s_hold_is_put_aside_by_no_other():
     """What is tried again after a while goes on; a gap holds until somebody decides."""
     lost = Gap(GapKind.TRUNCATED, 12, None, 1)
     held = Cursor.at(SOURCE, LedgerRecord(0, "id", 20, epoch=1, slot=0, gap=lost))
-    again = held.held_until(HoldReason.CENTRAL, "central refuses its topic", 5.0)
+    again = held.with_hold_until(HoldReason.CENTRAL, "central refuses its topic", 5.0)
     assert (again.hold.reason, again.waiting) == (HoldReason.GAP, None)
 
 
@@ -252,9 +252,9 @@ def test_behind_a_gap_the_leader_epoch_of_before_is_known(kind):
     """A log that is cut after the gap was found has a higher one, whenever the gap is passed."""
     lost = Gap(kind, 20, 30, 1)
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3, gap=lost)
-    assert Cursor.at(SOURCE, entry).without(lost).start == Start(30, 3)
+    assert Cursor.at(SOURCE, entry).skipping(lost).start == Start(30, 3)
     decision = Decision(SOURCE, Position(0, 20), lost, "ada@desk", 1, "known")
-    assert settled(entry, [decision]).leader_epoch == 3
+    assert with_decisions(entry, [decision]).leader_epoch == 3
 
 
 @pytest.mark.parametrize("found", [None, Gap(GapKind.DAMAGED, 20, 40, 1), Gap(GapKind.TRUNCATED, 20, None, 1)])
@@ -262,7 +262,7 @@ def test_what_was_decided_about_a_damaged_batch_lets_no_other_one_pass(found):
     """Where the log was cut at the position, another batch may lie there, and only a part of it be damaged."""
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3, gap=found)
     decision = Decision(SOURCE, Position(0, 20), Gap(GapKind.DAMAGED, 20, 30, 1), "ada@desk", 1, "known")
-    assert settled(entry, [decision]) == entry
+    assert with_decisions(entry, [decision]) == entry
 
 
 class Damaged(Edge):
@@ -283,14 +283,14 @@ def test_what_was_decided_about_a_damaged_batch_lets_none_pass_that_took_its_pla
     readers, flow = reading(edge)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     decision = Decision(SOURCE, flow.position, flow.cursor.entry.gap, "ada@desk", 1, "known")
-    assert settled(flow.cursor.entry, [decision]).next_offset == 30
+    assert with_decisions(flow.cursor.entry, [decision]).next_offset == 30
     edge._leader_epoch, edge._cut = 5, cut
     readers.wake(100.0)
     readers.polled("eu", Polled(), 100.0)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     entry = flow.cursor.entry
     assert (entry.gap.start, entry.gap.end) == (20, 30)
-    assert settled(entry, [decision]).next_offset == (30 if passes else 20)
+    assert with_decisions(entry, [decision]).next_offset == (30 if passes else 20)
 
 
 @pytest.mark.parametrize("skips", [False, True])
@@ -320,7 +320,7 @@ def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind
     edge = Damaged(of_leader, Cut(20, 20, of_leader))
     readers, flow = reading(edge)
     met = Gap(GapKind.DAMAGED, 20, 30, 7, 3)
-    flow.cursor = flow.cursor.held_by(met).tried()
+    flow.cursor = flow.cursor.with_gap(met).with_retry()
     edge.behind = behind
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     assert flow.cursor.entry.gap == (met if of_leader == 3 else Gap(GapKind.DAMAGED, 20, behind, 0, 5))
@@ -329,7 +329,7 @@ def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind
 def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now():
     """What could not be told is asked for again; the position stays."""
     readers, flow = reading(Edge(None, Cut(40, None, None)))
-    flow.cursor = flow.cursor.moved(Position(0, 20), None)
+    flow.cursor = flow.cursor.at_position(Position(0, 20), None)
     readers.end(flow, 22)
     assert flow.position.next_offset == 20
     assert flow.cursor.waiting is not None
@@ -346,7 +346,7 @@ def test_a_drain_takes_no_position_for_reached_that_its_edge_was_not_asked_about
 def behind_markers(edge: Edge) -> tuple[Readers, Flow]:
     """A flow at the end of its log that has read no record yet."""
     readers, flow = reading(edge)
-    flow.cursor = flow.cursor.moved(Position(0, 40), None)
+    flow.cursor = flow.cursor.at_position(Position(0, 40), None)
     flow.commit()
     return readers, flow
 
@@ -455,7 +455,7 @@ def backfilling(edge: Edge) -> tuple[Readers, Flow]:
     )
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=True, patience_s=5.0)
-    readers = Readers(plan, edge, {SOURCE: flow}, Gate(edge, plan, Refused(), lambda _: None))
+    readers = Readers(plan, edge, {SOURCE: flow}, PartitionGuard(edge, plan, RefusedTopics(), lambda _: None))
     readers.open()
     return readers, flow
 

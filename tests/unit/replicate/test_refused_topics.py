@@ -2,14 +2,14 @@
 
 from aggregator.kafka.readers.codes import RefusalKind
 from aggregator.kafka.writers.refusals import Refusal
-from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.replicate.slot.refused_topics import RefusedTopics
 
 GONE = Refusal("eu.orders", 2, RefusalKind.TOPIC_GONE, "Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)")
 
 
 def test_a_refusal_holds_its_own_topic_with_place_code_and_next_step():
     """Every other topic goes on; the sentence names what an operator needs."""
-    refused = Refused()
+    refused = RefusedTopics()
     refused.note("the client's words", [GONE], 100.0)
     topic = refused.of("eu.orders", 100.0)
     assert topic is not None
@@ -21,7 +21,7 @@ def test_a_refusal_holds_its_own_topic_with_place_code_and_next_step():
 
 def test_what_may_go_well_the_next_time_holds_nothing_and_is_counted():
     """A leader that moved aborts a transaction, and that is all."""
-    refused = Refused()
+    refused = RefusedTopics()
     refused.note("Broker: Not enough in-sync replicas", [], 100.0)
     assert list(refused) == []
     assert (refused.aborts, refused.why) == (1, "Broker: Not enough in-sync replicas")
@@ -29,7 +29,7 @@ def test_what_may_go_well_the_next_time_holds_nothing_and_is_counted():
 
 def test_a_held_topic_is_tried_again_ever_more_rarely_until_it_takes_something():
     """Each try in vain costs the slot a transaction; the first success forgets the pauses."""
-    refused, now_s, pauses = Refused(), 0.0, []
+    refused, now_s, pauses = RefusedTopics(), 0.0, []
     for _ in range(7):
         refused.note("", [GONE], now_s)
         topic = refused.of("eu.orders", now_s)
@@ -45,6 +45,6 @@ def test_a_held_topic_is_tried_again_ever_more_rarely_until_it_takes_something()
 
 def test_a_second_partition_of_the_same_transaction_does_not_lengthen_the_pause():
     """Many batches fail at once."""
-    refused = Refused()
+    refused = RefusedTopics()
     refused.note("", [GONE, GONE._replace(partition=1)], 0.0)
     assert refused.of("eu.orders", 0.0).pause_s == 15.0

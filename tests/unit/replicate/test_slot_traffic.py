@@ -3,7 +3,7 @@
 from aggregator.bytes_column import BytesColumn
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.replicate.slot.cadence import Cadence
-from aggregator.replicate.slot.plan import SlotPlan, Terms
+from aggregator.replicate.slot.plan import BackfillTerms, SlotPlan
 from aggregator.replicate.slot.traffic import SlotTraffic
 from aggregator.state.names import HubNames
 
@@ -80,7 +80,7 @@ def test_bytes_count_when_they_are_committed():
 def test_a_backfill_s_rate_holds_all_edges():
     """In records, and beside an edge's own limit."""
     world = World()
-    slot = traffic(world, terms=Terms("b-1", "hub.dead-letters", rate=100.0))
+    slot = traffic(world, terms=BackfillTerms("b-1", "hub.dead-letters", rate=100.0))
     world.now_s = 0.5
     assert slot.most("us", MOST) == 50
     slot.took("us", [chunk(50, 1)])

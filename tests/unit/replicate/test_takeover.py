@@ -12,7 +12,7 @@ from aggregator.plan.flows import takeover_steps
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.epoch import takeover
 from aggregator.replicate.epoch.plan import plan_flows
-from aggregator.replicate.epoch.takeover import Alive, Left, taken_over, told, wanted
+from aggregator.replicate.epoch.takeover import MirrorMakerRuns, SourceProgress, taken_over, takeover_lines, wanted
 from aggregator.state.ledger import LedgerRecord
 
 CONFIG = HubConfig(
@@ -28,7 +28,7 @@ ORDERS = EdgeTopic("orders", "id-1", (5, 0, 0), (5, 0, 0), (90, 70, 7), (0, 0, 0
 PLAIN = EdgeTopic("plain", "id-2", (0,), (0,), (3,), (None,))
 SNAPSHOTS = {"eu": {"orders": ORDERS, "plain": PLAIN}}
 SETTINGS = {"eu.orders": {}, "eu.plain": {}}
-LEFT = Left(SourceOffsets({("orders", 0): 80, ("orders", 1): 70}), tasks=0)
+LEFT = SourceProgress(SourceOffsets({("orders", 0): 80, ("orders", 1): 70}), tasks=0)
 
 
 def planned(monkeypatch, answer, ledger=None, settings=SETTINGS, **more):
@@ -41,7 +41,7 @@ def planned(monkeypatch, answer, ledger=None, settings=SETTINGS, **more):
             raise answer
         return answer
 
-    monkeypatch.setattr(takeover, "left", left)
+    monkeypatch.setattr(takeover, "source_progress", left)
     found = taken_over(CONFIG, ledger or {}, SNAPSHOTS, fences=True)
     flows = plan_flows(CONFIG, ledger or {}, found.snapshots, settings, epoch=1, drain=False, now_ms=0, **more)
     at = {str(flow.source): flow for slot in flows.by_slot.values() for flow in slot}
@@ -60,13 +60,13 @@ def test_a_flow_begins_behind_the_last_copied_offset(monkeypatch):
     first = at["eu/orders/0"].entry
     assert (first.copied, first.unread, first.first_partitions) == (80, (Segment(0, OffsetRange(0, 80)),), 3)
     assert (holds, asked) == ((), [("eu-mm2", True)])
-    (sentence,) = told(found.topics)
+    (sentence,) = takeover_lines(found.topics)
     assert sentence.endswith("at 0: 80, 1: 70; without an offset of its own, and begun at the start: 2")
 
 
 def test_while_it_lives_its_flows_are_held_and_no_others(monkeypatch):
     """By name, with what to do next; its group is what is watched until it has left."""
-    why = Alive("MirrorMaker 2 lives: its group eu-mm2", hint="stop it")
+    why = MirrorMakerRuns("MirrorMaker 2 lives: its group eu-mm2", hint="stop it")
     found, at, holds, _ = planned(monkeypatch, why)
     assert set(at) == {"eu/plain/0"}
     assert {(str(hold.source), hold.reason, hold.detail) for hold in holds} == {
@@ -96,7 +96,7 @@ def test_the_ledger_wins_once_a_flow_has_begun(monkeypatch):
 def test_what_goes_on_is_not_judged_by_its_age(monkeypatch):
     """Central's retention refuses what begins with records that it would delete at once; that is partition 2 alone."""
     keeps = {"eu.orders": {"retention.ms": "604800000"}, "eu.plain": {}}
-    monkeypatch.setattr(takeover, "left", lambda *_, **__: LEFT)
+    monkeypatch.setattr(takeover, "source_progress", lambda *_, **__: LEFT)
     found = taken_over(CONFIG, {}, SNAPSHOTS, fences=False)
     flows = plan_flows(CONFIG, {}, found.snapshots, keeps, epoch=1, drain=False, now_ms=4000 * 86_400_000)
     assert [(str(hold.source), hold.reason) for hold in flows.holds] == [("eu/orders/2", "retention")]
@@ -104,7 +104,7 @@ def test_what_goes_on_is_not_judged_by_its_age(monkeypatch):
 
 def test_a_plan_tells_each_position(monkeypatch):
     """And what is wrong with one: none of its own, or one that the edge's log has never reached."""
-    beyond = Left(SourceOffsets({("orders", 0): 80, ("orders", 1): 71}), tasks=2)
+    beyond = SourceProgress(SourceOffsets({("orders", 0): 80, ("orders", 1): 71}), tasks=2)
     found, *_ = planned(monkeypatch, beyond)
     rows = [
         (one.partition, one.position, one.copied, one.exactly_once, one.note)
@@ -115,5 +115,5 @@ def test_a_plan_tells_each_position(monkeypatch):
         (1, 71, True, True, "the edge's log ends at 70: a run holds it as a truncated log"),
         (2, 0, False, True, "MirrorMaker 2 has no offset: from the start, as there"),
     ]
-    found, *_ = planned(monkeypatch, Alive("it lives"))
+    found, *_ = planned(monkeypatch, MirrorMakerRuns("it lives"))
     assert {(one.position, one.note) for one in takeover_steps(found.topics, found.snapshots)} == {(None, "not now")}

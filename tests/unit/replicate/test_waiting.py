@@ -120,7 +120,7 @@ class Flood(Delivery):
         if chunk.offsets[-1] >= 2 and not self.taken:
             raise Unasked(2 - chunk.offsets[0], 1)
         self.taken.append(list(chunk.offsets))
-        flow.cursor = flow.cursor.past(chunk, dead=0, suppressed=0, stripped=0, schemas={})
+        flow.cursor = flow.cursor.past_chunk(chunk, dead=0, suppressed=0, stripped=0, schemas={})
         return 0
 
 
@@ -165,7 +165,7 @@ class Taken(Delivery):
 
     def deliver(self, _writer, flow, chunk, begin, *, now_ms):
         begin()
-        flow.cursor = flow.cursor.past(chunk, dead=0, suppressed=0, stripped=0, schemas=())
+        flow.cursor = flow.cursor.past_chunk(chunk, dead=0, suppressed=0, stripped=0, schemas=())
         return now_ms
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.replicate.flow.gaps import after
+from aggregator.replicate.flow.gaps import position_after
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.requests import Requests, by_flow, encode, fold_requests
 
@@ -81,6 +81,6 @@ def test_whoever_goes_on_never_goes_back(position, kind, start, end):
     """Within an incarnation; and a cut log's next one begins at or before the position."""
     made = Decision(FLOW, position, Gap(kind, start, end, 7), "ada@desk", 9, "r")
     for one in fold_requests([record(made)], "h.requests").decisions:
-        on = after(one.gap, position)
+        on = position_after(one.gap, position)
         assert on >= position
         assert on.incarnation == position.incarnation or on.next_offset <= position.next_offset

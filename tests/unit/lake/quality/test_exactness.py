@@ -53,7 +53,7 @@ class DrawnGate:
     def __init__(self, lake, tables, draw):
         self.lake, self.tables, self.draw = lake, tables, draw
 
-    def settle(self, handle, positions):
+    def repair_verdicts(self, handle, positions):
         """Drawn verdicts have no history."""
 
     def still_held(self, _):

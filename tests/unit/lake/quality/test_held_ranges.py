@@ -31,7 +31,7 @@ class Strict:
     def __init__(self, tables):
         self.tables, self.asked = tables, []
 
-    def settle(self, handle, positions):
+    def repair_verdicts(self, handle, positions):
         """Nothing lived before it."""
 
     def still_held(self, spans):

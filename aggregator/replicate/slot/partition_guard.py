@@ -17,7 +17,7 @@ from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.slot.plan import SlotPlan
-from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.replicate.slot.refused_topics import RefusedTopics
 
 # A marker comes a few milliseconds after its commit's answer; a neighbour in a merged topic commits once a second.
 _PATIENCE_S = 1.0
@@ -52,8 +52,8 @@ class Ends(Protocol):
         """Wait."""
 
 
-class Gate:
-    """What one producer of a slot knows of the partitions that it writes.
+class PartitionGuard:
+    """Keeps one producer of a slot from partitions in which a transaction may be undecided.
 
     Args:
         ports: Whom to ask.
@@ -63,7 +63,7 @@ class Gate:
     """
 
     def __init__(
-        self, ports: Ends, plan: SlotPlan, refused: Refused, acknowledged: Callable[[Partition], int | None]
+        self, ports: Ends, plan: SlotPlan, refused: RefusedTopics, acknowledged: Callable[[Partition], int | None]
     ) -> None:
         self._ports = ports
         self._refused = refused
@@ -78,18 +78,18 @@ class Gate:
         self._behind: set[Partition] = set()  # of those, what told an end that lacks what was acknowledged
         self._again_at = 0.0
 
-    def over(self, touched: Iterable[Partition]) -> None:
+    def transaction_ended(self, touched: Iterable[Partition]) -> None:
         """A transaction that wrote there was committed or aborted; its markers may still come, or never."""
         for topic, partition in touched:
             for place in self._each(topic, partition):
                 self._open.discard(place)
                 self._ends[place] = None
 
-    def closed(self, flows: Iterable[FlowPlan]) -> str:
-        """Why these flows may not write now, or nothing. What was not asked about yet is waited for a moment.
+    def why_closed(self, flows: Iterable[FlowPlan]) -> str:
+        """Return why these flows may not write now, or an empty text. Waits for new answers, `_PATIENCE_S` at most.
 
         Args:
-            flows: None: whether the ledger, the requests and the dead letters may be written.
+            flows: Without any, only the ledger, the requests and the dead letters are asked about.
         """
         asked = list(self._always)
         for flow in flows:
@@ -118,13 +118,13 @@ class Gate:
         """The partition, or all of a topic whose partitioner chooses."""
         return [(topic, one) for one in ([partition] if partition >= 0 else range(self._ports.partitions(topic)))]
 
-    def left(self) -> tuple[Partition, ...]:
+    def undecided(self) -> tuple[Partition, ...]:
         """Partitions in which something may be undecided now that the slot writes no more; they are asked once more."""
         if self._ends:
             self._ask()
         return tuple(sorted(self._ends))
 
-    def stuck(self) -> bool:
+    def is_stuck(self) -> bool:
         """Whether a partition has stayed closed for so long that only another epoch helps."""
         if self._is_overdue():
             self._ask()  # nobody may have wanted to write there since

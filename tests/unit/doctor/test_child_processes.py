@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.doctor.apart import Asked, Ended
+from aggregator.doctor.child_processes import Asked, Ended
 from aggregator.doctor.examination import _judged
 from aggregator.doctor.finding import State, ok
 from aggregator.errors import Unreachable
@@ -70,7 +70,7 @@ def test_children_end_with_their_parent(tmp_path):
     place = tmp_path / "pids"
     program = textwrap.dedent(f"""
         import os, time
-        from aggregator.doctor.apart import Asked
+        from aggregator.doctor.child_processes import Asked
 
         def hangs(tell):
             with open({str(place)!r}, "a") as file:

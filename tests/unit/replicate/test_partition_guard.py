@@ -8,9 +8,9 @@ from aggregator.kafka.writers.refusals import Refusal
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.slot.cadence import Cadence
-from aggregator.replicate.slot.gate import BEHIND_S, STUCK_S, Gate
+from aggregator.replicate.slot.partition_guard import BEHIND_S, STUCK_S, PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
-from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
@@ -74,21 +74,21 @@ def world():
 @pytest.fixture
 def refused():
     """What the slot remembers."""
-    return Refused()
+    return RefusedTopics()
 
 
 @pytest.fixture
 def gate(world, refused):
     """Of a slot that has written nothing yet."""
-    return Gate(world, PLAN, refused, world.acknowledged.get)
+    return PartitionGuard(world, PLAN, refused, world.acknowledged.get)
 
 
 @pytest.fixture
 def closed(world, gate):
     """Closed, because five records were just committed to the ledger, and patience with their marker is over."""
     world.end = 5
-    gate.over([LEDGER])
-    assert "hub.ledger-0 at central holds an undecided transaction" in gate.closed([])
+    gate.transaction_ended([LEDGER])
+    assert "hub.ledger-0 at central holds an undecided transaction" in gate.why_closed([])
     return gate
 
 
@@ -96,76 +96,76 @@ def test_the_end_is_that_of_the_transaction_before(world, closed):
     """What others write behind it keeps nothing closed."""
     world.stable, world.end = 5, 900
     world.time_s += 1
-    assert closed.closed([]) == ""
+    assert closed.why_closed([]) == ""
 
 
 def test_nothing_is_asked_twice_where_nothing_was_written(world, gate):
     """An open partition costs no question until the next transaction is over."""
-    assert gate.closed([]) == ""
+    assert gate.why_closed([]) == ""
     asked = len(world.asked)
-    assert [gate.closed([]) for _ in range(9)] == [""] * 9
+    assert [gate.why_closed([]) for _ in range(9)] == [""] * 9
     assert len(world.asked) == asked
 
 
 def test_only_what_stays_closed_ends_the_epoch(world, closed):
     """A partition that was decided while nobody wanted to write there is not stuck; one that was not is."""
     world.time_s += STUCK_S + 1
-    assert closed.stuck()
+    assert closed.is_stuck()
     world.stable = 5
     world.time_s += 1
-    assert not closed.stuck()
+    assert not closed.is_stuck()
 
 
 def test_what_central_refuses_of_a_silent_partition_is_kept_as_if_a_record_had_been_refused(world, gate, refused):
     """Who asks before it writes learns of a deleted topic first; its flows are held for the same reason and time."""
     world.silent, world.refuses = {"eu.orders"}, [GONE]
-    said = gate.closed([ORDERS])
+    said = gate.why_closed([ORDERS])
     topic = refused.of("eu.orders", world.now())
     assert said == topic.detail
     assert "eu.orders: Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)" in said
     assert "next: create it again" in said
     assert (refused.aborts, refused.why) == (0, "")
-    assert not gate.stuck()
+    assert not gate.is_stuck()
 
 
 def test_a_refused_topic_is_asked_about_again_when_its_time_has_come_and_not_before(world, gate, refused):
     """Each time in vain it rests twice as long; as soon as it is there, it is open."""
     world.silent, world.refuses = {"eu.orders"}, [GONE]
-    gate.closed([ORDERS])
+    gate.why_closed([ORDERS])
     topic = refused.of("eu.orders", world.now())
     explained = len(world.explained)
     while world.time_s < topic.retry_at_s - 1.5:
         world.time_s += 1
-        assert gate.closed([ORDERS]) == topic.detail
+        assert gate.why_closed([ORDERS]) == topic.detail
     assert len(world.explained) == explained
     world.time_s += 2
-    assert gate.closed([ORDERS])
+    assert gate.why_closed([ORDERS])
     assert refused.of("eu.orders", world.now()).pause_s == 2 * topic.pause_s
     world.silent.clear()
     world.time_s = refused.of("eu.orders", world.now()).retry_at_s
-    assert gate.closed([ORDERS]) == ""
+    assert gate.why_closed([ORDERS]) == ""
 
 
 def test_a_partition_without_a_leader_is_waited_for_by_name(world, gate, refused):
     """Nobody refuses it: its flows wait, and no epoch is ended for it, however long it takes."""
     world.silent = {"eu.orders"}
-    assert gate.closed([ORDERS]) == "eu.orders-0 at central does not answer: is it there, has it a leader?"
+    assert gate.why_closed([ORDERS]) == "eu.orders-0 at central does not answer: is it there, has it a leader?"
     assert list(refused) == []
     world.time_s += 10 * STUCK_S
-    assert not gate.stuck()
+    assert not gate.is_stuck()
     world.silent.clear()
-    assert gate.closed([ORDERS]) == ""
+    assert gate.why_closed([ORDERS]) == ""
 
 
 def test_a_silent_partition_holds_up_nobody_but_its_own_flows(world, gate):
     """Once it is closed, the questions of a slot's other transactions leave it out."""
     world.silent = {"eu.orders"}
-    gate.closed([ORDERS, OTHERS])
+    gate.why_closed([ORDERS, OTHERS])
     world.asked.clear()
     for _ in range(20):
-        gate.over([LEDGER, ("us.orders", 0)])
+        gate.transaction_ended([LEDGER, ("us.orders", 0)])
         began = world.now()
-        assert gate.closed([OTHERS]) == ""
+        assert gate.why_closed([OTHERS]) == ""
         assert world.now() == began
     assert not any(("eu.orders", 0) in places for places in world.asked)
 
@@ -174,42 +174,42 @@ def test_a_partition_that_answered_and_is_silent_now_is_no_undecided_one(world, 
     """Its leader went away: that is said, and no epoch is ended before it answers again."""
     world.silent = {LEDGER[0]}
     world.time_s += STUCK_S + 1
-    assert "does not answer" in closed.closed([])
-    assert not closed.stuck()
+    assert "does not answer" in closed.why_closed([])
+    assert not closed.is_stuck()
     world.silent.clear()
     world.time_s += 1
-    assert "holds an undecided transaction" in closed.closed([])
-    assert closed.stuck()
+    assert "holds an undecided transaction" in closed.why_closed([])
+    assert closed.is_stuck()
 
 
 def test_an_end_that_lacks_what_was_acknowledged_is_no_answer(world, gate):
     """It is of a leader that was deposed: nothing undecided there says nothing; who leads now is learned, and asked."""
     world.acknowledged[LEDGER] = 4
     world.stable = world.end = 4
-    gate.over([LEDGER])
-    assert "hub.ledger-0 at central lacks records that it had acknowledged" in gate.closed([])
+    gate.transaction_ended([LEDGER])
+    assert "hub.ledger-0 at central lacks records that it had acknowledged" in gate.why_closed([])
     assert world.learned > 0
     world.stable = world.end = 5
     world.time_s += 1
-    assert gate.closed([]) == ""
+    assert gate.why_closed([]) == ""
 
 
 def test_a_partition_that_lacks_what_was_acknowledged_for_long_ends_the_epoch(world, gate):
     """Somebody made its topic anew: no leader will ever tell an end with those records."""
     world.acknowledged[LEDGER] = 4
     world.stable = world.end = 1
-    gate.over([LEDGER])
-    gate.closed([])
+    gate.transaction_ended([LEDGER])
+    gate.why_closed([])
     world.time_s += STUCK_S + 1
-    assert not gate.stuck()
+    assert not gate.is_stuck()
     world.time_s += BEHIND_S
-    assert gate.stuck()
+    assert gate.is_stuck()
 
 
 def test_what_is_undecided_when_a_slot_ends_is_named(world, gate):
     """Nobody asks about it before the next epoch, and nobody else knows of it."""
     world.stable, world.end = 3, 5
-    gate.over([LEDGER])
-    assert gate.left() == (LEDGER,)
+    gate.transaction_ended([LEDGER])
+    assert gate.undecided() == (LEDGER,)
     world.stable, world.time_s = 5, world.time_s + 1
-    assert gate.left() == ()
+    assert gate.undecided() == ()

@@ -11,19 +11,19 @@ from aggregator.privacy.policy.file import Policy
 Policies = Mapping[Path, Policy]
 
 
-class Terms:
-    """Policies of a hub's rules, by path.
+class PolicyHolder:
+    """The policies of a hub's rules, by path, which another thread may replace.
 
     Args:
-        policies: Those to begin with.
+        policies: The first ones.
 
     Attributes:
-        policies: Those of now; whoever decides something reads them once.
+        policies: The present ones; a decision reads them once.
     """
 
     def __init__(self, policies: Policies) -> None:
         self.policies = policies
 
-    def turn_to(self, policies: Policies) -> None:
-        """Go by these from the next epoch on."""
+    def replace(self, policies: Policies) -> None:
+        """Use these policies from the next epoch on."""
         self.policies = policies
