@@ -117,12 +117,17 @@ def in_one_line(told: str) -> str:
     return told.replace(NEXT, "; next: ")
 
 
-def kind_and_place(error: BaseException) -> str:
-    """A foreign error without its text, which may quote a record: its kind, and where it was raised."""
-    if error.__traceback__ is None:
-        return type(error).__name__
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
+def kind_and_place(error: BaseException, *, frames: int = 1, caller: str = "") -> str:
+    """Describe a foreign error without its text, which may quote a record: its kind, and where it was raised.
+
+    Args:
+        error: The error.
+        frames: How many places to name at most, the innermost last.
+        caller: A file whose own frames are not named.
+    """
+    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != caller][-frames:]
+    places = " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in passed)
+    return f"{type(error).__name__} at {places}" if places else type(error).__name__
 
 
 def _rebuild(kind: type[AggregatorError], lines: Sequence[str], hint: str, state: dict[str, object]) -> AggregatorError:

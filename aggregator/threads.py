@@ -8,18 +8,17 @@ it moves. No foreign error's text is kept, because it may quote a record.
 import logging
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TypeVar
 
 from aggregator.backoff import Backoff
-from aggregator.errors import AggregatorError, ExitError, Failed
+from aggregator.errors import AggregatorError, ExitError, Failed, kind_and_place
 
+K = TypeVar("K")
 T = TypeVar("T")
 Pulse = Callable[[], None]
 Body = Callable[[Pulse], None]
@@ -308,10 +307,22 @@ class _Supervision:
         return False
 
 
+def side_by_side(question: Callable[[K], T], asked: Collection[K]) -> dict[K, T]:
+    """Ask one question about each of these, each in a thread of its own, and wait for all answers.
+
+    Args:
+        question: Called once for each.
+        asked: For instance names of clusters.
+
+    Returns:
+        The answers, in the order of `asked`. What a question raises is raised.
+    """
+    with ThreadPoolExecutor(max(1, len(asked))) as pool:
+        return dict(zip(asked, pool.map(question, asked), strict=True))
+
+
 def error_text(error: BaseException) -> str:
     """An error in one line: our own with its words, a foreign one by its name and the places where it was raised."""
     if isinstance(error, AggregatorError):
         return error.message
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-_FRAMES_MOST:]]
-    return f"{type(error).__name__} at {' > '.join(places)}"
+    return kind_and_place(error, frames=_FRAMES_MOST, caller=__file__)

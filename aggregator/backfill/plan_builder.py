@@ -5,7 +5,6 @@ Invariant: reads only. What is asked of an edge that does not answer is an error
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
@@ -27,6 +26,7 @@ from aggregator.replicate.flow.limits import is_compacted
 from aggregator.replicate.identity.identities import require_own
 from aggregator.state.dead_letters import Letter
 from aggregator.state.names import HubNames
+from aggregator.threads import side_by_side
 
 # What a slot does with room to spare, strip included; with a rate, the rate.
 _RECORDS_A_SECOND = 50_000
@@ -90,9 +90,8 @@ def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[
 def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, Shown]:
     edges = {edge: list(some) for edge, some in itertools.groupby(flows, lambda source: source.edge)}
     require_own(config, edges)
-    with ThreadPoolExecutor(max(1, len(edges))) as pool:
-        answers = pool.map(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
-        return {source: shown for answer in answers for source, shown in answer.items()}
+    answers = side_by_side(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
+    return {source: shown for answer in answers.values() for source, shown in answer.items()}
 
 
 def _settings(where: HubConfig, names: Mapping[EdgePartition, str]) -> Mapping[str, Mapping[str, str]]:

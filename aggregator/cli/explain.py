@@ -6,7 +6,6 @@ Invariant: reads only. An edge that does not answer is shown as such.
 import os
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import click
 
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
+from aggregator.threads import side_by_side
 
 if TYPE_CHECKING:
     from aggregator.plan.explanation import Explanation
@@ -44,8 +44,7 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
         raise click.BadParameter(f"there are {', '.join(sorted(hub.edges))}", param_hint="--edge")
     policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}
     edges, today = [edge] if edge else list(hub.edges), utc_today()
-    with ThreadPoolExecutor(max(1, len(edges))) as pool:
-        found = list(pool.map(lambda one: explanation(hub, policies, one, topic, today), edges))
+    found = [*side_by_side(lambda one: explanation(hub, policies, one, topic, today), edges).values()]
     answer = {"topic": topic, "edges": [one.plain() for one in found]}
     emit(answer, output, lambda: _text(topic, found))
 

@@ -5,7 +5,6 @@ nothing of it decides anything.
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from aggregator.errors import AggregatorError
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted
+from aggregator.threads import side_by_side
 
 _PATIENCE_S = 2.0
 
@@ -37,8 +37,7 @@ def releases(config: HubConfig) -> dict[str, str]:
     The first address of each is asked; one that does not answer has an empty one.
     """
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
-    with ThreadPoolExecutor(len(clusters)) as pool:
-        return dict(zip(clusters, pool.map(_release, clusters.values()), strict=True))
+    return side_by_side(lambda name: _release(clusters[name]), clusters)
 
 
 def _release(cluster: ClusterConfig) -> str:

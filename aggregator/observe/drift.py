@@ -4,13 +4,13 @@ Invariant: reads only, edges side by side; an edge or a central that does not te
 """
 
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topic_settings
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.topic_settings import Drift, drifts, following
+from aggregator.threads import side_by_side
 
 
 def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift, ...]:
@@ -28,8 +28,7 @@ def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift,
         found, _ = topic_settings.settings_each(config.edges[edge], wanted[edge])
         return {name: following(*settings) for name, settings in found.items()}
 
-    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        shown = dict(zip(wanted, pool.map(one, wanted), strict=True))
+    shown = side_by_side(one, wanted)
     goals = {target(config, edge, name) for edge, names in wanted.items() for name in names}
     central, _ = topic_settings.settings_each(config.central, sorted(goals))
     values = {name: settings.values for name, settings in central.items()}

@@ -5,7 +5,6 @@ only the creation or the widening of a topic needs is not asked for here: whoeve
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from aggregator.config.match import rule_for
@@ -27,6 +26,7 @@ from aggregator.state.rights import (
     central_rights,
     edge_rights,
 )
+from aggregator.threads import side_by_side
 
 _PATIENCE_S = 5.0
 CENTRAL = "central"
@@ -74,10 +74,11 @@ class Lacking(NamedTuple):
 
 def lacking_rights(config: HubConfig) -> tuple[Lacking, ...]:
     """Ask every cluster what the hub's principal may do with the topics that the configuration speaks of."""
-    with ThreadPoolExecutor(len(config.edges) + 1) as pool:
-        central = pool.submit(_of_central, config)
-        edges = list(pool.map(lambda edge: _of_edge(config, edge), config.edges))
-        return (*central.result(), *(one for found in edges for one in found))
+
+    def one(edge: str) -> list[Lacking]:
+        return _of_edge(config, edge) if edge else _of_central(config)
+
+    return tuple(lacking for found in side_by_side(one, ["", *config.edges]).values() for lacking in found)
 
 
 def _of_edge(config: HubConfig, edge: str) -> list[Lacking]:

@@ -6,7 +6,6 @@ flows stand still is what a hub said last, whether it still runs or not.
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.backfill.store import Backfill, read_backfills
 from aggregator.backfill.store import State as BackfillState
@@ -37,6 +36,7 @@ from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotFeed
 from aggregator.state.traffic import Moved, Traffic
+from aggregator.threads import side_by_side
 
 # Some seconds of many slots, fields included.
 _WORDS = 1000
@@ -129,8 +129,7 @@ def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
             moved=moved,
         )
 
-    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
-        edges = tuple(pool.map(one, config.edges))
+    edges = tuple(side_by_side(one, config.edges).values())
     return HubStatus(config.hub, now_ms, False, edges, (), (), (), waivers=waivers(config), unread=why)
 
 

@@ -5,7 +5,6 @@ its time-out once.
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from aggregator.config.model import HubConfig
@@ -20,6 +19,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import read_requests
+from aggregator.threads import side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,7 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
         own = {source: entry for source, entry in ledger.items() if source.edge == edge}
         return edge_snapshot(config, edge, own, now_s=0.0, now_ms=now_ms, judge=judge)
 
-    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
-        edges = dict(zip(config.edges, pool.map(one, config.edges), strict=True))
+    edges = side_by_side(one, config.edges)
     lacking = {source: lost for seen in edges.values() for source, (_, lost) in seen.gaps.items()}
     gaps = known_gaps(ledger, lacking, requests.decisions)
     shown = {edge: None if _is_silent(seen) else seen.answer.cluster_id for edge, seen in edges.items()}

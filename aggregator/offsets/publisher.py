@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig, OffsetsConfig
@@ -29,7 +28,7 @@ from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.replicate.identity.identities import require_own
 from aggregator.state.internal_topics import offset_topics
 from aggregator.state.names import checkpoints, offset_syncs
-from aggregator.threads import Pulse
+from aggregator.threads import Pulse, side_by_side
 
 # Beside the pause between two: many groups, and searches of each.
 LOOK_S = 600.0
@@ -88,14 +87,13 @@ class OffsetsPublisher:
                 replication_factor=self._config.replication_factor,
             )
             self._told = told_positions(self._config)
-        with ThreadPoolExecutor(max(1, len(self._config.edges))) as pool:
-            for edge, groups in zip(self._config.edges, pool.map(self._of_edge, self._config.edges), strict=True):
-                if isinstance(groups, AggregatorError):
-                    look.troubles[edge] = f"edge {edge}: {groups.message}"
-                    continue
-                look.answered.add(edge)
-                for group, own in groups.items():
-                    look.committed.setdefault(group, {}).update(own)
+        for edge, groups in side_by_side(self._of_edge, self._config.edges).items():
+            if isinstance(groups, AggregatorError):
+                look.troubles[edge] = f"edge {edge}: {groups.message}"
+                continue
+            look.answered.add(edge)
+            for group, own in groups.items():
+                look.committed.setdefault(group, {}).update(own)
         found = self._translator.translate(look.committed, flows=look.answered if self._settings.syncs else ())
         self._write(self._told, found.of)
         if self._settings.commits:

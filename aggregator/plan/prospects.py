@@ -6,7 +6,6 @@ record. Records that were not looked at may fare otherwise: "every one" is of th
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.slot.strips import strips
 from aggregator.schema.registry import Registry
 from aggregator.schema.unwritten import UnwrittenRegistry
+from aggregator.threads import side_by_side
 
 # Of each topic, and of all of an edge: a look before a run is no run.
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 600
@@ -85,9 +85,8 @@ def prospects(
         if name != HEARTBEATS and len(by_edge[edge]) < _PARTITIONS:
             by_edge[edge] += flows[:_PARTITIONS_OF_A_TOPIC]
     found: dict[tuple[str, str], Prospect] = defaultdict(Prospect)
-    with ThreadPoolExecutor(max(1, len(by_edge))) as pool:
-        samples = list(pool.map(lambda edge: list(_sampled(config, snapshots, edge, by_edge[edge])), by_edge))
-    for source, record in (one for of_edge in samples for one in of_edge):
+    samples = side_by_side(lambda edge: list(_sampled(config, snapshots, edge, by_edge[edge])), by_edge)
+    for source, record in (one for of_edge in samples.values() for one in of_edge):
         limits = Limits.of(settings.get(target(config, source.edge, source.topic), {}))
         _look(found[source.edge, source.topic], source, record, strip_for, keyed=limits.keyed)
     return dict(found)

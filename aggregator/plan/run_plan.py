@@ -5,7 +5,6 @@ An edge that does not answer is told and hides no other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
@@ -60,6 +59,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import Requests
+from aggregator.threads import side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +256,7 @@ def _look(config: HubConfig) -> tuple[dict[str, EdgeShown], dict[str, str], tupl
     clusters = identities(central or "", ids, known)
     strange = {one.name: one.why for one in clusters if one.why}
     own = [edge for edge in config.edges if edge not in strange]
-    with ThreadPoolExecutor(max(1, len(own))) as pool:
-        looked = dict(zip(own, pool.map(one, own), strict=True))
+    looked = side_by_side(one, own)
     seen = {edge: found for edge, found in looked.items() if not isinstance(found, str)}
     return seen, strange | {edge: found for edge, found in looked.items() if isinstance(found, str)}, clusters
 

@@ -8,7 +8,6 @@ first: from the brokers' settings, or by an id that nobody uses. Where they allo
 import logging
 import time
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum
 from itertools import count
@@ -18,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from aggregator.backoff import Backoff
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client import clients
+from aggregator.threads import side_by_side
 
 # The longest that the protocol can say, in milliseconds; Kafka's default limit is 900,000.
 LONGEST_MS = 2**31 - 1
@@ -51,14 +51,13 @@ def writable(
     """
     is_refused = longest_ms is not None and longest_ms < LONGEST_MS
     asked = [unused, *ids] if is_refused else [unused]
-    with ThreadPoolExecutor(max(1, len(ids))) as pool:
 
-        def ask(names: Collection[str]) -> dict[str, _Answer]:
-            return dict(zip(names, pool.map(lambda one: _asked(cluster, one, patience_s), names), strict=True))
+    def ask(names: Collection[str]) -> dict[str, _Answer]:
+        return side_by_side(lambda one: _asked(cluster, one, patience_s), names)
 
-        answers = ask(asked)
-        if not is_refused and answers[unused] is _Answer.TOO_LONG:
-            answers |= ask(ids)
+    answers = ask(asked)
+    if not is_refused and answers[unused] is _Answer.TOO_LONG:
+        answers |= ask(ids)
     known = {_Answer.DENIED: False, _Answer.TOO_LONG: True, _Answer.TAKEN: True}
     return {name: known[answer] for name, answer in answers.items() if answer in known}
 

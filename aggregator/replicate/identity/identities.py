@@ -4,7 +4,6 @@ Invariant: reads only; a cluster that does not answer costs its time-out once, b
 """
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from aggregator.config.model import ClusterConfig, HubConfig
@@ -18,6 +17,7 @@ from aggregator.state.control import ControlState, fold
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.successions import Succession
+from aggregator.threads import side_by_side
 
 _PATIENCE_S = 5.0
 
@@ -32,10 +32,9 @@ def shown_id(cluster: ClusterConfig) -> str | None:
 
 def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
     """Of central, and of every edge by name; as `shown_id`."""
-    with ThreadPoolExecutor(len(config.edges) + 1) as pool:
-        central = pool.submit(shown_id, config.central)
-        edges = dict(zip(config.edges, pool.map(shown_id, config.edges.values()), strict=True))
-        return central.result(), edges
+    clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
+    found = side_by_side(lambda name: shown_id(clusters[name]), clusters)
+    return found[""], {edge: found[edge] for edge in config.edges}
 
 
 def identify(guard: ClusterGuard, config: HubConfig, kept: Mapping[str, str], said: Mapping[str, Succession]) -> None:
@@ -66,9 +65,8 @@ def require_own(config: HubConfig, edges: Iterable[str]) -> None:
     """
     known, central = known_clusters(config), shown_id(config.central) or ""
     wanted = sorted(edges)
-    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        shown = zip(wanted, pool.map(lambda edge: shown_id(config.edges[edge]), wanted), strict=True)
-        found = [one.why for one in identities(central, dict(shown), known) if one.why]
+    shown = side_by_side(lambda edge: shown_id(config.edges[edge]), wanted)
+    found = [one.why for one in identities(central, shown, known) if one.why]
     if found:
         raise HoldError(found, hint="aggregator doctor shows which cluster answers under each name")
 
