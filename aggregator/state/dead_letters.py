@@ -100,6 +100,36 @@ def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy 
     return Copy(origin, body.backfill if body.resolved_by is None else body.resolved_by)
 
 
+def encode_letter(letter: Letter, *, key_bytes: int, value_hmac: str | None, backfill: str) -> tuple[str, bytes]:
+    """Return key and value of a dead letter.
+
+    Args:
+        letter: Whose record it is, why it died and where it was going.
+        key_bytes: Size of the record's key.
+        value_hmac: Keyed hash of the record's value in hex; None in a hub without keys.
+        backfill: The backfill that read the record, whose own ledger counts the letter; empty for a live flow.
+    """
+    source = letter.source
+    body = {
+        "v": VERSION,
+        "edge": source.edge,
+        "topic": source.topic,
+        "partition": source.partition,
+        "offset": letter.offset,
+        "incarnation": letter.incarnation,
+        "timestamp_ms": letter.timestamp_ms,
+        "reason": letter.reason,
+        "schema_id": letter.schema_id,
+        "key_bytes": key_bytes,
+        "value_bytes": letter.value_bytes,
+        "value_hmac": value_hmac,
+        "central": letter.central,
+    }
+    if backfill:
+        body["backfill"] = backfill
+    return letter.key, json.dumps(body).encode()
+
+
 def encode_resolution(
     source: EdgePartition, offset: int, incarnation: int, backfill: str, outcome: str, *, central: str = ""
 ) -> tuple[str, bytes]:

@@ -8,7 +8,6 @@ the same transaction, too. Nothing here decides when to commit.
 import hashlib
 import hmac
 import itertools
-import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +29,7 @@ from aggregator.replicate.flow.meanings import remembered
 from aggregator.replicate.identity.chains import Chains, Judged
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.ports import Writer
-from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
+from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, Letter, encode_letter, encode_resolution
 
 # Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
 RECORD_OVERHEAD_BYTES = 100
@@ -145,10 +144,10 @@ class Delivery:
         noticed = sorted(left_out) if self._plan.tells_left_out else []
         if noticed:
             writer.produce_all(plan.central, plan.central_partition, self._notices(flow, chunk, stripped, noticed))
-        letters, incarnation = 0, flow.position.incarnation
+        letters = 0
         for index, rejection in sorted(stripped.rejected.items()):
-            letter = self._dead_letter(flow, chunk, index, rejection)
-            writer.produce(self._plan.dead_letters, letter_key(source, chunk.offsets[index], incarnation), letter)
+            key, letter = self._dead_letter(flow, chunk, index, rejection)
+            writer.produce(self._plan.dead_letters, key, letter)
             letters += len(letter)
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
@@ -203,31 +202,21 @@ class Delivery:
                 said = encode_resolution(source, offset, at, id_, outcome, central=flow.plan.central)
                 writer.produce(self._plan.dead_letters, *said)
 
-    def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> bytes:
-        """Coordinates, reason, schema id, size and a keyed hash; never the payload."""
-        source = flow.plan.source
-        value = chunk.values[index]
-        digest = hmac.new(self._plan.digest_key, value or b"", hashlib.sha256) if self._plan.digest_key else None
-        # Its own ledger tells whether a letter of a backfill was to be: the live one is past all its records.
-        brought = {"backfill": self._plan.backfill} if self._plan.backfill else {}
-        return json.dumps(
-            {
-                "v": 1,
-                "edge": source.edge,
-                "topic": source.topic,
-                "partition": source.partition,
-                "offset": chunk.offsets[index],
-                "incarnation": flow.position.incarnation,
-                "timestamp_ms": chunk.timestamps_ms[index],
-                "reason": rejection.reason,
-                "schema_id": rejection.schema_id,
-                "key_bytes": len(chunk.keys[index] or b""),
-                "value_bytes": len(value or b""),
-                "value_hmac": digest.hexdigest() if digest else None,
-                "central": flow.plan.central,
-            }
-            | brought
-        ).encode()
+    def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> tuple[str, bytes]:
+        """Return key and value of a letter: coordinates, reason, schema id, sizes, a keyed hash, and no payload."""
+        value, key = chunk.values[index] or b"", chunk.keys[index] or b""
+        digest = hmac.new(self._plan.digest_key, value, hashlib.sha256).hexdigest() if self._plan.digest_key else None
+        letter = Letter(
+            flow.plan.source,
+            chunk.offsets[index],
+            flow.position.incarnation,
+            rejection.reason,
+            chunk.timestamps_ms[index],
+            rejection.schema_id,
+            len(value),
+            central=flow.plan.central,
+        )
+        return encode_letter(letter, key_bytes=len(key), value_hmac=digest, backfill=self._plan.backfill)
 
 
 def _without(cycles: Collection[int], batch: Batch) -> Batch:

@@ -472,20 +472,20 @@ LETTERS = [
     _one(
         "dead letters hold no value",
         DELIVERY,
-        '"value_bytes": len(value or b""),',
-        '"value_bytes": (value or b"").hex(),',
+        "            len(value),\n",
+        "            value.hex(),\n",
     ),
     _one(
         "dead letters hold no key",
         DELIVERY,
-        '"key_bytes": len(chunk.keys[index] or b""),',
-        '"key_bytes": repr(chunk.keys[index]),',
+        "key_bytes=len(key)",
+        "key_bytes=repr(key)",
     ),
     _one(
         "dead letters: the hash has a key",
         DELIVERY,
-        'hmac.new(self._plan.digest_key, value or b"", hashlib.sha256)',
-        'hashlib.sha256(value or b"")',
+        "hmac.new(self._plan.digest_key, value, hashlib.sha256)",
+        "hashlib.sha256(value)",
     ),
     _one(
         "what is rejected is not delivered",
