@@ -11,7 +11,7 @@ from aggregator.errors import Reason
 
 
 class Of(StrEnum):
-    """What a budget is for."""
+    """Names the things that a budget bounds."""
 
     VALUE = "value"
     RECORD = "record"
@@ -21,12 +21,12 @@ class Of(StrEnum):
 
 
 class Budget(NamedTuple):
-    """One bound.
+    """Describes one bound.
 
     Attributes:
-        of: What it is a bound of.
+        of: The kind of thing that it bounds.
         limit: The largest number that is accepted.
-        unit: What is counted.
+        unit: The unit that is counted.
         beyond: What happens to more: a dead letter's reason, or what is done instead.
     """
 

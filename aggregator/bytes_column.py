@@ -65,7 +65,7 @@ class Packed(Sequence[T]):
     ends: Integers
 
     def tolist(self) -> list[T]:
-        """Each of them as an object."""
+        """Return the elements as a list of Python objects."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class BytesColumn(Packed[bytes | None]):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> "BytesColumn":
-        """The same values as cells; those that are cells already are not copied."""
+        """Return the values as a column; values that are a column already are not copied."""
         if isinstance(values, BytesColumn):
             return values
         nulls = None
@@ -113,7 +113,7 @@ class BytesColumn(Packed[bytes | None]):
 
     @classmethod
     def empty(cls, count: int) -> Self:
-        """So many times None."""
+        """Return a column of `count` nulls."""
         return cls(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.ones(count, bool))
 
     @classmethod
@@ -127,7 +127,7 @@ class BytesColumn(Packed[bytes | None]):
 
     @property
     def sizes(self) -> Integers:
-        """Bytes of each cell; 0 of None."""
+        """Return the number of bytes of each cell; 0 for a null."""
         return np.diff(self.ends)
 
     @property
@@ -163,7 +163,7 @@ class BytesColumn(Packed[bytes | None]):
         return cls(data, ends_of(digits + (len(before) + len(after))))
 
     def without(self, places: Collection[int]) -> "BytesColumn":
-        """The same cells with None at these places, and without the bytes that were there."""
+        """Return the column with None at these places, and without the bytes that were there."""
         if not places:
             return self
         nulls = np.zeros(len(self), bool) if self.nulls is None else self.nulls.copy()
@@ -171,7 +171,7 @@ class BytesColumn(Packed[bytes | None]):
         return BytesColumn(self._bytes_of(~nulls), ends_of(np.where(nulls, 0, self.sizes)), nulls)
 
     def where(self, stays: Flags) -> "BytesColumn":
-        """Those cells alone."""
+        """Return a column of the cells that are marked True."""
         nulls = None if self.nulls is None else self.nulls[stays]
         return BytesColumn(self._bytes_of(stays), ends_of(self.sizes[stays]), nulls)
 

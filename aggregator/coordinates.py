@@ -91,7 +91,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
-        """Read a header's value.
+        """Decode an origin from the value of its header.
 
         Raises:
             ValueError: the bytes are not an origin.

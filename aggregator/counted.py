@@ -2,10 +2,10 @@
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 record`, `12,000 records`.
+    """Return a count with its noun, such as `1 record` or `12,000 records`.
 
     Args:
-        count: How many.
-        noun: In the singular; its plural has an `s`.
+        count: The number of things.
+        noun: The noun in the singular; its plural has an `s`.
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

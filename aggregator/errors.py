@@ -84,7 +84,7 @@ def _bounded(text: str) -> str:
 
 
 class AggregatorError(Exception):
-    """Root of the tree.
+    """Is the root of the error tree.
 
     Args:
         message: What happened, naming the thing and where it is; several lines as a sequence.
@@ -101,7 +101,7 @@ class AggregatorError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The message, line by line."""
+        """Return the lines of the message."""
         return tuple(self.message.split("\n"))
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class HeaderTable(Packed[Headers]):
-    """Headers of records.
+    """Stores the headers of many records as columns.
 
     Args:
         names: Every name that may occur.
@@ -37,7 +37,7 @@ class HeaderTable(Packed[Headers]):
 
     @classmethod
     def of(cls, records: Sequence[Headers | None]) -> "HeaderTable":
-        """The same headers as a table; None has no headers, and a table is not copied."""
+        """Return the headers as a table; None has no headers, and a table is not copied."""
         if isinstance(records, HeaderTable):
             return records
         listed = [record or () for record in records]
@@ -49,17 +49,17 @@ class HeaderTable(Packed[Headers]):
 
     @classmethod
     def empty(cls, records: int) -> Self:
-        """So many records without headers."""
+        """Return a table of `records` records without headers."""
         return cls((), np.zeros(records + 1, np.int64), _NONE, BytesColumn.empty(0))
 
     @property
     def used(self) -> frozenset[str]:
-        """Names that do occur."""
+        """Return the names that some record has as a header."""
         return frozenset(self.names[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist())
 
     @property
     def total(self) -> int:
-        """Headers of all records."""
+        """Count the headers of all records."""
         return len(self.codes)
 
     def sizes(self, overhead: int) -> Integers:

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Measure(NamedTuple):
-    """One metric.
+    """Describes one metric.
 
     Attributes:
-        name: As it is exposed.
+        name: The name under which it is exposed.
         kind: `counter`, `gauge` or `info`.
         unit: In words; empty for a plain number.
         labels: Names of its labels, in order.
-        meaning: One sentence.
+        meaning: The meaning of the metric in one sentence.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Measure(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A value of a measure."""
+    """Holds one value of a metric with its labels."""
 
     measure: Measure
     labels: tuple[str, ...]

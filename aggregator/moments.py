@@ -10,7 +10,7 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_000
 
 
 def utc(milliseconds: float) -> datetime:
-    """The moment, within the calendar."""
+    """Return a time in UTC, bounded by the years that the calendar has."""
     return datetime.fromtimestamp(min(max(milliseconds, _FIRST_MS), _LAST_MS) / 1000, UTC)
 
 

@@ -13,7 +13,7 @@ MOST_BYTES = 16 * 1024 * 1024
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a regular file.
+    """Return the content of a regular file.
 
     Raises:
         OSError: it cannot be read, is no regular file, or is larger than 16 MiB; `strerror` says which.

@@ -18,7 +18,7 @@ class _Met:
 
 @dataclass(slots=True)
 class RepeatedWarnings:
-    """Remembers what was said.
+    """Remembers which warnings were said, and when.
 
     Args:
         again_s: Seconds after which what still stands is said again.
@@ -28,7 +28,7 @@ class RepeatedWarnings:
     _met: dict[str, _Met] = field(default_factory=dict)
 
     def due(self, found: Mapping[str, str], now_s: float) -> list[str]:
-        """What is to be said now.
+        """Return the sentences that are due to be said now.
 
         Args:
             found: All that stands at this look: sentences by what they are about.

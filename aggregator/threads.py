@@ -54,7 +54,7 @@ def _settle(future: "Future[T]", question: Callable[[], T]) -> None:
 
 
 class Condition(StrEnum):
-    """What a thread is at."""
+    """Names the conditions of a thread."""
 
     RUNNING = "running"
     HANGING = "hanging"
@@ -64,10 +64,10 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """One thread, as it is told.
+    """Describes the condition of one thread.
 
     Attributes:
-        name: Of what it does.
+        name: The name of the thread's work.
         condition: `running`; `hanging`: no pulse for longer than its work can take; `restarting`: an error ended it,
             and it begins again after a pause; `dead`: an error ended it for good.
         since_ms: When that began, by this machine's clock; to be shown and never compared.
@@ -100,7 +100,7 @@ class Supervised:
         self.thread: threading.Thread | None = None
 
     def pulse(self) -> None:
-        """Say that the work goes on."""
+        """Record that the thread still works."""
         self.pulse_s = time.monotonic()
 
     def turn(self, condition: Condition) -> None:
@@ -113,7 +113,7 @@ class Supervised:
         return self.condition is Condition.RUNNING and self.bound_s is not None and now_s - self.pulse_s > self.bound_s
 
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether the thread is alive."""
         return self.thread is not None and self.thread.is_alive()
 
     def join(self, timeout_s: float | None = None) -> None:
@@ -181,7 +181,7 @@ class Threads:
             self.forget(made)
 
     def forget(self, ended: Supervised) -> None:
-        """A thread has ended as it should."""
+        """Forget a thread that has ended as it should."""
         with self._lock:
             if self._known.get(ended.name) is ended:
                 del self._known[ended.name]

@@ -35,18 +35,18 @@ class Restate:
     mark: CentralPartition
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a restate."""
         ranges = [[at, *offsets] for at, offsets in self.segments]
         return {"backfill": self.backfill, "at_ms": self.at_ms, "ranges": ranges, "removed": self.removed}
 
 
 @dataclass(frozen=True, slots=True)
 class LateWork:
-    """Of every flow.
+    """Holds what the backfills of a hub explain, by flow.
 
     Attributes:
         suppressed: Records that backfills into live topics kept at the edge.
-        restates: Of its rows, whatever became of them.
+        restates: Restates of rows of the flow, finished or not.
     """
 
     suppressed: dict[EdgePartition, int] = field(default_factory=Counter)
@@ -54,7 +54,7 @@ class LateWork:
 
     @classmethod
     def of(cls, backfills: Iterable[Backfill]) -> "LateWork":
-        """Of all backfills of a hub."""
+        """Collect the suppressed records and the restates of a hub's backfills."""
         late = cls()
         for backfill in backfills:
             if backfill.plan.mode is Mode.MISSING:
@@ -68,7 +68,7 @@ class LateWork:
         return late
 
     def marks(self) -> list[CentralPartition]:
-        """The marks of all restates."""
+        """Return the marks of all restates, sorted and each once."""
         return sorted({one.mark for some in self.restates.values() for one in some})
 
 

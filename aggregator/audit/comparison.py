@@ -40,7 +40,7 @@ _LOOK_AGAIN_S = 1.0
 
 @dataclass(slots=True)
 class Books:
-    """What all groups read.
+    """Holds what the comparison reads once and uses for every group of flows.
 
     Attributes:
         held: Flows that the hub last said it does not read, as `edge/topic/partition`, and why.
@@ -189,7 +189,7 @@ class Comparison:
         return opened
 
     def _restates(self, source: EdgePartition) -> tuple[Restate, ...]:
-        """Those of a flow that its table has."""
+        """Return the restates of a flow that its table contains."""
         committed = self._view.committed if self._view else frozenset()
         return tuple(one for one in self._books.late.restates.get(source, ()) if one.mark in committed)
 

@@ -18,13 +18,13 @@ NOTHING_REQUESTED = Requested()
 
 @dataclass(frozen=True, slots=True)
 class ChainFault:
-    """One thing that is wrong.
+    """Describes one fault in the chain of decisions.
 
     Attributes:
         kind: `damaged`, `altered`, `missing`, `reordered` or `doubled`; `unrecorded`: it is carried out, and the chain
             does not have it; `unprotected`: the topic's settings let records go.
         offset: Where it lies in the topic, or what follows the place where it should lie.
-        note: What, in words.
+        note: A description of the fault in words.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class ChainAudit:
         return ExitCode.DATA_LOSS if "missing" in kinds else ExitCode.FAILED if kinds else ExitCode.DONE
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for the audited chain."""
         return {
             "head": self.head,
             "decisions": [one.plain() for one in self.links],
@@ -83,7 +83,7 @@ def audit_decisions(
 
 
 def _loosened(settings: Mapping[str, str]) -> Iterator[str]:
-    """Whoever made the topic before the hub did may have let its records go in time."""
+    """Yield a sentence for each setting of the topic that lets decisions go."""
     for name, wanted in SETTINGS.items():
         if settings.get(name, wanted) != wanted:
             yield f"the topic has {name}={settings[name]}, which lets decisions go; set it to {wanted}"

@@ -146,11 +146,11 @@ class UnknownOrigins:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The whole answer.
+    """Holds the complete answer of an audit.
 
     Attributes:
-        hub: Its name.
-        flows: What was found about each.
+        hub: The hub's name.
+        flows: What was found about each flow.
         unknown_origins: Of all central topics that were read.
         omissions: What was not compared beside flows, by what it is about: an edge, a table, the selection.
     """
@@ -181,7 +181,7 @@ class Audit:
         return not self.omissions and not any(flow.trouble or flow.omissions for flow in self.flows)
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for an audit."""
         return {
             "hub": self.hub,
             "ok": self.exit_code == 0,
@@ -195,7 +195,7 @@ class Audit:
 
 
 def plain_finding(finding: Finding) -> dict[str, Any]:
-    """One finding as plain data."""
+    """Return one finding as plain data for JSON."""
     return {
         "kind": finding.kind,
         "place": finding.place,

@@ -59,13 +59,13 @@ class LakeView:
         partitions: Sequence[CentralPartition],
         marks: Sequence[CentralPartition] = (),
     ) -> "LakeView":
-        """Look at a table once.
+        """Open a table and its quarantine, and list the live files of both.
 
         Args:
-            config: The hub.
-            table: Its name.
-            partitions: Those that feed it.
-            marks: Of restates that it may have.
+            config: The hub's configuration.
+            table: The table's name.
+            partitions: Central partitions that feed the table.
+            marks: Marks of restates that the table may contain.
         """
         view = cls(config, table, partitions)
         tables = open_tables(config)
@@ -89,7 +89,7 @@ class LakeView:
         return any(self.positions.get(at, 0) < end for at, end in ends.items())
 
     def rows(self, source: EdgePartition) -> Iterator[RowOrigins]:
-        """The rows of one flow, file by file.
+        """Yield the origins of one flow's rows, file by file.
 
         Raises:
             TableUnavailable: a file cannot be read.

@@ -18,7 +18,7 @@ from aggregator.replicate.discovery.edge_topic import start_of
 
 @dataclass(slots=True)
 class Unbegun:
-    """What was found.
+    """Lists the flows that never began, and what could not be asked.
 
     Attributes:
         flows: Partitions with records and without a position.

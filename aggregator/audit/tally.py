@@ -30,7 +30,7 @@ def ranges(marks: Marks, start: int) -> list[OffsetRange]:
 
 
 def ranges_of(offsets: Iterable[int]) -> list[OffsetRange]:
-    """Any offsets as half-open ranges."""
+    """Group offsets into half-open ranges."""
     found: list[OffsetRange] = []
     for offset in sorted(set(offsets)):
         if found and found[-1].end == offset:
@@ -113,7 +113,7 @@ class Finding:
 
     @property
     def records(self) -> int:
-        """How many offsets the finding names."""
+        """Count the offsets that the finding names."""
         return sum(map(len, self.offsets))
 
 
@@ -166,12 +166,12 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the topics of a flow explain.
+    """Says which settings of a flow's topics explain absent records.
 
     Attributes:
         lake: The flow feeds a table.
         edge_compacts: The edge removes records that a later one of their key replaces.
-        central_compacts: So does central.
+        central_compacts: Central removes records that a later one of their key replaces.
     """
 
     lake: bool = False

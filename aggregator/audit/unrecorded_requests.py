@@ -20,12 +20,12 @@ from aggregator.state.requests import Requests
 
 
 class Requested(NamedTuple):
-    """What a hub carries out.
+    """Holds the requests that a hub carries out.
 
     Attributes:
-        requests: About gaps and edges.
-        releases: What the lake lets pass.
-        backfills: What is written beside the live flows.
+        requests: Requests about gaps and edges.
+        releases: Releases of held ranges of the lake.
+        backfills: Backfills, which write beside the live flows.
     """
 
     requests: Requests = Requests()

@@ -24,17 +24,17 @@ INCARNATION = 1 << 44
 
 
 class Affected:
-    """The origins of a plan.
+    """Tells by their origins which rows the partitions of a plan replace.
 
     Args:
-        partitions: With what they write.
+        partitions: The plan's partitions with the segments that they write.
     """
 
     def __init__(self, partitions: Iterable[PartitionPlan]) -> None:
         self._bounds = {one.source: _bounds(one.segments) for one in partitions if one.segments}
 
     def marks(self, rows: pa.Table) -> Marks:
-        """Which rows are affected."""
+        """Return a boolean mask of the rows whose origins are affected."""
         found = np.zeros(rows.num_rows, np.bool_)
         for source, place in self._places(rows):
             starts, ends = self._bounds[source]

@@ -34,7 +34,7 @@ _FORGETS = "is compacted, and forgets what a restate brings by it; set cleanup.p
 
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
-    """What one epoch does.
+    """Describes what one epoch of a backfill writes, and what it leaves out.
 
     Attributes:
         by_slot: Flows with something left to write.

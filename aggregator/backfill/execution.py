@@ -41,13 +41,13 @@ def carry_out(
     identity: str,
     stop: threading.Event,
 ) -> Outcome:
-    """Carry a backfill out.
+    """Run a backfill from its present state to its end.
 
     Args:
-        config: The hub.
+        config: The hub's configuration.
         spark: Where slots and lake tasks run.
         policies: Policies of the rules, by path.
-        backfill: What to do, as central has it.
+        backfill: The backfill, as central has it.
         identity: Unique name of this process; begins with the backfill's id.
         stop: Set from outside to end cleanly; the backfill can be resumed.
 

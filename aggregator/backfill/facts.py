@@ -71,12 +71,12 @@ class Central:
                 )
 
     def flow(self, source: EdgePartition, passed: tuple[Segment, ...] = (), central: str = "") -> FlowAtCentral:
-        """One flow.
+        """Return what central knows of one flow.
 
         Args:
-            source: Which.
-            passed: What backfills into the same topic have passed.
-            central: That topic.
+            source: The edge partition of the flow.
+            passed: Segments that backfills into the same topic have passed.
+            central: The name of that central topic.
         """
         entry, decisions = self.ledger[source], self.decisions.get(source, ())
         if source in self.doubted:

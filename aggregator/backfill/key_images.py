@@ -43,10 +43,10 @@ KEYED = pa.schema([FIXED_COLUMNS.field(name) for name in KEY_COLUMNS])
 
 
 class Tombstones(NamedTuple):
-    """Tombstones among rows.
+    """Lists the tombstones among some rows.
 
     Attributes:
-        rows: Their numbers.
+        rows: The row numbers of the tombstones.
         found: Their origins and keys, and whether these are lost.
     """
 
@@ -94,7 +94,7 @@ class Seen(NamedTuple):
 
 
 class KeyImages:
-    """What becomes of keys.
+    """Tells which new key replaces an old one, where the policy changes keys.
 
     Args:
         images: Edge partition, old key, whether it is a tombstone's, a `doubted` row's, that of an `older` tombstone,
@@ -121,12 +121,12 @@ class KeyImages:
 
     @classmethod
     def of(cls, had: pa.Table, left: Marks, came: Iterable[pa.Table]) -> Self:
-        """The images that a restate shows.
+        """Find the keys that a restate changes, from the rows before and after.
 
         Args:
             had: `KEY_COLUMNS` of the affected rows of a table.
-            left: Which of them stay.
-            came: The same of the new rows.
+            left: A mask of those rows that stay.
+            came: `KEY_COLUMNS` of the new rows.
         """
         names, (old, new) = _counted([_frame([had]), _frame(came)])
         # A former restate may have made several tombstones of one, under keys of which one is right: what comes for it
@@ -158,7 +158,7 @@ class KeyImages:
         return cls(*(_named(one, names) for one in (images, former, new_keys, versions)))
 
     def __bool__(self) -> bool:
-        """Whether any key changes."""
+        """Return whether any key changes."""
         return bool(len(self._images))
 
     def __eq__(self, other: object) -> bool:
@@ -173,11 +173,11 @@ class KeyImages:
         return [self._images, self._former, self._new_keys, self._versions, *self._seen]
 
     def seen(self, rows: pa.Table, staying: pa.Table) -> Seen:
-        """What rows of the table show.
+        """Return what some rows of the table show about keys.
 
         Args:
-            rows: `KEY_COLUMNS` of some.
-            staying: Those of them that stay.
+            rows: `KEY_COLUMNS` of some rows.
+            staying: The rows of these that stay.
         """
         # A tombstone of the former policy may have had a row under a listed version, which is the key of now.
         single = _numbered(_frame([rows]).filter(~pl.col("_deleted") | _ALONE))
@@ -196,7 +196,7 @@ class KeyImages:
         return KeyImages(self._images, self._former, self._new_keys, self._versions, seen=Seen(flows, youngest))
 
     def rekeyed(self, rows: pa.Table) -> Rekeyed:
-        """What becomes of rows that stay."""
+        """Return the new keys of rows that stay."""
         flagged = pl.lit(value=True)
         over, versions = self._seen.new_keys.with_columns(over=flagged), self._versions.with_columns(versions=flagged)
         frame = _numbered(_frame([rows])).with_row_index("row")
@@ -306,7 +306,7 @@ def _lost(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
-    """With the number of each origin, in the order of positions."""
+    """Add the number of each origin, in the order of positions."""
     return rows.with_columns(number=pl.col("_incarnation").cast(pl.Int64) * INCARNATION + pl.col("_offset"))
 
 
@@ -321,7 +321,7 @@ def _counted(frames: Sequence[pl.DataFrame]) -> tuple[Mapping[str, pl.Series], l
 
 
 def _named(frame: pl.DataFrame, names: Mapping[str, pl.Series]) -> pl.DataFrame:
-    """With names and keys in the place of their numbers."""
+    """Replace the numbers of names and keys by the names and keys themselves."""
     of = {**names, "image": names["_key"]}
     return frame.with_columns(of[one].gather(frame[one]).alias(one) for one in frame.columns if one in of)
 

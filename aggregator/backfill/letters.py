@@ -41,7 +41,7 @@ def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
 
 
 def readable(config: HubConfig, letter: Letter) -> str:
-    """`yes`, or why not.
+    """Return `yes` if the record of a dead letter can still be read, else `no` and the reason.
 
     Raises:
         Unreachable: central, or the letter's edge, does not answer.

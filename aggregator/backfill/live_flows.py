@@ -57,7 +57,7 @@ class LiveFlows:
         return Load(taken / (now_s - since_s), self._behind(moved))
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the connection to central."""
         self._tail.close()
 
     def _behind(self, moved: dict[EdgePartition, LedgerRecord]) -> int:

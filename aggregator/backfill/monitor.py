@@ -58,7 +58,7 @@ class Progress(NamedTuple):
     suppressed: int
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the progress as plain data for JSON."""
         return self._asdict() | {"state": self.state.value}
 
 
@@ -82,7 +82,7 @@ class BackfillWatch:
         self._paces: dict[str, _Pace] = {}
 
     def look(self, now_s: float) -> tuple[Progress, ...]:
-        """Every backfill, the oldest first.
+        """Return the progress of every backfill, the oldest first.
 
         Args:
             now_s: Seconds on a clock that only goes forward.
@@ -103,11 +103,11 @@ class BackfillWatch:
         return tuple(self._progress(one, now_s, at_work=id_ == at_work) for id_, one in known.items())
 
     def unfinished(self) -> tuple[Backfill, ...]:
-        """Those that were neither finished nor cancelled by the last look, as `aggregator status` tells them."""
+        """Return the backfills that were neither finished nor cancelled by the last look."""
         return tuple(one for one in self._known.backfills().values() if one.state is State.UNFINISHED)
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the connections to central."""
         for one in (self._requests, self._control, self._ledger):
             if one:
                 one.close()

@@ -30,7 +30,7 @@ class PauseWatch:
         self._is_old = True
 
     def paused(self) -> frozenset[str]:
-        """Edges that are paused now.
+        """Read the requests, and return the backfill's edges that are paused now.
 
         Raises:
             Failed: an end that stays stuck.
@@ -41,7 +41,7 @@ class PauseWatch:
         return self._paused
 
     def look(self) -> frozenset[str]:
-        """The same, as it was when a request last arrived, or before that where central does not answer now."""
+        """Return the paused edges as of the newest request that arrived, or of an earlier one if central is silent."""
         self._is_old = self._is_old or bool(self._arrivals.look().pauses.keys() & self._edges)
         if self._is_old:
             with contextlib.suppress(RetryError):
@@ -49,5 +49,5 @@ class PauseWatch:
         return self._paused
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the connection to central."""
         self._arrivals.close()

@@ -20,19 +20,19 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """One edge partition.
+    """Describes what a backfill writes for one edge partition.
 
     Attributes:
-        source: Which.
+        source: The edge partition.
         topic_id: Life of the edge topic that the plan speaks of.
-        central: Where its records go.
+        central: The central topic that its records go to.
         asked: Offsets that the ask comes to, as far as the log goes or went.
         log: What the edge has: first offset, last stable offset.
         effective: What of the asked the edge still has and the hub has passed.
         taken: What was wanted and retention, or a deletion, took before.
         had: Offsets of the effective that the target has, or that were decided (dead, suppressed), or are markers.
         ahead: Asked offsets that the live flow has not reached: it will deliver them itself.
-        segments: What will be written.
+        segments: The segments that will be written.
         letters: How many of these are dead letters.
         records: An estimate: of a sparse log, less than its offsets.
         bytes: An estimate, from a sample of the edge's records.
@@ -82,7 +82,7 @@ class PartitionPlan:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        """Read what `plain` made.
+        """Build a partition's plan from the data that `plain` returned.
 
         Raises:
             KeyError, TypeError, ValueError: it did not make this.
@@ -111,16 +111,16 @@ def _ranges(pairs: list[list[int]]) -> Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole plan.
+    """Describes what a backfill writes, partition by partition.
 
     Attributes:
-        hub: Whose.
+        hub: The hub's name.
         ask: The words that it answers.
         ask_digest: The same for the same words.
-        mode: Where its records go.
+        mode: The place where its records go.
         into: Name of the generation.
-        partitions: In order.
-        seconds: An estimate.
+        partitions: The plans of the partitions, in order.
+        seconds: The estimated duration.
         gone: Dead letters that were asked for and that no edge has any more, by coordinates.
         round: How often the same was carried out before: a letter that died again may be replayed again.
     """
@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def writes(self) -> tuple[PartitionPlan, ...]:
-        """Partitions with something to write."""
+        """Return the partitions that have something to write."""
         return tuple(one for one in self.partitions if one.segments)
 
     @property
@@ -183,7 +183,7 @@ class Plan:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        """Read what `plain` made.
+        """Build a plan from the data that `plain` returned.
 
         Raises:
             Failed: it did not make this, or somebody changed what is written.

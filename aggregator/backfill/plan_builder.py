@@ -33,11 +33,11 @@ _RECORDS_A_SECOND = 50_000
 
 
 def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = None) -> Plan:
-    """Plan a backfill.
+    """Ask central and the edges what they have, and plan a backfill.
 
     Args:
-        config: The hub.
-        ask: What is asked for.
+        config: The hub's configuration.
+        ask: The request that the plan answers.
         now_ms: The present; central's retention is judged by it.
         rate: Records a second at most; for the estimate of its time.
 

@@ -70,7 +70,7 @@ class FlowAtCentral:
 
     @property
     def own_dead(self) -> frozenset[int]:
-        """The same of the generation's."""
+        """Return the offsets of the generation's own dead letters, in the flow's present incarnation."""
         return self._present(self.own_letters)
 
     def _present(self, letters: Iterable[tuple[int, int]]) -> frozenset[int]:
@@ -190,14 +190,14 @@ def _by_life(frozen: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
 def plan_partition(
     mode: Mode, at_central: FlowAtCentral, shown: Shown, central: str, *, only: frozenset[int] | None = None
 ) -> PartitionPlan:
-    """Plan one partition.
+    """Plan what a backfill writes for one edge partition.
 
     Args:
-        mode: Where its records go.
+        mode: The place where its records go.
         at_central: What central knows of the flow.
-        shown: What the edge shows.
-        central: Where its records go, by name.
-        only: Dead letters alone, and which of them.
+        shown: What the edge shows of the flow.
+        central: The name of the central topic that its records go to.
+        only: Offsets of the dead letters to write and nothing else; None: no such bound.
     """
     entry, log = at_central.entry, shown.log
     asked = both(shown.asked, [OffsetRange(0, log.end)])

@@ -23,7 +23,7 @@ def union(ranges: Iterable[OffsetRange]) -> Ranges:
 
 
 def both(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
-    """What lies in both."""
+    """Return the intersection of two sets of offset ranges."""
     ours, theirs, found = union(left), union(right), []
     index = 0
     for start, end in ours:
@@ -78,5 +78,5 @@ def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[S
 
 
 def offsets_of(segments: Iterable[Segment]) -> Ranges:
-    """The offsets of segments."""
+    """Return the union of the offset ranges of some segments."""
     return union(one.offsets for one in segments)

@@ -44,26 +44,26 @@ class Admission(Protocol):
         """What of staged rows may be committed; asked again, it decides nothing anew."""
 
     def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
-        """They are in the table."""
+        """Record that the outcomes were committed in a version of the table."""
 
 
 class Everything:
     """The admission of a table without rules."""
 
     def admit(self, _handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Every outcome is admitted."""
+        """Admit every outcome."""
         return list(outcomes)
 
     def admitted(self, _version: int, _outcomes: Sequence[Outcome]) -> None:
-        """Nobody has to know."""
+        """Do nothing, because nothing is recorded without a gate."""
 
 
 class Come(NamedTuple):
-    """New rows that came for a table.
+    """Holds new rows that came for a table.
 
     Attributes:
         outcomes: What was staged of them, outside of the table, and of the records that were read and left out.
-        folder: Where that lies.
+        folder: The folder of the staged files.
         positions: Next offsets of the topics that they came by.
         note: Kept with their commit.
     """
@@ -75,10 +75,10 @@ class Come(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """A commit.
+    """Describes a commit that replaced rows.
 
     Attributes:
-        version: Its number.
+        version: The version of the table that it made.
         rows: Rows that it replaced or removed.
         left: Rows that stay, because their records were not read, or yield no tombstone any more.
         keyless: Rows that stay without their key, because nobody knows what it is under the policy.
@@ -117,12 +117,12 @@ class _Kept(NamedTuple):
 
 
 class Replacement:
-    """One table's.
+    """Replaces the affected rows of one table.
 
     Args:
-        tables: The format.
-        name: The table.
-        affected: Which origins.
+        tables: The tables of the lake, in its format.
+        name: The table's name.
+        affected: The origins whose rows are replaced.
         mark: A position that only this replacement's commit has.
         admission: What the table asks of new rows.
     """
@@ -149,11 +149,11 @@ class Replacement:
         self._lease: Lease | None = None
 
     def is_done(self, handle: TableHandle) -> bool:
-        """Whether the table has it already."""
+        """Return whether the table already has the replacement's commit."""
         return self._mark in handle.positions([self._mark])
 
     def hits(self, handle: TableHandle) -> list[LiveFile]:
-        """Files with affected rows.
+        """Return the live files that have affected rows.
 
         Raises:
             TableUnavailable: a file cannot be read.
@@ -237,7 +237,7 @@ class Replacement:
         return _joined(self._affected.origins(come.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)
 
     def _tombstones(self, outcomes: Iterable[Outcome]) -> Origins:
-        """Origins of the new ones."""
+        """Return the affected origins of the new rows that are tombstones."""
         files = [self._folder.rows(file.path, list(KEY_COLUMNS)) for outcome in outcomes for file in outcome.files]
         return _joined(self._affected.origins(rows.filter(rows["_deleted"])) for rows in files)
 

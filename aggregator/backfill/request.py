@@ -86,13 +86,13 @@ class Window:
     until: Bound | None = None
 
     def takes(self, source: EdgePartition) -> bool:
-        """Whether it speaks of a flow."""
+        """Return whether the window includes a flow."""
         if self.edge not in (None, source.edge) or self.partition not in (None, source.partition):
             return False
         return self.topic is None or full_matches(self.topic, [source.topic])[0]
 
     def plain(self) -> dict[str, Any]:
-        """As a range file says it."""
+        """Return the window as an entry of a range file."""
         said = {"edge": self.edge, "topic": self.topic, "partition": self.partition}
         bounds = {"from": self.since and self.since.text, "to": self.until and self.until.text}
         return {name: value for name, value in (said | bounds).items() if value is not None}
@@ -133,11 +133,11 @@ class Letters:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A whole ask.
+    """Describes what a backfill is asked to write.
 
     Attributes:
         windows: What is asked for; what any of them takes.
-        mode: Where it goes.
+        mode: The place where the records go.
         into: Name of the generation, with `Mode.INTO`.
         letters: Dead letters only, and which; None: everything that the mode speaks of.
     """
@@ -160,7 +160,7 @@ class Ask:
             )
 
     def plain(self) -> dict[str, Any]:
-        """As JSON and YAML."""
+        """Return the ask as plain data for JSON and YAML."""
         body: dict[str, Any] = {"mode": self.mode.value, "windows": [window.plain() for window in self.windows]}
         if self.into:
             body["into"] = self.into
@@ -170,5 +170,5 @@ class Ask:
 
     @property
     def digest(self) -> str:
-        """The same for the same words."""
+        """Return a digest that is equal for equal asks."""
         return hashlib.blake2b(json.dumps(self.plain(), sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -50,10 +50,10 @@ _PARALLEL, _TASK_RECORDS = 2, 500_000
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """What became of one table.
+    """Describes what a restate did to one table.
 
     Attributes:
-        table: Its name.
+        table: The table's name.
         version: Of the commit; None: there was nothing to replace, or it was done before.
         rows: Rows that were replaced or removed.
         left: Rows that stay: their records were not read, or are tombstones that nothing replaces.

@@ -57,11 +57,11 @@ class Rest(NamedTuple):
 
 
 class StayingRows:
-    """Of one table.
+    """Finds the rows of one table that stay when others are replaced.
 
     Args:
-        folder: The table's.
-        affected: Which origins are replaced.
+        folder: The table's folder.
+        affected: The origins whose rows are replaced.
     """
 
     def __init__(self, folder: Folder, affected: Affected) -> None:
@@ -81,11 +81,11 @@ class StayingRows:
         left: Origins,
         came: Sequence[pa.Table],
     ) -> Rest:
-        """What stays.
+        """Return which rows stay beside the new ones, and what becomes of their keys.
 
         Args:
-            live: Files of the table.
-            hits: Those with affected rows.
+            live: The live files of the table.
+            hits: The live files that have affected rows.
             left: Affected origins that stay.
             came: `KEY_COLUMNS` of all new rows.
 
@@ -118,7 +118,7 @@ class StayingRows:
         return Rest(left, images, replaced, lost)
 
     def of_file(self, file: LiveFile, rest: Rest) -> Iterator[pa.Table]:
-        """Those of one file that is written anew, with their keys of now.
+        """Return the rows that stay of one file that is written anew, with their new keys.
 
         Raises:
             OSError: it cannot be read.
@@ -142,7 +142,7 @@ class StayingRows:
             yield others.take(numbers).add_column(place, field, keys.cast(field.type))
 
     def tombstones(self, hits: Sequence[LiveFile]) -> Origins:
-        """Affected origins that are deletions.
+        """Return the affected origins whose rows are tombstones.
 
         Args:
             hits: Files with affected rows.
@@ -194,7 +194,7 @@ def check_bytes(size: int) -> None:
 
 
 def batches(folder: Folder, path: str) -> Iterator[pa.Table]:
-    """The rows of a file, some at a time.
+    """Yield the rows of a file in batches.
 
     Raises:
         OSError: it cannot be read.

@@ -36,7 +36,7 @@ _COUNTED = ("delivered", "dead", "suppressed")
 
 
 class State(StrEnum):
-    """What a backfill is doing."""
+    """Names the states of a backfill."""
 
     UNFINISHED = "unfinished"
     RUNNING = "running"
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """Who did something, and when."""
+    """Records who did something, and when."""
 
     by: str
     at_ms: int
@@ -54,10 +54,10 @@ class Signed:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a backfill ended.
+    """Records how a backfill ended.
 
     Attributes:
-        at_ms: When.
+        at_ms: When it ended, in milliseconds since 1970.
         lost: Offsets of the plan that could not be read any more, by flow.
     """
 
@@ -93,7 +93,7 @@ class Backfill:
 
     @property
     def state(self) -> State:
-        """What it is doing."""
+        """Return the state of the backfill."""
         if self.end is not None:
             return State.FINISHED
         if self.cancelled is not None:
@@ -117,7 +117,7 @@ class Backfill:
 
     @property
     def offsets(self) -> int:
-        """Offsets of the whole plan."""
+        """Count the offsets of the whole plan."""
         return sum(one.offsets for one in self.plan.writes)
 
     @property
@@ -130,12 +130,12 @@ class Backfill:
         return {name: sum(getattr(entry, name) for entry in self.entries.values()) for name in _COUNTED}
 
     def counts_of(self, one: PartitionPlan) -> dict[str, int]:
-        """The same of one partition."""
+        """Return what the ledger has counted for one partition of the plan."""
         entry = self.entries.get(one.source)
         return {name: getattr(entry, name) if entry else 0 for name in _COUNTED}
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a backfill."""
         return {
             "id": self.plan.id,
             "state": self.state.value,
@@ -166,7 +166,7 @@ class KnownBackfills:
     entries: dict[str, dict[EdgePartition, LedgerRecord]] = field(default_factory=dict)
 
     def take_requests(self, records: Iterable[LogRecord], topic: str) -> None:
-        """Fold in what was asked for.
+        """Take in records of the requests for backfills.
 
         Raises:
             Failed: a record is damaged.
@@ -181,7 +181,7 @@ class KnownBackfills:
                 raise Failed(f"{topic} offset {record.offset}: the request {record.key} is {what}", hint=hint) from None
 
     def take_positions(self, records: Iterable[LogRecord], topic: str) -> None:
-        """Fold in how far each has come.
+        """Take in how far each backfill has come.
 
         Raises:
             Failed: a ledger record is damaged.
@@ -308,7 +308,7 @@ def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> 
 
 
 def submit(cluster: ClusterConfig, names: HubNames, plan: Plan, signed: Signed, rate: float | None) -> None:
-    """Write a plan.
+    """Write a plan to the topic of backfills.
 
     Raises:
         Failed: it is too long for one record.
@@ -334,7 +334,7 @@ def cancel(cluster: ClusterConfig, names: HubNames, id_: str, signed: Signed) ->
 
 
 def revive(cluster: ClusterConfig, names: HubNames, id_: str) -> None:
-    """Take a cancellation back.
+    """Take back the cancellation of a backfill.
 
     Raises:
         Unreachable: central did not take it.

@@ -104,7 +104,7 @@ def _cluster(hub: HubConfig, whom: str) -> ClusterConfig:
 
 
 def _principal(cluster: ClusterConfig) -> str:
-    """As whom the hub signs in.
+    """Return the principal as which the hub signs in.
 
     Raises:
         Failed: only a token, or a file that is not here, tells it.

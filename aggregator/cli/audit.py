@@ -179,7 +179,7 @@ def _text(answer: "Audit") -> Iterator[str]:
 
 
 def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
-    """What there is to say of one flow."""
+    """Yield the lines about one flow: its gaps, its findings and its omissions."""
     for gap in flow.gaps:
         decided = f" by {gap.decision.by} (claimed): {gap.decision.reason}" if gap.decision else ""
         yield f"gap: {flow.source} {gap.gap.kind} {gap.gap}, {gap.state}{decided}"

@@ -24,7 +24,7 @@ class CatchUp:
         self._total = 0
 
     def __call__(self, report: "CycleReport") -> None:
-        """One cycle has ended."""
+        """Update the bar with the report of a finished cycle."""
         left = sum(table.lag_records for table in report.tables)
         if not self._stream.isatty() or not (report.behind or self._bar):
             return
@@ -37,7 +37,7 @@ class CatchUp:
             self.end()
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar from the terminal."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = None

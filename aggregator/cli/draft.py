@@ -51,13 +51,13 @@ class DraftEdge:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What the two files say.
+    """Holds the contents of the first `hub.yaml` and its policy.
 
     Attributes:
         hub: The hub's name.
-        central: Its `host:port`.
-        edges: By name.
-        topics: What was found.
+        central: The `host:port` of central.
+        edges: The edges by name.
+        topics: The topics that the survey found.
         client: How to connect to central; secrets as references.
     """
 
@@ -69,12 +69,12 @@ class Draft:
 
     @property
     def policy_path(self) -> str:
-        """Relative to hub.yaml."""
+        """Return the path of the policy, relative to `hub.yaml`."""
         return f"policies/{self.hub}.yaml"
 
 
 def hub_text(draft: Draft) -> str:
-    """`hub.yaml`."""
+    """Return the text of `hub.yaml`."""
     lines = [
         f"hub: {_filled(draft.hub)}    # prefix of every internal topic and transactional id",
         f"central: {{bootstrap_servers: {_filled(draft.central)}{_block('client', draft.client)}}}",
@@ -139,7 +139,7 @@ def _topic(topic: FoundTopic) -> list[str]:
 
 
 def _comment(text: str) -> list[str]:
-    """Lines of a topic's block."""
+    """Wrap a text into comment lines inside a topic's block."""
     return [f"    # {line}" for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False)]
 
 
@@ -159,7 +159,7 @@ class _Group(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """In words."""
+        """Describe in words which kind of topic the group holds."""
         values = "Avro" if self.has_table else "JSON, text or bytes: no table can hold them"
         return f"compacted; {values}" if self.compacted else values
 
@@ -186,7 +186,7 @@ def _edge(edge: DraftEdge) -> str:
 
 
 def _block(name: str, options: Mapping[str, str]) -> str:
-    """`, client: {…}`, or nothing."""
+    """Return the options as a YAML block such as `, client: {…}`; empty for none."""
     told = ", ".join(f"{_filled(option)}: {_filled(value)}" for option, value in options.items())
     return f", {name}: {{{told}}}" if told else ""
 

@@ -113,7 +113,7 @@ def _try_out(written: Mapping[Path, str], out: Path, stand_ins: Mapping[str, str
 
 
 def _write(written: Mapping[Path, str]) -> None:
-    """All files, or none."""
+    """Write all files, or leave none behind when one cannot be written."""
     begun: list[Path] = []
     try:
         for path, text in written.items():

@@ -154,7 +154,7 @@ def init(
 
 
 def _clusters(central: str, edges: Mapping[str, str], settings: Sequence[Setting]) -> dict[str, ClusterConfig]:
-    """Central and the edges, by name."""
+    """Return the configurations of central and of the edges, by name."""
     if CENTRAL in edges:
         raise click.UsageError(f"no edge can be called {CENTRAL} here: settings are told apart by name")
     named = {CENTRAL: central, **edges}
@@ -172,7 +172,7 @@ class _Registry(NamedTuple):
 def _registries(
     edges: Mapping[str, str], schemas: Sequence[tuple[str, str]], settings: Sequence[Setting], folder: Path
 ) -> dict[str, _Registry]:
-    """Each edge's."""
+    """Return the registry of each edge."""
     found = {}
     for name, reference in of_each(edges, schemas).items():
         options = options_of("--schemas-client", name, settings, edges)

@@ -126,7 +126,7 @@ def _stripped(hub: HubConfig, at: Place, found: "list[Sampled]", show_values: bo
 
 
 def _plain(at: Place, shown: _Shown, columns: tuple[str, ...]) -> dict[str, Any]:
-    """The contract of `-o json`."""
+    """Return the JSON object that `-o json` promises for a record."""
     return {
         "cluster": at.cluster,
         "topic": at.topic,

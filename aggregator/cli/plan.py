@@ -107,7 +107,7 @@ def plan(
 
 
 def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) -> None:
-    """Carry over what was shown.
+    """Change the settings at central that the plan showed, after a confirmation.
 
     Raises:
         Failed: central does not take it; names the topics.

@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class PolicyReload:
-    """Takes changed policies.
+    """Reloads changed policies into a running hub.
 
     Args:
-        config: The hub.
+        config: The hub's configuration.
         policies: Policies of its rules at its start, by path.
         turn_to: Makes the hub go by others.
         told: Takes what speaks against the new ones; nothing, where they are in force.

@@ -348,7 +348,7 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
 
 
 def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
-    """Policies of the rules, by path.
+    """Read the policies of the rules, by path.
 
     Raises:
         ConfigError: one cannot be used.

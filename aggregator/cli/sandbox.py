@@ -164,7 +164,7 @@ def _versions(given: str | None) -> str | dict[str, str] | None:
 
 
 def _by_name(given: str) -> dict[str, str]:
-    """`NAME=VALUE,…`."""
+    """Read `NAME=VALUE,…` into a mapping."""
     pairs = [part.split("=") for part in given.split(",")]
     return {name.strip(): value.strip() for name, value in pairs}
 

@@ -23,7 +23,7 @@ _NAMED_MOST = 10
 def status_lines(
     seen: "HubStatus", *, partitions: bool = False, problems: bool = False, dead: Mapping[str, int] | None = None
 ) -> Iterator[str]:
-    """Everything that a person is shown.
+    """Yield the lines of a status for a terminal.
 
     Args:
         seen: What was chosen of a status.

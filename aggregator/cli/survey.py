@@ -94,7 +94,7 @@ def _told(name: str, values: Sequence[Value], registry: Registry) -> _Told:
 
 
 def _found(name: str, of_edges: Mapping[str, _Told], *, compacted: bool) -> FoundTopic:
-    """One topic over all its edges."""
+    """Combine what the edges told of one topic."""
     told = list(of_edges.values())
     forms = list(dict.fromkeys(one.sniffed.form for one in told if one.sniffed.form is not None))
     form = forms[0] if len(forms) == 1 else _widest(forms)

@@ -102,7 +102,7 @@ _DOING = {"consumer": "read", "producer": "write", "admin": "ask"}
 
 
 def role_refusal(role: str) -> Callable[[str, str | SecretRef], str | None]:
-    """As `refusal`, for the block of one role: `consumer:`, `producer:` or `admin:`."""
+    """Make the check of the options of one role's block: `consumer:`, `producer:` or `admin:`."""
 
     def why(name: str, value: str | SecretRef) -> str | None:
         if name in IDENTITY or name == INSECURE:
@@ -157,7 +157,7 @@ def checked(
     why: Callable[[str, str | SecretRef], str | None],
     open_by: Callable[[Options], tuple[Opening, ...]] | None = None,
 ) -> Callable[[Options], Options]:
-    """A validator of a block of options.
+    """Make a validator of a block of options.
 
     Args:
         why: Why an option cannot be set so; None when it can. Its text never holds the value.

@@ -27,7 +27,7 @@ class Target(NamedTuple):
     edge: str
 
     def name(self, topic: str) -> str:
-        """The central name of an edge topic."""
+        """Return the central name of an edge topic."""
         return f"{self.before}{topic}{self.after}"
 
     def topic(self, name: str) -> str | None:

@@ -51,7 +51,7 @@ class Document:
 
 
 def show_place(place: Place) -> str:
-    """`topics[0].match`."""
+    """Return a place in the document as a path such as `topics[0].match`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     return text.removeprefix(".") or "the file"
 

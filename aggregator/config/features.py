@@ -15,10 +15,10 @@ Judge = Callable[[Options], Iterator[tuple[str, str]]]
 
 
 class Library(NamedTuple):
-    """A librdkafka.
+    """Describes a build of librdkafka.
 
     Attributes:
-        version: As it says itself.
+        version: The version that the library reports.
         features: What it was built with, as its `builtin.features` names it.
     """
 

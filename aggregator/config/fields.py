@@ -125,14 +125,14 @@ def lake_path(value: object) -> object:
 
 
 def lake_format(value: object) -> object:
-    """The formats that there are."""
+    """Refuse a format that the lake does not have."""
     if value not in ("delta", "iceberg"):
         raise ValueError("is `delta` or `iceberg`")
     return value
 
 
 def table_columns(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns of the table, each once."""
+    """Refuse columns that are empty or named twice."""
     if len({name.casefold() for name in value}) != len(value) or not all(value):
         raise ValueError("names each column once")
     return value

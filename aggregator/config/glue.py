@@ -17,7 +17,7 @@ def is_glue(reference: str) -> bool:
 
 
 def glue_place(reference: str) -> tuple[str, str]:
-    """Region and name of the registry.
+    """Return the region and the name of a Glue registry.
 
     Raises:
         ValueError: it names none.

@@ -26,7 +26,7 @@ class _NotFilled(Exception):
 
 
 def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[Any, list[Fault]]:
-    """Fill in every scalar.
+    """Fill in the variables and files in every scalar of a document.
 
     Args:
         data: Plain data of a document.

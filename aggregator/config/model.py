@@ -113,7 +113,7 @@ class MaintenanceWindow(Model):
 
 
 class EdgeConfig(ClusterConfig):
-    """One regional cluster.
+    """Configures one regional cluster.
 
     Attributes:
         schemas: Its registry: `directory:<path>`, an http(s) address, or `glue:<region>/<registry>`.
@@ -160,7 +160,7 @@ class TopicRule(Model):
 
 
 class SparkConfig(Model):
-    """Where the slots run.
+    """Configures where the slots run.
 
     Attributes:
         master: `local` becomes `local[slots+2,4]`; any other master is taken as it is.
@@ -214,7 +214,7 @@ class ReplicationConfig(Model):
 
 
 class HeartbeatConfig(Model):
-    """Beats of the edges.
+    """Configures the heartbeats of the edges.
 
     Attributes:
         emit: The hub writes them to every edge; else `aggregator heartbeat emit` may, near an edge. Where nobody does,

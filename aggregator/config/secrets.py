@@ -67,7 +67,7 @@ def _handed_on(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def secret_ref(value: object) -> SecretRef:
-    """Read a reference.
+    """Read a reference to a secret.
 
     Raises:
         ValueError: a value in clear, or an unknown scheme.
@@ -115,7 +115,7 @@ class KeyRing:
 
 
 def ring_of(name: str, keys: Mapping[str, KeyRing]) -> KeyRing:
-    """The ring of a key by its name.
+    """Return the key ring of a key by its name.
 
     Raises:
         ConfigError: it is not configured.

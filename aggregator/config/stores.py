@@ -94,7 +94,7 @@ def _seen(value: str) -> str:
 
 
 def _host(value: str) -> str | None:
-    """Of an address, or of `host:port` alone; None where there is none to be found."""
+    """Return the host of an address, or of `host:port` alone; None where there is none."""
     seen = _seen(value)
     try:
         return urlsplit(seen if "://" in seen else f"//{seen}").hostname

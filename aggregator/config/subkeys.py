@@ -36,10 +36,10 @@ _BYTES = {Purpose.SIV: 64, Purpose.CHECK: _CHECK_BYTES}
 
 
 def subkey(material: bytes, purpose: Purpose) -> bytes:
-    """The bytes of one purpose.
+    """Derive the key bytes for one purpose.
 
     Args:
-        material: Of one version of a key.
+        material: The bytes of one version of a key.
         purpose: Selects the bytes and their number: 64 for AES-256-SIV, else 32.
     """
     length = _BYTES.get(purpose, 32)
@@ -58,7 +58,7 @@ class CheckedRing(KeyRing):
     _read: dict[int, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def material(self, name: str, version: int | None = None) -> bytes:
-        """See `KeyRing.material`.
+        """Return the bytes of one version of the key, once they are checked against its check value.
 
         Raises:
             ConfigError: it cannot be read, or is another key.

@@ -41,12 +41,12 @@ _NAMES_IN_SUITES = frozenset({"views"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One expectation.
+    """Describes one expectation of a suite.
 
     Attributes:
         name: `<suite>/<rule>`; what reports, history and quarantine call it.
         type: Great Expectations' name of the condition.
-        kwargs: Its arguments.
+        kwargs: The arguments of the condition.
         action: What a failure asks for.
         view: The view that it speaks of; empty for the records themselves.
     """
@@ -65,13 +65,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The rules of one file.
+    """Holds the rules of one file.
 
     Attributes:
-        name: As the file says.
-        rules: In its order.
+        name: The name that the file gives.
+        rules: The rules in the order of the file.
         views: By name, the path of the array or map whose elements are its rows; a path may begin with another view.
-        fingerprint: Of the text.
+        fingerprint: The fingerprint of the file's text.
     """
 
     name: str
@@ -94,10 +94,10 @@ class SuiteFaults(ValueError):
 
 
 def load_suite(path: Path, on_failure: Action) -> Suite:
-    """Read one suite.
+    """Read one suite from a file.
 
     Args:
-        path: A JSON file.
+        path: The path of a JSON file.
         on_failure: What a failed rule asks for that does not say so itself. Rules of severity `warning` or `info` only
             ever warn.
 

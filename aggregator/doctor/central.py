@@ -39,11 +39,11 @@ _TRANSACTION_STATE = "__transaction_state"
 
 @dataclass(frozen=True, slots=True)
 class CentralView:
-    """What was found.
+    """Holds what was found at central.
 
     Attributes:
         topics: The hub's own topics and the targets, as far as they are there.
-        own: How the hub makes its own.
+        own: The specifications of the hub's own topics.
         needs: Rights that the hub needs.
         targets: Where edge topics go, there already or not.
         holds: Flows that a run would refuse now; None where nobody knows.

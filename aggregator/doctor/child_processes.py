@@ -31,12 +31,12 @@ _LATE = "did not come to an end in time"
 
 
 class Ended(NamedTuple):
-    """What came of one question.
+    """Holds the result of one question that a child process was asked.
 
     Attributes:
-        answer: The last one; None where there was none.
+        answer: The last answer; None where there was none.
         end: How the child ended; empty where it ended well.
-        error: What its question raised.
+        error: The error that the question raised.
     """
 
     answer: Any = None
@@ -64,7 +64,7 @@ class Asked:
         self._children = {name: _begun(question) for name, question in questions.items()}
 
     def results(self) -> dict[str, Ended]:
-        """What came of each question, by name."""
+        """Wait for the answers, and return the result of each question by name."""
         found = dict.fromkeys(self._children, Ended())
         telling = {child.answers: name for name, child in self._children.items()}
         while telling and (ready := wait(list(telling), max(0.0, self._until_s - time.monotonic()))):

@@ -155,11 +155,11 @@ def machine(config: HubConfig, environ: Mapping[str, str]) -> Machine:
 
 
 def compared(found: Machine, config: HubConfig, recorded: Checks) -> Machine:
-    """The same machine, with what is wrong with keys that are not those which the hub has used.
+    """Return the machine with the faults of keys that are not those which the hub has used.
 
     Args:
-        found: What was found here.
-        config: The hub.
+        found: What was found on this machine.
+        config: The hub's configuration.
         recorded: Check values of the keys that it has used.
     """
     return replace(

@@ -23,12 +23,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One answer.
+    """Describes the result of one check.
 
     Attributes:
         cluster: `central`, an edge's name, or `this machine`.
         check: What was looked at, in one word.
-        state: How it is.
+        state: The state that was found.
         what: The same in a sentence, with its cause.
         next: The command or the setting that mends it; empty where nothing is to be done.
     """
@@ -41,17 +41,17 @@ class Finding:
 
 
 def ok(cluster: str, check: str, what: str) -> Finding:
-    """Nothing is to be done."""
+    """Return a finding that asks for nothing to be done."""
     return Finding(cluster, check, State.OK, what)
 
 
 def warning(cluster: str, check: str, what: str, then: str) -> Finding:
-    """It works today."""
+    """Return a finding about something that works today and may not later."""
     return Finding(cluster, check, State.WARNING, what, then)
 
 
 def failed(cluster: str, check: str, what: str, then: str) -> Finding:
-    """It does not work, or loses something."""
+    """Return a finding about something that does not work, or loses something."""
     return Finding(cluster, check, State.FAILED, what, then)
 
 

@@ -51,11 +51,11 @@ def _release(cluster: ClusterConfig) -> str:
 
 
 def introduction(config: HubConfig, greeted: Mapping[str, Greeted]) -> str:
-    """The line.
+    """Return the line that a hub logs of itself when it starts.
 
     Args:
-        config: The hub.
-        greeted: By edge; central under an empty name.
+        config: The hub's configuration.
+        greeted: What each cluster answered, by edge; central under an empty name.
     """
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
     told = [f"{_named(name)} {_told(cluster, greeted[name])}" for name, cluster in clusters.items()]

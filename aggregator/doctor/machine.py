@@ -43,11 +43,11 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was found here.
+    """Holds what was found on this machine.
 
     Attributes:
-        java: Which, in words; or what is wrong with it.
-        disks: By folder.
+        java: A description of the Java that was found, or what is wrong with it.
+        disks: The disks by folder.
         keys: Names of the keys, each with what is wrong with it, if anything is.
     """
 
@@ -57,7 +57,7 @@ class Machine:
 
 
 def findings(seen: Machine) -> Iterator[Finding]:
-    """Everything about this machine."""
+    """Yield the findings about this machine."""
     if isinstance(seen.java, Trouble):
         yield failed(MACHINE, "java", seen.java.what, seen.java.next)
     else:

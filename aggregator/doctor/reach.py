@@ -74,7 +74,7 @@ class Reach:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether TLS is asked for."""
+        """Return whether the client is configured to use TLS."""
         return self.client.get("security.protocol", "plaintext").lower().endswith("ssl")
 
 

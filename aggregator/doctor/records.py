@@ -27,11 +27,11 @@ _PATIENCE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What was read.
+    """Holds what the newest records of an edge name.
 
     Attributes:
         ids: Schema ids, each with the topics of the records that name it.
-        unframed: By topic.
+        unframed: Records that are in no known wire format, by topic.
     """
 
     ids: Mapping[int, tuple[str, ...]] = field(default_factory=dict)

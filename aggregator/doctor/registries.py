@@ -19,13 +19,13 @@ class Unframed:
 
 @dataclass(frozen=True, slots=True)
 class RegistryView:
-    """What a registry tells.
+    """Holds what a registry answered.
 
     Attributes:
-        name: As the configuration has it.
+        name: The registry's reference in the configuration.
         trouble: Why it cannot be used; empty: it can.
-        trouble_next: What mends that.
-        subjects: How many it has.
+        trouble_next: What mends the trouble.
+        subjects: How many subjects it has.
         unknown: Schema ids that it does not have, each with the topics of the records that name it.
         refused: Schema ids that it has and that cannot be used, each with why.
         ids: How many ids were asked for.

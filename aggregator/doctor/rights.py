@@ -68,7 +68,7 @@ class Principal:
     is_certain: bool = True
 
     def grant(self, need: Right, operations: Iterable[str]) -> str:
-        """The command that gives rights."""
+        """Return the command that grants the operations of a right."""
         words = " ".join(f"--operation {one}" for one in operations)
         name = need.name or ("*" if need.kind == GROUP else "")
         who, what = self.name or "User:<the hub>", f"--{need.kind} {quote(name)}" if name else f"--{need.kind}"
@@ -85,11 +85,11 @@ def findings(
     *,
     writable: Mapping[str, bool] | None = None,
 ) -> Iterator[Finding]:
-    """What is missing.
+    """Yield a finding for each missing right, or one that says that none is missing.
 
     Args:
-        cluster: Its name.
-        principal: Who we are there.
+        cluster: The cluster's name.
+        principal: The principal that we sign in as.
         view: What the cluster tells of itself.
         topics: Topics that were asked for; those that are not there are in neither of its parts.
         needs: What the hub does there, each name in full.
@@ -197,11 +197,11 @@ def allowed(acls: Iterable[Acl], principal: str, kind: str, name: str, operation
 
 
 def edge_needs(config: HubConfig, edge: str, wanted: Collection[str]) -> list[Right]:
-    """What the hub does at an edge.
+    """Return the rights that the hub uses at an edge.
 
     Args:
-        config: The hub.
-        edge: Its name.
+        config: The hub's configuration.
+        edge: The edge's name.
         wanted: Topics that are replicated, without the heartbeats.
     """
     topics = {*wanted, HEARTBEATS}
@@ -209,10 +209,10 @@ def edge_needs(config: HubConfig, edge: str, wanted: Collection[str]) -> list[Ri
 
 
 def central_needs(config: HubConfig, wanted: Collection[str], asked: Collection[str]) -> list[Right]:
-    """What the hub does at central.
+    """Return the rights that the hub uses at central.
 
     Args:
-        config: The hub.
+        config: The hub's configuration.
         wanted: Topics that are replicated from any edge, without the heartbeats.
         asked: Topics that the hub keeps or fills.
     """

@@ -28,16 +28,16 @@ class Heartbeat(NamedTuple):
     timestamp_ms: int
 
     def encode_key(self) -> bytes:
-        """STRING source, STRING target."""
+        """Encode the key as STRING source, STRING target."""
         return b"".join(_LENGTH.pack(len(text)) + text for text in (self.source.encode(), self.target.encode()))
 
     def encode_value(self) -> bytes:
-        """INT16 version, INT64 timestamp."""
+        """Encode the value as INT16 version, INT64 timestamp."""
         return _VALUE.pack(_VERSION, self.timestamp_ms)
 
 
 def decode(key: bytes | None, value: bytes | None) -> Heartbeat:
-    """Read one heartbeat.
+    """Decode one heartbeat from a record's key and value.
 
     Raises:
         ValueError: not exactly a version 0 heartbeat with sane aliases.
@@ -67,11 +67,11 @@ class HeartbeatStrip:
     policy = PolicyId("heartbeats", 1, "")
 
     def key_versions(self) -> Mapping[str, int]:
-        """Nothing: no key is used for a heartbeat."""
+        """Return nothing, because no key is used for a heartbeat."""
         return {}
 
     def report(self) -> list[ReportRow]:
-        """Nothing: a policy has no fields of a heartbeat to treat."""
+        """Return nothing, because a policy has no fields of a heartbeat to treat."""
         return []
 
     def strip(self, batch: Batch) -> Stripped:

@@ -89,7 +89,7 @@ def uptime(spans: Iterable[Span], *, now_ms: int, window_ms: int, objective: flo
 
 
 def uptimes(spans: Sequence[Span], *, now_ms: int, objective: float) -> dict[str, Uptime]:
-    """Every window of WINDOWS_MS, by name."""
+    """Return the uptime within every window of WINDOWS_MS, by name."""
     return {
         name: uptime(spans, now_ms=now_ms, window_ms=window_ms, objective=objective)
         for name, window_ms in WINDOWS_MS.items()

@@ -72,7 +72,7 @@ class Track:
 
     @property
     def gained_per_s(self) -> float:
-        """By how many records a second the backlog shrinks; negative while it grows."""
+        """Return by how many records a second the backlog shrinks; negative while it grows."""
         if self.spans_s <= 0:
             return 0.0
         return (self.samples[0].lag_records - self.lag_records) / self.spans_s
@@ -122,10 +122,10 @@ class Movement:
 
     @classmethod
     def of(cls, tracks: Iterable[Track], *, window_s: float = WINDOW_S) -> Self:
-        """Sum up.
+        """Sum up the tracks of one edge.
 
         Args:
-            tracks: Those of one edge; flows that are held for a known reason belong elsewhere.
+            tracks: Tracks of one edge, without the flows that are held for a known reason.
             window_s: See `Track.is_behind`.
         """
         every = list(tracks)

@@ -27,7 +27,7 @@ def freeze_objects() -> None:
 
 @contextmanager
 def resting() -> Iterator[None]:
-    """Nothing is collected while the block runs."""
+    """Turn the garbage collection off while the block runs."""
     was_on = gc.isenabled()
     gc.disable()
     try:

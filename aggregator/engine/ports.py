@@ -29,11 +29,11 @@ def is_alone(url: str) -> bool:
 
 
 def port_settings(spark: SparkConfig, url: str) -> dict[str, str]:
-    """Settings that go before all others.
+    """Return the Spark settings that override all others.
 
     Args:
         spark: The `spark:` block.
-        url: The master.
+        url: The master's URL.
     """
     if is_alone(url):
         return {}

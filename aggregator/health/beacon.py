@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 
 class Beacon:
-    """Of one process, from its first moment until its end.
+    """Writes the beats of one process, from its first moment until its end.
 
     Args:
-        hub: Its name.
-        threads: Of the process.
+        hub: The hub's name.
+        threads: The threads of the process.
         stop: Set where the process is to end.
         environ: Names systemd's socket and the folder for beats.
     """

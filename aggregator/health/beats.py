@@ -61,7 +61,7 @@ def folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def file_of(place: Path, hub: str, process: int) -> Path:
-    """Of one process."""
+    """Return the path of the file that a process of a hub writes its beats to."""
     return place / f"{hub}.{process}.beat"
 
 

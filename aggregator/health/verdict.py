@@ -7,7 +7,7 @@ from aggregator.health.beats import Beat, Stage
 
 
 class Question(StrEnum):
-    """What a probe asks."""
+    """Names the questions that a probe may ask."""
 
     LIVE = "live"
     READY = "ready"

@@ -25,11 +25,11 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value.
+    """Describes a value without parts.
 
     Attributes:
         wire: The bare Avro type, or the attributes of a fixed or a decimal.
-        wire_arrow: What a decoder delivers for it.
+        wire_arrow: The Arrow type that a decoder delivers for it.
         casts: Checked casts, in order, that lead to the type that a table holds.
         bounds: Of a time, a date, or the digits of a decimal; none for what holds whatever its wire type holds.
     """
@@ -76,20 +76,20 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array."""
+    """Describes an array by the shape of its items."""
 
     item: "Shape"
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map from strings."""
+    """Describes a map from strings by the shape of its values."""
 
     value: "Shape"
 
 
 class Field(NamedTuple):
-    """A record's field."""
+    """Describes a field of a record by its name and shape."""
 
     name: str
     shape: "Shape"
@@ -97,7 +97,7 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record."""
+    """Describes a record by its fields."""
 
     fields: tuple[Field, ...]
 

@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 def pause(central: ClusterConfig, lake: LakeConfig, report: CycleReport, stop: threading.Event) -> None:
-    """Wait between two cycles.
+    """Wait until the next cycle is due, or until `stop` is set.
 
     Args:
-        central: Where records wait.
+        central: The central cluster, where records wait.
         lake: `commit_interval` and `commit_records`.
         report: The last cycle's, for the positions; tables that are held or failed do not count.
         stop: Ends the wait.

@@ -92,7 +92,7 @@ def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def never(narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG001 - a `Promotes`
-    """No column changes its type."""
+    """Return False, because no column may change its type."""
     return False
 
 

@@ -38,7 +38,7 @@ class CommitResult:
 
     @property
     def files(self) -> list[StagedFile]:
-        """What it brought into the table."""
+        """Return the files that the commit brought into the table."""
         return self.settled.files if self.version is not None else []
 
 

@@ -74,7 +74,7 @@ class LakeBounds:
 
 
 class LakeDriver:
-    """Runs one hub's lake.
+    """Runs the lake of one hub, cycle by cycle.
 
     Args:
         config: The hub; `lake:` and `schemas:` must be there.
@@ -218,7 +218,7 @@ class LakeDriver:
         return limits_by_table(sources, bounds, undescribed | {topic: why for (topic, _), why in refused.items()})
 
     def _side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Results in the order of the items."""
+        """Work on the items in parallel, and return the results in their order."""
         todo = list(items)
         if len(todo) < 2:  # noqa: PLR2004 - one thread
             return [work(one) for one in todo]

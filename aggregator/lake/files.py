@@ -182,6 +182,6 @@ class Stage:
 
 
 def out_of_range(file: StagedFile) -> int:
-    """Its records with a number that their column cannot hold, by its statistics."""
+    """Count the file's records with a number that their column cannot hold, by its statistics."""
     nulls = json.loads(file.stats).get("nullCount", {}).get(COLUMN)
     return 0 if nulls is None else file.rows - int(nulls)

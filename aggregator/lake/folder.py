@@ -53,7 +53,7 @@ class Folder:
         return self.root
 
     def __fspath__(self) -> str:
-        """The path of a folder on a disk.
+        """Return the path of a folder that lies on a disk.
 
         Raises:
             TypeError: it lies in an object store.
@@ -108,7 +108,7 @@ class Folder:
 
     @contextmanager
     def parquet(self, name: str) -> Iterator[pq.ParquetFile]:
-        """A Parquet file, open to be read.
+        """Open a Parquet file for reading.
 
         Raises:
             OSError: it is not there, or the storage does not answer.
@@ -130,7 +130,7 @@ class Folder:
             return without_views(pq.read_table(source, columns=columns)).filter(where)
 
     def read(self, name: str) -> bytes:
-        """A whole file.
+        """Read a whole file.
 
         Raises:
             OSError: it is not there, or the storage does not answer.
@@ -193,7 +193,7 @@ class Folder:
                 self._files.delete_dir(self._at(""))
 
     def entries(self) -> list[Entry]:
-        """Its files; none where there is no such folder.
+        """List the files of the folder; none where there is no such folder.
 
         Raises:
             OSError: the storage does not answer.
@@ -201,7 +201,7 @@ class Folder:
         return [Entry(one.base_name, one.size or 0, (one.mtime_ns or 0) / 1e9) for one in self._listed() if one.is_file]
 
     def missing(self, names: list[str]) -> list[str]:
-        """Which of these files are not there.
+        """Return the names of those files that do not exist.
 
         Raises:
             OSError: the storage does not answer.

@@ -18,10 +18,10 @@ _AGAIN_S = 60.0
 
 
 def lake_holds(report: CycleReport, before: tuple[LakeHold, ...], now_ms: int) -> tuple[LakeHold, ...]:
-    """What a cycle could not bring in.
+    """Return what a cycle could not bring into the lake, and since when.
 
     Args:
-        report: Of the cycle.
+        report: The report of the cycle.
         before: What was found before it: a hold at the same place keeps its beginning.
         now_ms: The present.
     """
@@ -63,7 +63,7 @@ class HoldPublisher:
         self._published_s = 0.0
 
     def __call__(self, report: CycleReport) -> None:
-        """Take the report of one cycle."""
+        """Publish what a cycle could not bring into the lake, unless the same was published shortly before."""
         self._also(report)
         found = lake_holds(report, self._published or (), int(self._clock() * 1000))
         if found == self._published and self._clock() - self._published_s < _AGAIN_S:
@@ -73,12 +73,12 @@ class HoldPublisher:
         self._outlet.offer(self._topic, value, key=key.encode())
 
     def upkeep(self, table: str, done: TableUpkeep) -> None:
-        """Take what was done to one table."""
+        """Publish what the upkeep did to one table."""
         key, value = upkeep_record(table, done)
         self._outlet.offer(self._topic, value, key=key.encode())
 
     def end(self) -> tuple[LakeHold, ...]:
-        """Leave central.
+        """Close the producer at central.
 
         Returns:
             What the last cycle could not bring in.

@@ -14,7 +14,7 @@ from aggregator.lake.plain_schema import kept_branches
 
 
 def arrow_type(shape: Shape) -> pa.DataType:
-    """The native Arrow type of a shape."""
+    """Return the native Arrow type of a shape."""
     match shape:
         case Leaf(casts=casts):
             return casts[-1] if casts else shape.wire_arrow
@@ -40,10 +40,10 @@ def named_parts(shape: Union | Record) -> list[tuple[str, Shape]]:
 
 
 def lift(shape: Shape, array: Any, place: Place) -> Any:
-    """The native array of a plain one.
+    """Convert a plain array to its native type.
 
     Args:
-        shape: What the values are.
+        shape: The shape of the values.
         array: Arrow array of type `plain.wire_arrow(shape)`, without an offset.
         place: Where the values lie, and what takes those that are out of range.
 

@@ -115,12 +115,12 @@ def leased(folder: Folder) -> Iterator[Lease]:
 def leftovers(
     files: Iterable[Entry], named: Iterable[str], *, now_s: float, keep: timedelta = KEEP, since_s: float | None = None
 ) -> list[str]:
-    """Names to remove.
+    """Return the names of staged files that no version names and that are old enough to be removed.
 
     Args:
-        files: In the table's folder.
+        files: Files in the table's folder.
         named: Files that the table's versions name.
-        now_s: Time, seconds since 1970.
+        now_s: The present, in seconds since 1970.
         keep: Age below which a file may still be waiting for its commit.
         since_s: When the longest job that still works began, seconds since 1970.
     """

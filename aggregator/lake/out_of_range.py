@@ -47,11 +47,11 @@ class Place:
     notes: list[Note] = field(default_factory=list)
 
     def inside(self, name: str) -> "Place":
-        """Of a struct's field."""
+        """Return the place of a field inside this struct."""
         return Place(f"{self.path}.{name}" if self.path else name, self.rows, self.notes)
 
     def items(self, mark: str, lists: Any) -> "Place":
-        """Of the items of lists that have no offset."""
+        """Return the place of the items of lists that have no offset."""
 
         def rows() -> npt.NDArray[np.int64]:
             return np.repeat(self.rows(), np.diff(lists.offsets.to_numpy()))

@@ -33,11 +33,11 @@ def with_day(rows: pa.Table) -> pa.Table:
 
 
 def divided(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[Part, pa.Table]]:
-    """Parts of rows.
+    """Yield one part of the rows for each combination of partition values.
 
     Args:
-        rows: At least one.
-        by: Columns; none for one part that holds everything.
+        rows: The rows to divide; at least one.
+        by: Names of the partition columns; empty: one part holds everything.
     """
     if not by:
         yield (), rows

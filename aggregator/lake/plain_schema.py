@@ -151,7 +151,7 @@ def wire_arrow(shape: Shape) -> pa.DataType:  # noqa: PLR0911 - one per shape
 
 
 def kept_branches(branches: tuple[Branch, ...]) -> list[tuple[int, Branch]]:
-    """The branches that hold something."""
+    """Return the union's branches that hold something, each with its index."""
     return [(index, branch) for index, branch in enumerate(branches) if not isinstance(branch.shape, Nothing)]
 
 

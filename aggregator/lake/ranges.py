@@ -74,11 +74,11 @@ class Settlement:
 
     @property
     def files(self) -> list[StagedFile]:
-        """What the accepted outcomes staged."""
+        """Return the files that the accepted outcomes staged."""
         return [file for outcome in self.accepted for file in outcome.files]
 
     def worth_a_commit(self) -> bool:
-        """Rows, or a long way without rows."""
+        """Return whether there are files, or a long way without rows, to commit."""
         moved = sum(one.next_offset - one.span.offsets.start for outcome in self.accepted for one in outcome.reached)
         return bool(self.files) or moved > SPARSE_OFFSETS
 
@@ -99,11 +99,11 @@ class Settlement:
 def backlog(
     positions: Mapping[CentralPartition, int], bounds: Mapping[CentralPartition, OffsetRange], *, records: int
 ) -> Backlog:
-    """What to read next.
+    """Return the spans to read in the next cycle, and the partitions that are held.
 
     Args:
         positions: The table's next offsets; a partition without one begins at its first offset.
-        bounds: What each partition holds.
+        bounds: The offsets that each partition holds.
         records: Bound of one cycle in offsets; a longer backlog is cut in proportion, so that no partition starves.
     """
     spans, held = [], []

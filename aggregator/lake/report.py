@@ -81,23 +81,23 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class CycleReport:
-    """What one cycle did."""
+    """Reports what one cycle did to each table."""
 
     tables: tuple[TableReport, ...] = ()
 
     @property
     def rows(self) -> int:
-        """Committed records of all tables."""
+        """Count the committed records of all tables."""
         return sum(table.rows for table in self.tables)
 
     @property
     def files(self) -> int:
-        """Committed files of all tables."""
+        """Count the committed files of all tables."""
         return sum(table.files for table in self.tables)
 
     @property
     def held(self) -> tuple[Held, ...]:
-        """Everything that cannot go on, named."""
+        """Return everything that cannot go on, over all tables."""
         return tuple(one for table in self.tables for one in table.held)
 
     @property

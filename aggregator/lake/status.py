@@ -26,21 +26,21 @@ from aggregator.state.names import HubNames
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table.
+    """Describes the state of one table.
 
     Attributes:
-        table: Its name.
-        version: Newest version, None before the first commit.
-        rows: Records in it.
+        table: The table's name.
+        version: The newest version; None before the first commit.
+        rows: The number of records in it.
         next_offsets: Its position in each central partition.
         end_offsets: Last stable offsets of central.
         committed_ms: Time of the last commit, milliseconds since 1970.
-        files: Its data files.
-        small_files: Those that a compaction would rewrite.
-        size_bytes: Of all files.
+        files: The number of its data files.
+        small_files: The number of files that a compaction would rewrite.
+        size_bytes: The size of all data files.
         problem: Why the table could not be read, else empty.
         verdict: The quality gate's last one; empty without a gate.
-        audited_ms: When that was.
+        audited_ms: When that verdict was reached, in milliseconds since 1970.
         gate: Sums over the audits of that day (UTC).
         quarantined: Records in `<table>__quarantine`.
         out_of_range: Records with a number that their column cannot hold; see docs/lake.md.

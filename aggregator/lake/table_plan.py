@@ -42,12 +42,12 @@ class TablePlan:
 
     @property
     def records(self) -> int:
-        """Offsets that are staged."""
+        """Count the offsets that the cycle reads for the table."""
         return sum(len(span.offsets) for span in self.todo.spans)
 
     @property
     def topics(self) -> frozenset[str]:
-        """Central topics that are read."""
+        """Return the central topics that are read."""
         return frozenset(one.topic for one in self.limits)
 
     def idle(self, still_held: Iterable[Held] = ()) -> TableReport:
@@ -140,5 +140,5 @@ def next_offsets(positions: Mapping[CentralPartition, int], limits: Limits) -> d
 
 
 def end_offsets(limits: Limits) -> dict[CentralPartition, int]:
-    """Where each partition ends."""
+    """Return the end offset of each partition."""
     return {one: end for one, (_, end) in limits.items()}

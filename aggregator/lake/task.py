@@ -69,7 +69,7 @@ class StagingTask:
     registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
 
     def stage(self, number: int) -> Outcome:
-        """Run task `number`.
+        """Read the spans of task `number`, and stage their records as Parquet files.
 
         Raises:
             RetryError: central, the registry or the folder does not answer; nothing stays staged.

@@ -73,12 +73,12 @@ class SourceOffsets:
 
 
 def source_offsets(records: Iterable[LogRecord], connector: str, cluster: str) -> SourceOffsets:
-    """Read the offsets topic.
+    """Return how far a source connector has copied, from the records of Connect's offsets topic.
 
     Args:
-        records: Of all its partitions, in log order within each.
-        connector: Whose.
-        cluster: Its alias of the source.
+        records: Records of all partitions of the topic, in log order within each.
+        connector: The connector's name.
+        cluster: The connector's alias of the source cluster.
 
     Raises:
         HoldError: a record of this connector and cluster holds no offset.

@@ -16,10 +16,10 @@ _ENDS = (("source.", 0), ("target.", 1))
 
 
 def take_apart(entries: Sequence[Entry]) -> Mirror:
-    """Every key, as what it speaks of.
+    """Sort every key by the cluster, the flow and the client that it speaks of.
 
     Args:
-        entries: Of the file; of several files one after another.
+        entries: Entries of the file; of several files one after another.
 
     Raises:
         ConfigError: more clusters than anybody has.
@@ -68,16 +68,16 @@ def _of_flow(mirror: Mirror, entry: Entry) -> None:
 
 
 def is_enabled(value: str) -> bool:
-    """As Java reads it."""
+    """Return whether Java reads the text as true."""
     return value.lower() == "true"
 
 
 def tell_enabled(mirror: Mirror, entry: Entry, *, copies: bool = True) -> None:
-    """What becomes of `enabled` of a flow.
+    """Tell what becomes of `enabled` of a flow.
 
     Args:
-        mirror: Where it is told.
-        entry: Where it was read.
+        mirror: Takes what becomes of the entry.
+        entry: The entry of the key `enabled`.
         copies: Whether it stands where records are copied.
     """
     if not copies:

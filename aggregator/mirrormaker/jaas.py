@@ -30,11 +30,11 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login module.
+    """Describes a login module with its options.
 
     Attributes:
         module: Its class without the package: `PlainLoginModule`.
-        options: By name; never shown.
+        options: The options by name; never shown.
     """
 
     module: str

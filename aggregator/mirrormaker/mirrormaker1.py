@@ -40,10 +40,10 @@ def is_consumer(file: str, entries: Sequence[Entry]) -> bool | None:
 
 
 def take_apart(files: Mapping[str, Sequence[Entry]], consumers: Sequence[str]) -> Mirror:
-    """Every key, as what it speaks of.
+    """Sort every key by the cluster and the client that it speaks of.
 
     Args:
-        files: By name.
+        files: The entries of each file, by its name.
         consumers: Which of them are consumers'; each is an edge.
     """
     mirror = Mirror("MirrorMaker 1", keeps_names=True)

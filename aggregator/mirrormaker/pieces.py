@@ -13,16 +13,16 @@ ROLES = ("consumer", "producer", "admin")
 
 
 class Piece(NamedTuple):
-    """One key, taken apart.
+    """Describes which setting one key speaks of, and for which cluster, client and flow.
 
     Attributes:
-        entry: Where it was read.
+        entry: The entry that it was read from.
         name: The setting, without prefixes.
-        value: Of the setting.
+        value: The value of the setting.
         cluster: The cluster that it is for; empty for all.
         role: The kind of client that it is for; empty for all.
         source: The flow that it is for, by its source; empty for all.
-        target: By its target.
+        target: The flow that it is for, by its target; empty for all.
         of_records: Whether it stands where records are copied; not with the connectors of checkpoints and heartbeats.
     """
 

@@ -24,11 +24,11 @@ class Property(NamedTuple):
 
 
 class PropertiesFault(Exception):
-    """A line that Java refuses.
+    """Says which line of the file Java refuses, and why.
 
     Args:
-        line: Its number.
-        what: What is wrong there.
+        line: The line's number.
+        what: What is wrong in that line.
     """
 
     def __init__(self, line: int, what: str) -> None:

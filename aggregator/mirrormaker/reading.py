@@ -35,11 +35,11 @@ _STRIMZI = "KafkaMirrorMaker2"
 
 
 class Read(NamedTuple):
-    """What the files say.
+    """Holds what the files say.
 
     Attributes:
-        mirror: Taken apart.
-        entries: All keys, in order.
+        mirror: What they say of MirrorMaker, taken apart.
+        entries: The entries of all keys, in order.
     """
 
     mirror: Mirror
@@ -47,7 +47,7 @@ class Read(NamedTuple):
 
 
 def read(files: Sequence[tuple[str, bytes]]) -> Read:
-    """All files, which are of one form.
+    """Read all files, which have to be of one form.
 
     Args:
         files: Name and content of each.
@@ -87,7 +87,7 @@ class _Reader:
         self._strimzi: list[Mirror] = []
 
     def file(self, name: str, text: str) -> None:
-        """Add one."""
+        """Add one configuration file."""
         is_json = text.lstrip()[:1] in ("{", "[")
         if name.lower().endswith((".yaml", ".yml")) or _KIND.search(text) or (is_json and f'"{_STRIMZI}"' in text):
             self._yaml(name, text)
@@ -97,7 +97,7 @@ class _Reader:
             self._properties(name, text)
 
     def done(self) -> Read:
-        """What they say together.
+        """Return what all files say together.
 
         Raises:
             ConfigError: they are of several forms, or of none.
@@ -159,7 +159,7 @@ class _Reader:
         return entry
 
     def _once(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those that count: of a key that is written twice the last one."""
+        """Return the entries that count: of a key that is written twice the last one."""
         last = {entry.key: entry for entry in entries}
         self._twice += [(entry, last[entry.key].line) for entry in entries if last[entry.key] is not entry]
         return list(last.values())

@@ -67,7 +67,7 @@ def _passed_over(piece: Piece) -> str:
 
 
 def shown_keys(entries: Iterable[Entry], mirror: Mirror) -> Mapping[int, str]:
-    """By number each key as it may be shown."""
+    """Return each key as it may be shown, by the number of its entry."""
     pieces = {piece.entry.number: piece for piece in mirror.pieces}
     return {
         entry.number: _shown(pieces.get(entry.number) or Piece(entry, entry.key, entry.value), mirror)

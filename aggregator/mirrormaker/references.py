@@ -53,12 +53,12 @@ class Variables:
         self.stand_ins: dict[str, str] = {}
 
     def secret(self, value: str, name: str, place: Place) -> str:
-        """A reference to a secret.
+        """Return a reference to a secret.
 
         Args:
             value: What MirrorMaker's file holds, an expression or the secret itself.
-            name: Of the variable, where the value is no expression that the hub knows.
-            place: Where it was read.
+            name: The name of the variable, where the value is no expression that the hub knows.
+            place: The place that it was read from.
         """
         expression = _EXPRESSION.fullmatch(value.strip())
         if expression is None:

@@ -14,13 +14,13 @@ NO_KEY = "(no key)"
 
 
 class Entry(NamedTuple):
-    """One key of a file.
+    """Holds one key of a file with its value and place.
 
     Attributes:
         key: As it is written; of YAML the place, as `spec.clusters[0].alias`.
         value: Without blanks around it.
         file: Name of the file, as it was given.
-        line: Where it begins there.
+        line: The number of the line that it begins on.
         number: How many were read before it; tells apart what is written twice.
     """
 
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 
 class Kind(StrEnum):
-    """What can become of a key."""
+    """Names what can become of a key."""
 
     MAPPED = "mapped"
     NOT_APPLICABLE = "not applicable"
@@ -40,13 +40,13 @@ class Kind(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """What became of a key.
+    """Describes what became of a key.
 
     Attributes:
-        key: As it may be shown.
-        file: Where it was read.
-        line: Where in it.
-        kind: What became of it.
+        key: The key, as it may be shown.
+        file: The name of the file that it was read from.
+        line: The number of the line in that file.
+        kind: The kind of outcome.
         to: The key of `hub.yaml`; empty where it is not mapped.
         why: The reason, or what is different at the hub; may be empty where it is mapped.
     """
@@ -73,14 +73,14 @@ class ClusterDraft:
 
 @dataclass(frozen=True, slots=True)
 class RuleDraft:
-    """One entry of `topics:`.
+    """Describes one entry of `topics:`.
 
     Attributes:
-        match: As in `hub.yaml`.
-        exclude: As in `hub.yaml`; empty for none.
+        match: The pattern, as in `hub.yaml`.
+        exclude: The pattern of exceptions, as in `hub.yaml`; empty for none.
         central: The pattern of central names.
         start: `earliest` or `latest`.
-        edges: Names.
+        edges: Names of the edges.
     """
 
     match: str
@@ -113,14 +113,14 @@ class OffsetsDraft:
 
 @dataclass(frozen=True, slots=True)
 class HubDraft:
-    """One hub.
+    """Describes one hub that an import makes.
 
     Attributes:
-        name: The hub's.
+        name: The hub's name.
         target: MirrorMaker's name of the cluster that is central.
-        central: How to reach it.
-        edges: By name.
-        rules: What flows.
+        central: How to reach central.
+        edges: The edges by name.
+        rules: The rules that say which topics flow.
         replication_factor: Of central topics; empty for the broker's default.
         config_sync: `apply` or `tell`; empty where nothing was said.
         emit: Whether heartbeats are written; None where nothing was said.
@@ -141,13 +141,13 @@ class HubDraft:
 
     @property
     def policy_path(self) -> str:
-        """Relative to hub.yaml."""
+        """Return the path of the policy, relative to `hub.yaml`."""
         return f"policies/{self.name}.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The whole answer.
+    """Holds the complete result of an import.
 
     Attributes:
         form: What the files were, in words.
@@ -177,7 +177,7 @@ class Fates:
         self._against: dict[int, tuple[Kind, str]] = {}
 
     def mapped(self, entry: Entry, to: str, why: str = "") -> None:
-        """It became this key of `hub.yaml`."""
+        """Note that an entry became a key of `hub.yaml`."""
         self._to.setdefault(entry.number, {})[to] = None
         if why:
             self._why.setdefault(entry.number, {})[why] = None
@@ -187,25 +187,25 @@ class Fates:
         self._against.setdefault(entry.number, (Kind.NOT_APPLICABLE, why))
 
     def unknown(self, entry: Entry, why: str) -> None:
-        """MirrorMaker does not know it either."""
+        """Note that MirrorMaker does not know an entry either."""
         self._against.setdefault(entry.number, (Kind.UNKNOWN, why))
 
     def as_other(self, entry: Entry, other: Entry, why: str) -> None:
-        """It fares as another key of the same value; the reason is for where that one is not mapped."""
+        """Note that an entry fares as another key of the same value; the reason is for where that one is not mapped."""
         for to in self._to.get(other.number, ()):
             self.mapped(entry, to)
         if not self.is_told(entry):
             self.not_applicable(entry, why)
 
     def is_told(self, entry: Entry) -> bool:
-        """Whether something was said of it."""
+        """Return whether something was said of an entry."""
         return entry.number in self._to or entry.number in self._against
 
     def outcomes(self, entries: Iterable[Entry], shown: Mapping[int, str]) -> tuple[Outcome, ...]:
-        """One for each.
+        """Return the outcome of each entry.
 
         Args:
-            entries: All that were read.
+            entries: All entries that were read.
             shown: By number, how a key is shown that may not be shown as it is.
         """
         return tuple(self._outcome(entry, shown.get(entry.number, entry.key)) for entry in entries)

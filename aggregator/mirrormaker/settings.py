@@ -13,10 +13,10 @@ from aggregator.config import document
 
 
 class Setting(NamedTuple):
-    """A row.
+    """Describes one row of the table of settings.
 
     Attributes:
-        names: With `*` for what a setting's owner chose; separated by blanks.
+        names: Names, separated by blanks, with `*` for what a setting's owner chose.
         to: The key of `hub.yaml`; empty where there is none.
         why: The reason, or what is different at the hub.
     """
@@ -177,10 +177,10 @@ def _names() -> Iterator[str]:
 
 
 def meant(name: str, known: frozenset[str]) -> str:
-    """`did you mean …?`, or nothing.
+    """Return a hint such as `did you mean …?`, or nothing.
 
     Args:
-        name: What nobody knows.
+        name: The unknown name.
         known: Names of clients' properties, beside those of MirrorMaker.
     """
     return document.meant(name, sorted({*_names(), *known}), likeness=0.8)

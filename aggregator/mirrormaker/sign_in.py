@@ -321,7 +321,7 @@ class SignIn:
             self._ask("ssl.keystore.password")
 
     def _kubernetes(self, pieces: Sequence[Piece]) -> None:
-        """Files that Kubernetes' secrets hold."""
+        """Add the commands that write the files of Kubernetes' secrets."""
         for kind, (name, end) in _FILES.items():
             of_kind = [piece for piece in pieces if piece.name == kind]
             if not of_kind:

@@ -43,7 +43,7 @@ Leaves = Mapping[Place, Entry]
 
 
 def take_apart(data: Mapping[str, Any], leaves: Leaves) -> Mirror:
-    """Every leaf, as what it speaks of.
+    """Sort every leaf by the cluster, the flow and the client that it speaks of.
 
     Args:
         data: The document; its leaves are text, None, or empty sections.
@@ -74,7 +74,7 @@ class _Reader:
                 self._under.setdefault(place[:length], []).append(place)
 
     def cluster(self, cluster: Mapping[str, Any], place: Place) -> str:
-        """How to reach one; its alias."""
+        """Read how to reach one cluster, and return its alias."""
         alias = str(cluster.get("alias") or "")
         if alias and alias not in self._mirror.clusters:
             self._mirror.clusters.append(alias)
@@ -120,7 +120,7 @@ class _Reader:
                     self._mirror.pieces.append(piece_of_flow(entry, name, source, target, of_records=copies))
 
     def rest(self) -> None:
-        """Whatever was not spoken of."""
+        """Note that the leaves that are left do not apply to a hub."""
         for place, entry in self._leaves.items():
             if place not in self._taken:
                 self._mirror.fates.not_applicable(entry, _KUBERNETES)

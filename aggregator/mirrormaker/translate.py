@@ -42,7 +42,7 @@ _SECONDS = re.compile(r"[1-9]\d{0,5}")
 
 
 def translate(found: Read) -> Imported:
-    """The whole import.
+    """Translate what MirrorMaker's files say into hubs.
 
     Args:
         found: What the files say.
@@ -213,7 +213,7 @@ class _Translator:
     # --- flows
 
     def _of_flow(self, names: Sequence[str], source: str, target: str) -> Piece | None:
-        """The setting that holds for a flow."""
+        """Return the setting that holds for a flow."""
         found = [
             one
             for name in names

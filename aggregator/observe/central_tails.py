@@ -39,10 +39,10 @@ _SILENT_MS = 20 * 60_000
 
 
 class CentralFeeds:
-    """Follows one hub's topics.
+    """Follows the topics that one hub keeps at central.
 
     Args:
-        config: The hub.
+        config: The hub's configuration.
 
     Raises:
         Unreachable: central does not answer.
@@ -72,7 +72,7 @@ class CentralFeeds:
         self._discovered_s: float | None = None
 
     def look(self, now_s: float, take_beat: Callable[[str, Heartbeat, int], None]) -> None:
-        """Fold in what has arrived.
+        """Take in the records that have arrived since the last look.
 
         Args:
             now_s: Seconds on the watcher's clock.
@@ -114,7 +114,7 @@ class CentralFeeds:
         return self._slots.slots(now_s, after_s=after_s)
 
     def backfilling(self, now_s: float) -> tuple[SlotWord, ...]:
-        """The slots of a backfill that runs."""
+        """Return the newest reports of the slots of a backfill that runs."""
         return self._backfills.slots(now_s)
 
     def moved(self, edge: str, now_s: float) -> Moved:
@@ -138,7 +138,7 @@ class CentralFeeds:
         return +(found + self._damaged)
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the connections to central."""
         self._control.close()
         self._requests.close()
         self._beats.close()
@@ -146,7 +146,7 @@ class CentralFeeds:
             tail.close()
 
     def _discover(self) -> None:
-        """Follow what has come into being."""
+        """Follow the topics that have been created since."""
         central, there = self._config.central, topics.topic_names(self._config.central)
         self._beats.follow([name for name in self._sources if name in there])
         names = self._names

@@ -12,11 +12,11 @@ from aggregator.replicate.identity.clusters import CENTRAL, Identity, KnownClust
 
 
 class ClusterIdentities:
-    """Judges for one monitor.
+    """Judges for one monitor which cluster answers under each name.
 
     Args:
-        config: The hub.
-        feeds: What it keeps at central.
+        config: The hub's configuration.
+        feeds: The topics that the hub keeps at central.
     """
 
     def __init__(self, config: HubConfig, feeds: CentralFeeds) -> None:

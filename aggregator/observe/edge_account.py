@@ -35,11 +35,11 @@ class Moment:
 
 
 class EdgeAccount:
-    """Keeps one edge's account.
+    """Keeps the account of one edge.
 
     Args:
-        config: The hub.
-        edge: Which one.
+        config: The hub's configuration.
+        edge: The edge's name.
         began_s: When the watching began, on the watcher's clock.
         state: Its state when the last hub stopped watching.
         spans: Its history until then.
@@ -88,7 +88,7 @@ class EdgeAccount:
         }
 
     def beat_age_s(self, moment: Moment) -> float | None:
-        """Seconds since the last beat arrived."""
+        """Return the seconds since the last heartbeat arrived."""
         return None if self.beat_ms is None else max(0.0, (moment.now_ms - self.beat_ms) / 1000)
 
     def observe(
@@ -101,11 +101,11 @@ class EdgeAccount:
         pause: Pause | None,
         limited: bool = False,
     ) -> Observation:
-        """What is to be judged.
+        """Return the observation by which the edge's availability is judged.
 
         Args:
-            moment: Now.
-            seen: What the edge last showed.
+            moment: The present.
+            seen: The last snapshot of the edge.
             gaps: How many flows an open gap holds.
             held: Flows that stand still for a reason that is known.
             pause: The newest pause or resumption.

@@ -79,11 +79,11 @@ def edge_logs(
     *,
     now_ms: int,
 ) -> EdgeLogs:
-    """Ask one edge for its logs.
+    """Ask one edge where its logs begin and end.
 
     Args:
-        config: The hub.
-        edge: Which one.
+        config: The hub's configuration.
+        edge: The edge's name.
         entries: Its flows in the ledger.
         there: Names of the topics that it shows.
         now_ms: The reader's present.

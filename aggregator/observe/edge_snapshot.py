@@ -46,11 +46,11 @@ def edge_snapshot(
     now_ms: int,
     judge: Callable[[str, str], str] | None = None,
 ) -> EdgeSnapshot:
-    """Ask one edge once.
+    """Ask one edge for its cluster, its topics and its logs.
 
     Args:
-        config: The hub.
-        edge: Which one.
+        config: The hub's configuration.
+        edge: The edge's name.
         entries: Its flows in the ledger.
         now_s: The present on the watcher's clock.
         now_ms: The reader's present.

@@ -21,18 +21,18 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class Watcher(Protocol):
-    """Whoever has the newest snapshot."""
+    """Gives the newest snapshot."""
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot."""
+        """Return the newest snapshot, or None before the first."""
         ...
 
 
 class Exposition:
-    """What a scrape gets.
+    """Renders the metrics that a scrape gets.
 
     Args:
-        threads: Of this process, told also where nobody watches.
+        threads: The threads of this process, which are told also where nobody watches.
         by_partition: One series per partition instead of per topic.
     """
 

@@ -31,5 +31,5 @@ def size(count: float | None) -> str:
 
 
 def per_second(rate: float | None) -> str:
-    """Bytes a second; `-` for None."""
+    """Format a rate in bytes a second; `-` for None."""
     return "-" if rate is None else f"{size(rate)}/s"

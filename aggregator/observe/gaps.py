@@ -16,7 +16,7 @@ from aggregator.state.ledger import LedgerRecord
 
 
 class GapState(StrEnum):
-    """What became of a gap."""
+    """Names the states of a gap."""
 
     OPEN = "open"
     REQUESTED = "requested"
@@ -26,12 +26,12 @@ class GapState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownGap:
-    """One gap.
+    """Describes one gap of a flow.
 
     Attributes:
-        source: The flow.
+        source: The edge partition of the flow.
         position: Where the flow stood, or stands.
-        gap: What is lost.
+        gap: The gap, with the offsets that are lost.
         state: `open`: the flow is held; `requested`: accepted, and the hub goes on when it runs; `accepted`: it went
             on; `skipped`: the hub went on by a rule.
         decision: Who let it pass, when and why.
@@ -46,7 +46,7 @@ class KnownGap:
     recorded: bool = True
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a gap."""
         decision = self.decision
         return {
             "edge": self.source.edge,
@@ -69,12 +69,12 @@ def known_gaps(
     gaps: Mapping[EdgePartition, Gap],
     decisions: Collection[Decision],
 ) -> tuple[KnownGap, ...]:
-    """Every gap, decided or not.
+    """Return every gap, decided or open, in order.
 
     Args:
-        ledger: Winning records.
+        ledger: The winning ledger records.
         gaps: Gaps of flows as they are now, without regard to decisions.
-        decisions: All that were made.
+        decisions: All decisions that were made.
     """
     decided = [KnownGap(one.source, one.position, one.gap, _state(one, ledger), one) for one in decisions]
     passed = {(one.source, one.position, one.gap.kind, one.gap.end, one.gap.leader_epoch) for one in decisions}
@@ -95,5 +95,5 @@ def _state(decision: Decision, ledger: Mapping[EdgePartition, LedgerRecord]) -> 
 
 
 def unsettled(known: Collection[KnownGap]) -> Iterator[KnownGap]:
-    """Gaps that still hold a flow."""
+    """Return the gaps that still hold a flow."""
     return (one for one in known if one.state in (GapState.OPEN, GapState.REQUESTED))

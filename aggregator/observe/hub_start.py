@@ -12,7 +12,7 @@ _BEGINS_S = 60.0
 
 
 class HubStart:
-    """Watches epochs begin."""
+    """Watches how the slots of a new epoch begin."""
 
     def __init__(self) -> None:
         self._epoch, self._since_s = -1, 0.0

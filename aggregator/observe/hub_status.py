@@ -57,23 +57,23 @@ class FlowStatus:
 
     @property
     def source(self) -> EdgePartition:
-        """The edge partition of the flow."""
+        """Return the edge partition of the flow."""
         return EdgePartition(self.edge, self.topic, self.partition)
 
     @property
     def stands(self) -> bool:
-        """Whether it is not read now."""
+        """Return whether the flow is not read now."""
         return self.gap is not None or bool(self.trouble)
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatus:
-    """One edge, judged.
+    """Describes the state of one edge.
 
     Attributes:
-        edge: Its name.
+        edge: The edge's name.
         state: One word of `edges.availability.State`.
-        reason: Why, in words.
+        reason: The reason for the state, in words.
         since_ms: When the state began, by central's clock; None where no hub watches.
         maintenance: Whether a maintenance window is open.
         heartbeat_age_ms: Since its last beat arrived at central.
@@ -89,7 +89,7 @@ class EdgeStatus:
         read_bytes: Received from it by the slots' readers since the hub's first start, on the wire.
         written_bytes: Of its records, written to central since then, before compression.
         read_bytes_per_s: Over the last half minute; None where nobody told.
-        written_bytes_per_s: The same.
+        written_bytes_per_s: Over the last half minute, likewise.
         rate_limit_bytes_per_s: What its readers are held to; None: nothing.
     """
 
@@ -180,7 +180,7 @@ class HubStatus:
         )
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a status."""
         return {
             "hub": self.hub,
             "at_ms": self.at_ms,

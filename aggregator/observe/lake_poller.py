@@ -29,11 +29,11 @@ class Stalls:
         self._seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
 
     def timed(self, tables: Sequence[TableStatus], now_s: float) -> tuple[TableStatus, ...]:
-        """The tables with their `stood_ms`.
+        """Return the tables with their `stood_ms`.
 
         Args:
             tables: As they are now; one that cannot be read stands since it was read last.
-            now_s: On a clock that only goes forward.
+            now_s: Seconds on a clock that only goes forward.
         """
         seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
         timed = []
@@ -60,11 +60,11 @@ class LakePoller:
         self._stalls = Stalls()
 
     def start(self, threads: Threads, over: threading.Event) -> None:
-        """Look in a thread.
+        """Start the thread that looks at the lake's tables, if the hub has a lake.
 
         Args:
-            threads: Of the watcher's process.
-            over: Ends it.
+            threads: The threads of the watcher's process.
+            over: Ends the thread when it is set.
         """
         if self._config.lake:
             threads.start("lake-poller", partial(self._run, over), stop=over, bound_s=_BOUND_S)

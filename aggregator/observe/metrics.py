@@ -20,7 +20,7 @@ from aggregator.threads import ThreadStatus
 
 
 def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sample]:
-    """Everything that is exposed.
+    """Yield every sample that a snapshot exposes.
 
     Args:
         seen: The snapshot.
@@ -99,7 +99,7 @@ def _flows(flows: Iterable[FlowStatus], *, by_partition: bool) -> Iterator[Sampl
 
 
 def _sum(flows: Sequence[FlowStatus]) -> FlowStatus:
-    """The flows of a topic as one."""
+    """Sum the flows of a topic up."""
     return replace(
         flows[0],
         delivered=sum(flow.delivered for flow in flows),

@@ -56,15 +56,15 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Return the port that the server listens on."""
         return int(self._socket.getsockname()[1])
 
     def serve(self, watcher: Watcher) -> None:
-        """Tell what this watcher finds."""
+        """Serve the metrics of this watcher."""
         self._exposition.watcher = watcher
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening and close the socket."""
         self._closing.set()
         if self._web is not None:
             self._web.close()

@@ -146,7 +146,7 @@ class Monitor:
             self._publisher.refuse({str(hold.source): (hold.reason, hold.detail) for hold in holds})
 
     def run(self, pulse: Pulse) -> None:
-        """Watch.
+        """Watch the edges and central until the monitor is told to end.
 
         Args:
             pulse: Called at every look.
@@ -178,7 +178,7 @@ class Monitor:
                 watch.stop()
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the connections to central."""
         if self._publisher:
             self._publisher.close()
         self._feeds.close()

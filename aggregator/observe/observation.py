@@ -34,7 +34,7 @@ class Teller(Protocol):
         ...
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """Stop serving."""
         ...
 
 
@@ -76,10 +76,10 @@ class Watching:
         self._tellers: tuple[Teller, ...] = (*tellers, *metrics)
 
     def begin(self, watches: Collection[EdgeWatch] = ()) -> None:
-        """The hub leads.
+        """Start the monitor and the servers, because the hub leads now.
 
         Args:
-            watches: Of its driver; the monitor reads what they find.
+            watches: The watches of the hub's driver; the monitor reads what they find.
 
         Raises:
             Unreachable: central does not answer.
@@ -158,7 +158,7 @@ class ProcessPublisher:
         self._looks = 0
 
     def __call__(self, found: tuple[ThreadStatus, ...]) -> None:
-        """Take what was found now."""
+        """Publish the states of the threads when they have changed, and now and then when they have not."""
         self._looks += 1
         if self._before is not None and _alike(found, self._before) and self._looks % _AGAIN_LOOKS:
             return

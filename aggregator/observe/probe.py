@@ -29,11 +29,11 @@ _BOUND_S = 300.0
 
 
 class EdgeProbe:
-    """Probes one edge.
+    """Follows the wanted flows of one edge, and asks for its logs.
 
     Args:
-        config: The hub.
-        watch: Of the edge; it may serve others, too.
+        config: The hub's configuration.
+        watch: The watch of the edge; it may serve others, too.
         entries: The flows that are wanted of it, with their ledger records.
     """
 
@@ -46,15 +46,15 @@ class EdgeProbe:
 
     @property
     def snapshot(self) -> EdgeSnapshot:
-        """What the edge showed last."""
+        """Return what the edge showed last."""
         return replace(self._latest, answer=self._watch.answer)
 
     def start(self, threads: Threads, over: threading.Event) -> None:
-        """Probe in a thread.
+        """Start the thread that probes the edge.
 
         Args:
-            threads: Of the watcher's process.
-            over: Ends it.
+            threads: The threads of the watcher's process.
+            over: Ends the thread when it is set.
         """
         threads.start(f"probe-{self._watch.edge}", partial(self._run, over), stop=over, bound_s=_BOUND_S)
 

@@ -22,10 +22,10 @@ _FIRST_S = 5.0
 
 
 class StatePublisher:
-    """Writes to one hub's topic.
+    """Writes to the topic of edge states of one hub.
 
     Args:
-        config: The hub.
+        config: The hub's configuration.
     """
 
     def __init__(self, config: HubConfig) -> None:
@@ -38,7 +38,7 @@ class StatePublisher:
         self._refused_published: Mapping[str, tuple[str, str]] | None = None
 
     def publish(self, edge: str, account: EdgeAccount) -> None:
-        """Write an edge's state now."""
+        """Write the state of an edge now."""
         self._outlet.offer(self._topic, account.state().encode(), key=state_key(edge).encode())
 
     def change(self, edge: str, account: EdgeAccount, before: EdgeStatuses, now_ms: int) -> None:
@@ -76,7 +76,7 @@ class StatePublisher:
         self._outlet.offer(self._topic, value, key=key.encode())
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the producer at central."""
         self._outlet.close()
 
     def _publish_refused(self) -> None:

@@ -53,7 +53,7 @@ class Lacking(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Return a sentence that says which rights are lacking."""
         rights = ", ".join(self.operations)
         if self.kind == TRANSACTIONAL_ID:
             return f"{self.cluster}: the hub's principal lacks {rights} on transactional id {self.topic}"
@@ -62,13 +62,13 @@ class Lacking(NamedTuple):
         return f"{self.cluster}: the hub's principal lacks {rights} on topic {self.topic}"
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for lacking rights."""
         name = {"topic": None, "transactional_id": None} | {self.kind.replace("-", "_"): self.topic}
         return {"cluster": self.cluster, **name, "lacks": list(self.operations), "hidden": self.hidden}
 
     @property
     def hint(self) -> str:
-        """What to do."""
+        """Return the command that prints the rights to grant."""
         return f"aggregator acls print --for {self.cluster}"
 
 

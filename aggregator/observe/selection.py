@@ -15,10 +15,10 @@ from aggregator.observe.hub_status import FlowStatus, HubStatus, known
 
 
 class Selection(NamedTuple):
-    """Which part of a status.
+    """Selects a part of a status.
 
     Attributes:
-        edge: One edge; empty: all of them.
+        edge: The name of one edge; empty: all edges.
         topic: Regular expression on the whole name of an edge topic; None: any.
         problems: Only what needs somebody, or stands still.
     """
@@ -28,10 +28,10 @@ class Selection(NamedTuple):
     problems: bool = False
 
     def of(self, seen: HubStatus, feeds: Callable[[Iterable[EdgePartition]], Collection[str]]) -> HubStatus:
-        """What is selected of a status.
+        """Return the selected part of a status.
 
         Args:
-            seen: The whole.
+            seen: The whole status.
             feeds: Names of the tables that flows feed.
         """
         topics = {one.topic for one in seen.flows} | {one.source.topic for one in seen.gaps}
@@ -112,7 +112,7 @@ class TopicFlows(NamedTuple):
 
     @property
     def stands(self) -> tuple[FlowStatus, ...]:
-        """The flows that stand still."""
+        """Return the flows that stand still."""
         return tuple(one for one in self.flows if one.stands)
 
 

@@ -18,14 +18,14 @@ from aggregator.state.telemetry import SlotWord, StandStill
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One moment of a hub.
+    """Holds everything that is known of a hub at one moment.
 
     Attributes:
         number: Counts up; the next one has another.
-        at_ms: By central's clock.
+        at_ms: The moment by central's clock, in milliseconds since 1970.
         status: Edges, flows, open gaps and the lake, as `aggregator status` shows them.
         epoch: The newest assignment's number; -1 before the first.
-        driver: Who opened it.
+        driver: The identity of the driver that opened the epoch.
         slots: What the slots that run told last.
         backfilling: The same of a backfill's slots.
         refused: Flows that the driver gave to no slot in the newest epoch, and why.

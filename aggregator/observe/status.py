@@ -43,10 +43,10 @@ _WORDS = 1000
 
 
 def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
-    """Look at everything once.
+    """Ask central and the edges once, and return the hub's status.
 
     Args:
-        config: The hub.
+        config: The hub's configuration.
         now_ms: The reader's present, in ms.
 
     Raises:
@@ -136,7 +136,7 @@ def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
 def _flows(
     found: Survey, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str], now_ms: int
 ) -> dict[str, tuple[FlowStatus, ...]]:
-    """The flows of each edge."""
+    """Return the status of the flows of each edge."""
     return {
         edge: edge_flows(
             {source: entry for source, entry in found.ledger.items() if source.edge == edge},

@@ -24,15 +24,15 @@ from aggregator.threads import side_by_side
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found.
+    """Holds what a survey found.
 
     Attributes:
-        ledger: Winning records.
-        decisions: All that were made about gaps.
+        ledger: The winning ledger records.
+        decisions: All decisions about gaps.
         edges: What each edge showed, asked at second 0 of the reader's clock.
         gaps: Every gap, open or decided.
         pauses: The newest pause or resumption of each edge that ever was paused.
-        clusters: Which one answers under each name.
+        clusters: The identity of the cluster that answers under each name.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]

@@ -12,12 +12,12 @@ from aggregator.replicate.discovery.edge_topic import is_internal
 
 
 def without_rule(config: HubConfig, edge: str, topics: Iterable[str]) -> tuple[str, ...]:
-    """Those of an edge's topics that are of no rule and of no `exclude`, by name.
+    """Return the names of an edge's topics that no rule and no `exclude` speaks of.
 
     Args:
-        config: The hub.
-        edge: The edge.
-        topics: All that it has.
+        config: The hub's configuration.
+        edge: The edge's name.
+        topics: All topics that the edge has.
     """
     return tuple(
         name

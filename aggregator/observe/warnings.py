@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Warnings:
-    """Remembers what was said."""
+    """Logs warnings, and remembers which were logged."""
 
     def __init__(self) -> None:
         self._repeated = RepeatedWarnings()

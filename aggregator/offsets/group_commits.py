@@ -28,7 +28,7 @@ def committable(
 
 
 def wanted_commits(found: Iterable[Translation], merged: Collection[Partition]) -> dict[str, dict[Partition, int]]:
-    """What could be committed, by group.
+    """Return the offsets that could be committed at central, by group.
 
     Args:
         found: Translations of all groups.

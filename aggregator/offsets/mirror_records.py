@@ -59,7 +59,7 @@ class OffsetSync(NamedTuple):
     downstream_offset: int
 
     def encode_key(self) -> bytes:
-        """STRING topic, INT32 partition."""
+        """Encode the key as STRING topic, INT32 partition."""
         return _text(self.topic) + _PARTITION.pack(self.partition)
 
     def encode_value(self) -> bytes:
@@ -68,7 +68,7 @@ class OffsetSync(NamedTuple):
 
 
 def checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
-    """Read a checkpoint.
+    """Decode a checkpoint from a record's key and value.
 
     Raises:
         ValueError: not exactly one of version 0.
@@ -86,7 +86,7 @@ def checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
 
 
 def offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
-    """Read an offset sync.
+    """Decode an offset sync from a record's key and value.
 
     Raises:
         ValueError: not exactly one.

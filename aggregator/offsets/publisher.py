@@ -112,7 +112,7 @@ class OffsetsPublisher:
             return error
 
     def _wanted(self, groups: list[str]) -> list[str]:
-        """Those that the configuration asks for."""
+        """Return the groups that the configuration asks for."""
 
         def match(patterns: Iterable[str]) -> list[bool]:
             taken = [full_matches(pattern, groups) for pattern in patterns]

@@ -41,14 +41,14 @@ class Facts:
 
 
 def question(config: HubConfig, group: str, source: EdgePartition, offset: int, facts: Facts) -> Question | Translation:
-    """What to look for.
+    """Return what to look for at central, or the translation that says why nothing can be found.
 
     Args:
-        config: The hub.
-        group: Whose position.
+        config: The hub's configuration.
+        group: The group whose position it is.
         source: The edge partition.
         offset: The next one that the group reads.
-        facts: As they were read.
+        facts: The facts that were read of the hub.
     """
     made = Translation(group, source, offset)
     edge, topic, partition = source

@@ -110,10 +110,10 @@ class Search:
 
 
 def searched(search: Search, look: Callable[[OffsetRange], Window]) -> Search:
-    """Search to the end.
+    """Narrow a search until it is over.
 
     Args:
-        search: From where.
+        search: The search to go on with.
         look: Reads a range of the partition until a record of the flow is found.
     """
     while not search.over:

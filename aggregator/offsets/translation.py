@@ -64,20 +64,20 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One partition of a group.
+    """Describes where a group's position in one edge partition is at central.
 
     Attributes:
-        group: Its name.
+        group: The group's name.
         source: The edge partition.
         edge_offset: What it has committed there: the next offset that it reads.
-        topic: At central; None: the rules lead it nowhere.
-        partition: At central.
+        topic: The central topic; None: the rules lead it nowhere.
+        partition: The partition of the central topic.
         central_offset: The next offset to read there; None: see `why`.
         behind_records: Offsets of the edge that the hub delivers before it is where the group is; None: nobody knows.
-        why: Why there is none; None: there is.
+        why: Why there is no central offset; None: there is one.
         detail: The same in words.
         before: The flow's last record before it, where one was met.
-        topic_id: Of the central topic.
+        topic_id: The id of the central topic.
     """
 
     group: str
@@ -93,11 +93,11 @@ class Translation:
     topic_id: str = ""
 
     def refused(self, why: Why, detail: str) -> "Translation":
-        """Without a position at central."""
+        """Return the translation without a position at central, and why."""
         return replace(self, central_offset=None, why=why, detail=detail)
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a translation."""
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -112,10 +112,10 @@ class Translation:
 
 
 def translated(asked: Question, found: Search, entry: LedgerRecord, *, end: int, decided: bool) -> Translation:
-    """What the search says.
+    """Return the translation that follows from a finished search.
 
     Args:
-        asked: What was looked for.
+        asked: The position that was looked for.
         found: The search, at its end.
         entry: The flow in the ledger, as it was before `end` was asked for.
         end: Central's last stable offset, up to which was searched.

@@ -47,11 +47,11 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Translations:
-    """What was found.
+    """Holds the translations of some positions.
 
     Attributes:
-        of: Each position that was asked for, in that order.
-        facts: What they rest on.
+        of: The translation of each position that was asked for, in that order.
+        facts: The facts that they rest on.
     """
 
     of: tuple[Translation, ...]
@@ -135,7 +135,7 @@ class Translator:
         return way_back(asked, window, entry, end=offsets.end, decided=decided)
 
     def _prefix(self, source: EdgePartition) -> bytes:
-        """How the origins of a flow begin."""
+        """Return the prefix of the origins of a flow."""
         return f"{self._config.hub}/{source}/".encode()
 
     def _facts(self, sources: Collection[EdgePartition], flows: Collection[str]) -> Facts:

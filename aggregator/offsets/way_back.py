@@ -33,11 +33,11 @@ class WayBack(NamedTuple):
     detail: str = ""
 
     def refused(self, why: Why, detail: str) -> "WayBack":
-        """Without a position at the edge."""
+        """Return the way back without a position at the edge, and why."""
         return self._replace(edge_offset=None, why=why, detail=detail)
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a way back."""
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,

@@ -46,13 +46,13 @@ _STREAM = "text/event-stream"
 
 
 class Application:
-    """Answers requests.
+    """Answers the requests of the page.
 
     Args:
-        hub: Its name.
-        frames: What is shown.
+        hub: The hub's name.
+        frames: The frames that the page shows.
         explaining: Why topics are (not) replicated.
-        gate: Who may read.
+        gate: Decides who may read.
         hosts: Names by which it answers.
     """
 
@@ -178,7 +178,7 @@ class Application:
         return self._page("sign_in.html", Frame(None), {}, changes="", title="Sign in", wrong=False)
 
     async def _enter(self, request: Request) -> Response:
-        """Take the word at the door."""
+        """Check the posted token, and set the cookie of a session if it is right."""
         if self._entering >= _ENTERING_MOST:
             raise HTTPException(503, "Too many are at the door; come again.")
         self._entering += 1

@@ -61,7 +61,7 @@ class Need(NamedTuple):
 
 
 def needs(seen: Snapshot) -> tuple[Need, ...]:
-    """Everything that needs somebody."""
+    """Return everything that needs a person's attention."""
     return (
         *_threads(seen),
         *_policies(seen),

@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
 
 
 def line(values: Sequence[float], *, places: int) -> Line:
-    """Draw values.
+    """Draw a line through values.
 
     Args:
         values: One per second, the newest last.

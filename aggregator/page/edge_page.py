@@ -25,17 +25,17 @@ Judging = Callable[[str, str], RuleMatch]
 
 
 class TopicRow(NamedTuple):
-    """One topic that has flows.
+    """Describes one topic that has flows.
 
     Attributes:
-        topic: Its name.
+        topic: The topic's name.
         per_s: Records a second now.
-        flows: Its partitions.
-        lag_records: What waits.
-        lag_ms: How long the oldest has waited.
+        flows: The flows of its partitions.
+        lag_records: The number of records that wait.
+        lag_ms: How long the oldest of them has waited.
         margin_ms: Until the edge deletes the first unread record.
-        delivered: Records.
-        dead: Records.
+        delivered: Records that were delivered.
+        dead: Records that became dead letters.
         why: Why it stands still, or is not replicated any more; empty: it flows.
     """
 
@@ -93,11 +93,11 @@ class EdgePage:
 
 
 def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
-    """The page of one edge.
+    """Return the view of the page of one edge.
 
     Args:
-        seen: The snapshot.
-        edge: The edge in it.
+        seen: The snapshot of the hub.
+        edge: The status of the edge in the snapshot.
         judged: Says of an edge and a topic whether it is replicated, and why.
     """
     name = edge.edge

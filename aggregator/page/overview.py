@@ -27,14 +27,14 @@ _NEEDS_MOST, _TOPICS_MOST, _TABLES_MOST, _BACKFILLS_MOST, _CHANGES_MOST = 50, 60
 
 @dataclass(frozen=True, slots=True)
 class EdgeRow:
-    """One edge in the list.
+    """Describes one edge in the list of edges.
 
     Attributes:
-        edge: As the snapshot has it.
-        badge: Its state.
-        age: For how long.
+        edge: The edge's status in the snapshot.
+        badge: The badge of the edge's state.
+        age: How long the edge has been in that state.
         per_s: Records a second now.
-        line: Its last minute.
+        line: The line of its rate over the last minute.
         needs: It is among those that need somebody, where its reason is told.
     """
 
@@ -96,7 +96,7 @@ class Overview:
 
 
 def overview(seen: Snapshot) -> Overview:
-    """The start page of a snapshot."""
+    """Return the view of the start page."""
     status = seen.status
     rows = tuple(edge_row(seen, edge) for edge in status.edges)
     per_s = {row.edge.edge: row.per_s for row in rows}
@@ -135,7 +135,7 @@ _OPEN = (BackfillState.RUNNING, BackfillState.UNFINISHED)
 
 
 def edge_row(seen: Snapshot, edge: EdgeStatus) -> EdgeRow:
-    """One edge, with its rate."""
+    """Return the row of one edge, with its rate."""
     values = _smooth(seen.throughput.get(edge.edge, ()))
     age = "" if edge.since_ms is None else ago(max(0, seen.at_ms - edge.since_ms))
     return EdgeRow(

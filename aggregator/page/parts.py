@@ -22,13 +22,13 @@ def awake(frame: Frame) -> tuple[str, dict[str, Any]]:
 
 
 def _known(frame: Frame, view: Overview | EdgePage) -> dict[str, Any]:
-    """What the templates of a view know."""
+    """Return the context of the templates of a view."""
     of_view = {one.name: getattr(view, one.name) for one in fields(view)}
     return of_view | {"frame": frame, "unwatched": STALE, "runbooks": runbooks()}
 
 
 def overview_place(frame: Frame, view: Overview) -> Place:
-    """The start page."""
+    """Return the parts of the start page, each with its template and context."""
     known = _known(frame, view)
     whole = ("headline", "picture", "needs", "history", "lake", "backfills", "insecure", "stripped")
     parts = {name: (f"parts/{name}.html", known) for name in whole}
@@ -37,7 +37,7 @@ def overview_place(frame: Frame, view: Overview) -> Place:
 
 
 def edge_place(frame: Frame, view: EdgePage) -> Place:
-    """The page of an edge."""
+    """Return the parts of an edge's page, each with its template and context."""
     known = _known(frame, view)
     whole = ("edge_head", "edge_past", "topics", "left", "losses", "edge_stripped")
     return {"awake": awake(frame)} | {name: (f"parts/{name}.html", known) for name in whole}

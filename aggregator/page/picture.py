@@ -23,26 +23,26 @@ _UPRIGHT = 0.5
 
 
 class Spoke(NamedTuple):
-    """One edge of the picture.
+    """Describes how one edge is drawn in the picture.
 
     Attributes:
-        edge: Its name.
-        badge: Its state.
-        x: Where its node is.
-        y: As x.
-        from_x: Where its spoke leaves the node.
-        from_y: As from_x.
-        to_x: Where its spoke meets the hub.
-        to_y: As to_x.
-        radius: Of the node.
+        edge: The edge's name.
+        badge: The badge of the edge's state.
+        x: The x coordinate of its node.
+        y: The y coordinate of its node.
+        from_x: The x coordinate where its spoke leaves the node.
+        from_y: The y coordinate where its spoke leaves the node.
+        to_x: The x coordinate where its spoke meets the hub.
+        to_y: The y coordinate where its spoke meets the hub.
+        radius: The radius of the node.
         weight: Width of the spoke: how much flows.
-        flows: Whether anything does.
-        label: Beside the node; empty for none.
-        detail: Below the label.
-        label_x: Where the label is.
-        label_y: As label_x.
-        anchor: How the label stands there.
-        title: The whole in words.
+        flows: Whether any record flows.
+        label: The text beside the node; empty for none.
+        detail: The text below the label.
+        label_x: The x coordinate of the label.
+        label_y: The y coordinate of the label.
+        anchor: The SVG text anchor of the label.
+        title: The description of the edge in words.
     """
 
     edge: str
@@ -65,12 +65,12 @@ class Spoke(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The whole of it.
+    """Describes the whole picture.
 
     Attributes:
         spokes: One per edge, in the order of the configuration.
-        top: Where the drawing begins, of SIZE.
-        height: How much of it there is.
+        top: The y coordinate where the drawing begins, of SIZE.
+        height: The height of the drawing.
     """
 
     spokes: tuple[Spoke, ...]
@@ -92,7 +92,7 @@ def picture(edges: Sequence[EdgeStatus], per_s: Mapping[str, float]) -> Picture:
 
 
 def spokes(edges: Sequence[EdgeStatus], per_s: Mapping[str, float]) -> tuple[Spoke, ...]:
-    """Place every edge.
+    """Place every edge around central.
 
     Args:
         edges: In the order of the configuration.

@@ -36,7 +36,7 @@ class Protected:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request with the protective headers."""
 
         async def protected(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -55,7 +55,7 @@ class Guarded:
         self._app, self._gate = app, gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request if the gate admits it, else ask to sign in."""
         headers = Headers(scope=scope)
         is_open = scope["path"] == SIGN_IN or scope["path"].startswith(_ASSETS)
         if is_open or self._gate.admits(headers, int(time.time())):

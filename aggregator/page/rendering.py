@@ -53,33 +53,33 @@ def _printable(value: object) -> object:
 
 
 def clock(milliseconds: int) -> str:
-    """A time of day, to the second."""
+    """Format a time as a UTC time of day, to the second."""
     return f"{utc(milliseconds):%H:%M:%S}"
 
 
 def date(milliseconds: int) -> str:
-    """A day."""
+    """Format a time as a UTC date."""
     return f"{utc(milliseconds):%Y-%m-%d}"
 
 
 def moment(milliseconds: int) -> str:
-    """A time, to the second."""
+    """Format a time as UTC, to the second."""
     return f"{utc(milliseconds):%Y-%m-%d %H:%M:%S}"
 
 
 class Pages:
-    """Renders parts and pages."""
+    """Renders the parts and pages of the application."""
 
     def __init__(self) -> None:
         self._templates = environment()
         self._kept: dict[str, tuple[object, Parts]] = {}
 
     def parts(self, place: str, key: object, make: Callable[[], Mapping[str, tuple[str, dict[str, Any]]]]) -> Parts:
-        """The parts of one place, by id.
+        """Return the parts of one place, by id; render them if the key has changed.
 
         Args:
             place: Path of the page.
-            key: What looks the same has the same key.
+            key: A key that is equal for parts that look the same.
             make: Template and context of each part.
         """
         known = self._kept.get(place)
@@ -88,7 +88,7 @@ class Pages:
         return known[1]
 
     def page(self, template: str, **context: Any) -> str:
-        """A whole page."""
+        """Render a whole page from a template."""
         return self._templates.get_template(template).render(context)
 
     def _part(self, template: str, context: dict[str, Any], id_: str) -> Markup:

@@ -57,7 +57,7 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """Where to open it."""
+        """Return the URL of the page."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -66,7 +66,7 @@ class PageServer:
         self._watcher = watcher
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening and close the socket."""
         self._closing.set()
         self._thread.join(_ENDS_S)
         self._socket.close()

@@ -33,11 +33,11 @@ class Link:
         self._end.close()
 
     def ask(self, number: int) -> None:
-        """Of the page: this is the snapshot that I have."""
+        """Tell the hub, from the page's process, which snapshot the page has."""
         self._send(_NUMBER.pack(number))
 
     def asked(self, timeout_s: float) -> int | None:
-        """Of the hub: which snapshot the page has; None where it said nothing in this time.
+        """Return in the hub which snapshot the page has; None where the page said nothing in this time.
 
         Raises:
             Failed: the page's process has ended.
@@ -54,12 +54,12 @@ class Link:
         return int(_NUMBER.unpack(found)[0])
 
     def send(self, content: object) -> None:
-        """Of the hub: here is a newer one; None: there is none."""
+        """Send the page a newer snapshot from the hub; None says that there is none."""
         body = b"" if content is None else pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
         self._send(_LENGTH.pack(len(body)) + body)
 
     def receive(self) -> object:
-        """Of the page: what the hub said.
+        """Receive in the page's process what the hub has sent.
 
         Raises:
             EOFError: the hub has ended.

@@ -22,15 +22,15 @@ _SEAM_MS = 15_000
 
 
 class Change(NamedTuple):
-    """An edge went into a state.
+    """Describes how an edge went into a state.
 
     Attributes:
-        edge: Its name.
-        at_ms: When.
-        badge: Into which.
+        edge: The edge's name.
+        at_ms: When it went into the state, in milliseconds since 1970.
+        badge: The badge of the state.
         lasted: For how long; it may last still.
-        lasts: It does.
-        excused: Within a maintenance window.
+        lasts: Whether the state lasts still.
+        excused: Whether it fell into a maintenance window.
     """
 
     edge: str
@@ -42,11 +42,11 @@ class Change(NamedTuple):
 
 
 class Past(NamedTuple):
-    """One edge's bar.
+    """Describes the bar of one edge.
 
     Attributes:
-        edge: Its name.
-        bar: Its states.
+        edge: The edge's name.
+        bar: The stretches of the edge's states.
         said: The bar in words.
     """
 
@@ -62,11 +62,11 @@ def window_of(history: Mapping[str, Sequence[Span]], now_ms: int) -> str:
 
 
 def pasts(history: Mapping[str, Sequence[Span]], *, now_ms: int, window: str) -> tuple[Past, ...]:
-    """A bar for each edge.
+    """Return a bar for each edge.
 
     Args:
-        history: Spans by edge.
-        now_ms: Where the bars end.
+        history: The spans of states by edge.
+        now_ms: The time at which the bars end.
         window: How far they go back, a name of `WINDOWS_MS`.
     """
     window_ms = WINDOWS_MS[window]

@@ -26,19 +26,19 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One edge's answer.
+    """Explains for one edge whether a topic is replicated, and why.
 
     Attributes:
-        edge: Which.
+        edge: The edge's name.
         exists: Whether the edge has the topic; None when it does not answer.
         replicated: Whether its records reach central.
-        why: In a sentence.
+        why: The reason in a sentence.
         rule: Number of the rule, from 1, and its pattern; empty for none.
         central: Where it goes, or would go.
-        lake: Its table.
+        lake: The name of its table.
         policy: Policy, version and file.
         key: Operator of the record key.
-        headers: Names that pass.
+        headers: Names of the headers that pass.
         fields: Leaves of the newest schema with what becomes of them.
         trouble: Why the fields are not known, if so.
         schemas: The versions that the fields are of, each with its id.
@@ -61,7 +61,7 @@ class Explanation:
     schemas: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for an explanation."""
         return asdict(self)
 
 

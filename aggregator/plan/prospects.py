@@ -35,7 +35,7 @@ Settings = Mapping[str, Mapping[str, str]]
 
 @dataclass(slots=True)
 class Prospect:
-    """What was met in a topic.
+    """Describes what would become of the waiting records of a topic.
 
     Attributes:
         looked: Records that were looked at.

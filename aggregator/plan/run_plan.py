@@ -116,7 +116,7 @@ class HubPlan:
         return [*(one.action for one in self.topics), *schemas, *tables]
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a plan."""
         return (
             {"pending": self.pending}
             | asdict(self)
@@ -262,7 +262,7 @@ def _look(config: HubConfig) -> tuple[dict[str, EdgeShown], dict[str, str], tupl
 
 
 def _with_heartbeats(config: HubConfig, shown: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
-    """With the heartbeats that a run would create at the edge before it looks."""
+    """Add the heartbeats topic that a run would create at the edge before it looks."""
     beats = EdgeTopic(HEARTBEATS, "", (0,), (0,), (0,), (None,))
     return dict(shown) if HEARTBEATS in shown or not config.heartbeats.emit else {**shown, HEARTBEATS: beats}
 

@@ -69,7 +69,7 @@ class Writer(NamedTuple):
     scope: Scope
 
     def plan(self, today: date) -> Plan:
-        """What a strip makes of it.
+        """Compile the strip's plan for the schema.
 
         Raises:
             DeadLetterError: the schema is refused.

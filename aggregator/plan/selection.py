@@ -17,10 +17,10 @@ from aggregator.replicate.discovery.topic_settings import DriftAction
 
 
 class PlanSelection(NamedTuple):
-    """Which part of a plan.
+    """Selects a part of a plan.
 
     Attributes:
-        edge: One edge; empty: all of them.
+        edge: The name of one edge; empty: all edges.
         topic: Regular expression on the whole name of an edge topic; None: any.
         problems: Only what a run would hold, refuse or make dead letters of, what is unknown, what waits for a word.
     """
@@ -30,7 +30,7 @@ class PlanSelection(NamedTuple):
     problems: bool = False
 
     def of(self, plan: HubPlan) -> HubPlan:
-        """What is selected of a plan."""
+        """Return the selected part of a plan."""
         names = self._topics(sorted({HEARTBEATS, *(one.topic for one in plan.flows)}))
         known = {(one.edge, one.topic) for one in plan.flows} | {(one.edge, one.topic) for one in plan.schemas}
         chosen = {(edge, topic) for edge, topic in known if self._is_of(edge) and topic in names}

@@ -19,7 +19,7 @@ CHANGES = {"topic": WIDEN_TOPIC, "table": WIDEN_TABLE}
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How much of what.
+    """Counts what a run would add, change and hold.
 
     Attributes:
         add: Things that a run would make, by kind.
@@ -40,12 +40,12 @@ class Summary:
     unknown: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a summary."""
         total = {"held": sum(self.held.values()), "held_by": self.held}
         return asdict(self) | total | {"unknown": list(self.unknown)}
 
     def lines(self) -> list[str]:
-        """Told first."""
+        """Return the lines that sum a plan up, which are shown before it."""
         head = f"{sum(self.add.values()):,} to add, {sum(self.change.values()):,} to change"
         parts = [
             _told("to add: ", self.add),
@@ -61,7 +61,7 @@ class Summary:
 
 
 def plan_summary(plan: "HubPlan") -> Summary:
-    """Count a plan."""
+    """Count what a plan adds, changes and holds."""
     schemas = {(one.subject, one.text): one.action for one in plan.schemas if one.text}
     actions = {
         "topic": [one.action for one in plan.topics],

@@ -50,12 +50,12 @@ def _nothing(_places: Collection[int]) -> Counts:
 
 @dataclass(slots=True)
 class Column:
-    """A column of results.
+    """Holds the results for the values, or for the keys, of a batch.
 
     Attributes:
         contents: What is left, by place; None for nothing, and where rejected.
         rejected: Place to the reason.
-        counts: Of all that is not rejected.
+        counts: The counts of all that is not rejected.
         counts_of: Of these places alone; none of them rejected, and none twice.
         side_values: Path to what it held, for the fields that conditions ask for; without those that no record has.
     """

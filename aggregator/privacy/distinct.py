@@ -155,5 +155,5 @@ def in_parts(ask: Callable[[Sequence[Raw]], Sequence[Raw]], raws: Sequence[Raw],
 
 
 def _pair_length(pair: tuple[Raw, Value | None]) -> int:
-    """Bytes of both, about."""
+    """Return roughly how many bytes a value and its result take."""
     return sum(len(part) for part in pair if isinstance(part, bytes | str))

@@ -27,11 +27,11 @@ def topic_strip(
     budget: "Budget | None" = None,
     patience_s: float = 0.0,
 ) -> Strip:
-    """The strip of one edge topic.
+    """Make the strip of one edge topic.
 
     Args:
         policy: The topic's policy.
-        edge_topic: Where records come from.
+        edge_topic: The topic that records come from.
         central_topic: Where they go; derived schemas get the subjects `<central topic>-value` and `-key`.
         edge_registry: Knows the writers' schemas.
         central_registry: Gets the derived ones.

@@ -16,7 +16,7 @@ PATH = "@key"
 
 
 def key_path(inner: str) -> str:
-    """Path of a part of an Avro key."""
+    """Return the report's path of a part of an Avro key."""
     return PATH if inner in ("", ".") else f"{PATH}.{inner}"
 
 
@@ -28,12 +28,12 @@ class KeyTally:
         self._rejected: Counter[Row] = Counter()
 
     def met(self, decision: Decision, kind: str, seen: int, rejected: int = 0) -> None:
-        """Count keys.
+        """Count the keys of a batch.
 
         Args:
             decision: The rule that holds for them.
-            kind: Their format.
-            seen: How many.
+            kind: The format of the keys.
+            seen: How many keys were there.
             rejected: How many of them are not what their format says.
         """
         if seen:

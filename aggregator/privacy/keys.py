@@ -71,12 +71,12 @@ class Keys:
         self._tokens = tokens_of(keyed._replace(normalize="none") if form == "bytes" else keyed) if keyed else None
 
     def begin(self, today: date) -> None:
-        """A new batch."""
+        """Begin a new batch on a day."""
         self._programs.begin(today)
         self._decision = self._scope.decide(frozenset((0,)), frozenset(), today)
 
     def report(self) -> list[ReportRow]:
-        """What was met so far."""
+        """Return the rows of the report on all keys so far."""
         return list(self._tally.rows(self._programs.report()))
 
     def open(self, contents: Sequence[bytes | None]) -> Callable[[], Column]:

@@ -26,12 +26,12 @@ class ReadTimes:
         self.begin(None, (), 0.0)
 
     def begin(self, log: Hashable, offsets: Sequence[int], now_s: float) -> None:
-        """A new batch.
+        """Begin a new batch.
 
         Args:
             log: The partition that it was read from.
-            offsets: Of its records there, ascending; empty: they come from none.
-            now_s: The time.
+            offsets: Offsets of its records there, ascending; empty: they come from no partition.
+            now_s: The present, in seconds.
         """
         self._log, self._offsets, self._now_s = log, offsets, now_s
         marks = self._marks.get(log, []) if len(offsets) else []
@@ -52,7 +52,7 @@ class ReadTimes:
         return place if place < len(self._offsets) or not len(self._offsets) else None
 
     def passed(self) -> None:
-        """The batch is not read again."""
+        """Forget the batch, because it is not read again."""
         if self._log in self._marks and len(self._offsets):
             left = [mark for mark in self._marks.pop(self._log) if mark.end > self._offsets[-1] + 1]
             if left:

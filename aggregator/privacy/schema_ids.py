@@ -25,11 +25,11 @@ class Groups(NamedTuple):
 
 
 class FramedValues:
-    """Values in one row.
+    """Lays the values of a batch in one piece of memory.
 
     Attributes:
         data: All bytes; not to be written to.
-        starts: Where each value begins in them.
+        starts: Where each value begins in the data.
         ends: Where it ends; None has no bytes, but is not an empty value.
         made: Bytes that were made of them so far.
     """
@@ -45,7 +45,7 @@ class FramedValues:
         return len(self.starts)
 
     def groups(self) -> Groups:
-        """Which places belong together."""
+        """Group the places of the values by schema id."""
         is_framed = self.ends - self.starts >= HEADER_BYTES
         is_framed[is_framed] = self.data[self.starts[is_framed]] == 0
         framed = np.flatnonzero(is_framed)

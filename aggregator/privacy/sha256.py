@@ -17,7 +17,7 @@ _INNER, _OUTER = 0x36, 0x5C
 
 
 class Functions(NamedTuple):
-    """Addresses in this process."""
+    """Holds the addresses of OpenSSL's functions in this process."""
 
     begin: int
     update: int
@@ -26,7 +26,7 @@ class Functions(NamedTuple):
 
 @cache
 def functions() -> Functions | None:
-    """Those of the library behind `hashlib`; None where it does not show them."""
+    """Return the functions of the library behind `hashlib`; None where it does not show them."""
     try:
         import _hashlib  # noqa: PLC0415 - Python's own name for it; a static build has it in another place
 
@@ -57,7 +57,7 @@ def keyed(key: bytes, message: bytes) -> bytes | None:
 
 
 def _state(known: Functions, begin: bytes) -> bytes:
-    """The state after some bytes."""
+    """Return the state of SHA-256 after some bytes."""
     state = ctypes.create_string_buffer(STATE_BYTES)
     ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(known.begin)(state)
     update = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(known.update)

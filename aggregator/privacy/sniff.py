@@ -26,10 +26,10 @@ _IDS = 3
 
 
 class Sniffed(NamedTuple):
-    """What a sample says.
+    """Describes the format that a sample's values have.
 
     Attributes:
-        form: How values are written; None where there are none.
+        form: The format of the values; None where there are no values.
         note: What somebody should know of it; empty for nothing.
     """
 

@@ -54,10 +54,10 @@ class Suppression:
         self._topic = topic
 
     def verdicts(self, batch: Batch, values: Column) -> Verdicts:
-        """Judge every record.
+        """Judge for every record whether a condition leaves it out.
 
         Args:
-            batch: As it was read.
+            batch: The batch as it was read.
             values: What became of its values, with what they held.
         """
         if not self._conditions:
@@ -83,7 +83,7 @@ class _Asked(NamedTuple):
     topic: str
 
     def answers(self, condition: Condition) -> Answers:
-        """One answer per record."""
+        """Return the condition's answer for each record."""
         inner = [self.answers(item) for item in condition.inner]
         if condition.every is not None:
             return np.min(inner, axis=0)  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ NULL = "null"
 
 
 class Met(NamedTuple):
-    """Numbers by plan node.
+    """Holds counts by plan node.
 
     Attributes:
         visits: How often a value was there.
@@ -30,11 +30,11 @@ class Met(NamedTuple):
 
 
 def visits(plan: Plan, records: int, inner: Mapping[int, int]) -> dict[int, int]:
-    """How often a value was at each node.
+    """Count how often a value was at each node.
 
     Args:
-        plan: The plan.
-        records: How often at the root.
+        plan: The compiled plan.
+        records: How often a value was at the root.
         inner: How often at what unions, arrays and maps hold, over all of them that hold it.
     """
     found = Counter({plan.root: records}) + Counter(inner)
@@ -92,7 +92,7 @@ def counted_rows(seen: Mapping[Row, int], failed: Mapping[Row, int]) -> Iterator
 def report_row(
     schema_id: SchemaName | None, row: Row, *, seen: int, null: int, transformed: int, rejected: int
 ) -> ReportRow:
-    """A leaf's row with its numbers."""
+    """Return the report's row of a leaf with its numbers."""
     said = row.because.partition(";")[0]
     is_unclassified = said == "default" or said.endswith("(undeclared)")
     return ReportRow(schema_id, *row, seen, null, transformed, rejected, is_unclassified)

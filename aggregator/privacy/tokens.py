@@ -83,7 +83,7 @@ def normalized(text: str, how: Normalize) -> str:
 
 
 def canonical(value: Value, how: Normalize = "none") -> bytes:
-    """The bytes that a token is made of."""
+    """Return the bytes that a token is made of."""
     if isinstance(value, bytes):
         return value
     return normalized(str(value), how).encode()
@@ -186,7 +186,7 @@ class Tokenizer:
         return _ENCODE[self.encode](self.version, self._macs(values))
 
     def hex_tokens(self, values: Sequence[Value]) -> list[bytes]:
-        """The same in UTF-8, for the encoding `hex`; no text is made on the way."""
+        """Return the tokens in UTF-8, for the encoding `hex`; no text is made on the way."""
         return _hex(self.version, self._macs(values))
 
     @property
@@ -197,7 +197,7 @@ class Tokenizer:
         return Keyed(self._states, _prefix(self.version), self.normalize)
 
     def token(self, value: Value) -> Value:
-        """The token of one value."""
+        """Return the token of one value."""
         return self.tokens([value])[0]
 
     def _macs(self, values: Sequence[Value]) -> list[bytes]:

@@ -113,7 +113,7 @@ class TopicStrip:
 
     @property
     def policy(self) -> PolicyId:
-        """Which policy it applies."""
+        """Return the id of the policy that the strip applies."""
         return self._policy
 
     def key_versions(self) -> Mapping[str, int]:

@@ -74,13 +74,13 @@ class Latecomers:
         self.begin(0.0)
 
     def begin(self, now_s: float, *, numbered: bool = False, log: Hashable = None, offsets: Sequence[int] = ()) -> None:
-        """A new batch.
+        """Begin a new batch.
 
         Args:
-            now_s: The time.
+            now_s: The present, in seconds.
             numbered: Numbers of GUIDs took the places of what named schemas in it.
             log: The partition that it was read from; None: none.
-            offsets: Of its records there.
+            offsets: Offsets of its records in that partition.
         """
         self.is_numbered, self.log = numbered, log
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
@@ -97,7 +97,7 @@ class Latecomers:
         self._unasked: dict[int, int] = {}
 
     def expect(self, schema_ids: Iterable[int]) -> None:
-        """These ids are asked about next."""
+        """Take note of the ids that are asked about next."""
         self._is_few = sum(one not in self._there for one in schema_ids) <= _FEW
 
     def since_s(self, schema_id: int, place: int) -> float:
@@ -113,7 +113,7 @@ class Latecomers:
         return read_s if late is None else max(read_s, math.nextafter(late.asked_s, math.inf))
 
     def _until_s(self, read_s: float) -> float:
-        """How long a newcomer is waited for."""
+        """Return until when a newcomer is waited for."""
         is_worth = self._allowance_s >= min(_LEAST_S, self._patience_s)
         return read_s + self._allowance_s if is_worth else read_s
 
@@ -186,10 +186,10 @@ class Latecomers:
         self._error = self._error or why
 
     def miss(self, schema_id: int, place: int, asked_s: float | None, where: str) -> None:
-        """A registry does not know an id.
+        """Note that a registry does not know an id.
 
         Args:
-            schema_id: From a record.
+            schema_id: The id from a record.
             place: Of the first record that names it.
             asked_s: When it was asked; None: just now.
             where: The registry, as errors name it.
@@ -222,7 +222,7 @@ class Latecomers:
             self.put_off(schema_id, max(place, newer))
 
     def find(self, schema_id: int) -> None:
-        """The registry knows an id."""
+        """Note that the registry knows an id now."""
         self._there.add(schema_id)
         self._late.pop(schema_id, None)
         self._lost.pop(schema_id, None)

@@ -34,12 +34,12 @@ def text_of(raw: bytes) -> str:
 
 
 def read_value(value: bytes, form: ValueFormat, registry: Registry) -> Any:
-    """What is in a value.
+    """Decode a value into plain JSON for people.
 
     Args:
-        value: As it was written.
-        form: How.
-        registry: Knows the schema that it names.
+        value: The bytes of the value, as they were written.
+        form: The format in which it was written.
+        registry: The registry that knows the schema of the value.
 
     Raises:
         DeadLetterError: the registry does not know its schema, or it names none.

@@ -246,7 +246,7 @@ class Driver:
         }
 
     def _untold(self) -> list[EdgeWatch]:
-        """Edges whose topics are not known."""
+        """Return the watches of edges whose topics are not known yet."""
         return [watch for watch in self._watches if watch.topics is None and not watch.answer.foreign]
 
 

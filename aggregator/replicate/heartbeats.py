@@ -44,7 +44,7 @@ class HeartbeatEmitter:
                 threads.start(f"heartbeats-{edge}", partial(self._emit, edge), stop=self._stop, bound_s=bound_s)
 
     def stop(self) -> None:
-        """Stop beating."""
+        """Stop writing heartbeats."""
         self._stop.set()
 
     def _emit(self, edge: str, pulse: Pulse) -> None:

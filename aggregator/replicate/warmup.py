@@ -37,10 +37,10 @@ class Warming:
         self._thread: Supervised | None = None
 
     def start(self, threads: Threads) -> None:
-        """Begin, once.
+        """Start the thread that warms the workers up.
 
         Args:
-            threads: Of the driver's process.
+            threads: The threads of the driver's process.
         """
         self._thread = threads.start("warming", self._warm, stop=threading.Event(), bound_s=None)
 

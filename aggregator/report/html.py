@@ -26,13 +26,13 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def document(title: str, said: str, main: str, *, style: str) -> str:
-    """A whole page.
+    """Return a whole page of HTML.
 
     Args:
-        title: Text; heading and window title.
+        title: Text of the heading and of the window's title.
         said: HTML between the heading and the rest.
-        main: HTML.
-        style: Rules beyond those of every page.
+        main: HTML of the page's main part.
+        style: CSS rules beyond those of every page.
     """
     return f"""<!doctype html>
 <html lang="en">
@@ -55,7 +55,7 @@ def document(title: str, said: str, main: str, *, style: str) -> str:
 
 
 def moment(when: datetime) -> str:
-    """A time, to the second."""
+    """Format a time as UTC, to the second."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -69,7 +69,7 @@ def grid(names: Sequence[str], numbers: Container[int], body: str) -> str:
 
 
 def row(cells: Sequence[str | int | None]) -> str:
-    """A row of a table."""
+    """Return a row of an HTML table."""
     return f"<tr>{''.join(map(cell, cells))}</tr>"
 
 

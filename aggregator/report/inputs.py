@@ -46,7 +46,7 @@ class Gathering:
             self._next[self._names.telemetry] = self._bounds(self._names.telemetry).end
 
     def report(self, now: datetime) -> Report:
-        """What is known by now.
+        """Read what is new at central, and return the report of all that is known.
 
         Raises:
             Unreachable: central does not answer.
@@ -86,7 +86,7 @@ class Gathering:
 
 
 def _reason(value: bytes | None) -> dict[tuple[str, str, str], int]:
-    """Whose dead letter it is, and why; a damaged one is told as such."""
+    """Return one count under the edge, the topic and the reason of a dead letter; a damaged one is `unreadable`."""
     try:
         found = reason_of(value)
     except Damaged:

@@ -52,7 +52,7 @@ class TableQuality:
     audits: tuple[Audit, ...]
 
     def plain(self) -> dict[str, Any]:
-        """Its part of `-o json`."""
+        """Return the table's part of what `-o json` promises."""
         return {
             "table": self.table,
             **asdict(self.totals),
@@ -71,7 +71,7 @@ class QualityReport:
     tables: tuple[TableQuality, ...]
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a quality report."""
         made = self.made_at.astimezone(UTC).isoformat(timespec="seconds")
         return {"hub": self.hub, "made_at": made, "days": self.days, "tables": [one.plain() for one in self.tables]}
 
@@ -98,7 +98,7 @@ def quality_report(config: HubConfig, wanted: Sequence[str], *, days: int, now: 
 
 
 def table_quality(table: str, audits: Sequence[Audit]) -> TableQuality:
-    """Sum the audits of one table up."""
+    """Sum up the audits of one table."""
     found: dict[str, RuleQuality] = {}
     for audit in audits:
         for one in audit.rules:

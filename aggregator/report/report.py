@@ -119,12 +119,12 @@ class Report(_Part):
     dead_letters_read: Count
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a report."""
         return self.model_dump(mode="json")
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema of the report."""
+    """Return the JSON Schema of the report."""
     schema = Report.model_json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
@@ -139,7 +139,7 @@ def compose(
     since: datetime | None,
     made_at: datetime,
 ) -> Report:
-    """Put a report together.
+    """Compose a report from what was gathered.
 
     Args:
         hub: The hub's name.
@@ -148,7 +148,7 @@ def compose(
         fields: By edge and topic, what the slots have told.
         letters: (edge, topic, reason) to dead letters.
         since: When the first slot told something.
-        made_at: Now.
+        made_at: The present.
     """
     topics = tuple(_topic(edge, topic, counted) for (edge, topic), counted in sorted(fields.items()))
     return Report(

@@ -85,7 +85,7 @@ class ReportWriter:
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write both files.
+    """Write the report as JSON and as HTML.
 
     Raises:
         OSError: the folder cannot be written.
@@ -95,7 +95,7 @@ def write_report(report: Report, folder: Path) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write aside, then rename.
+    """Replace a file by writing another one beside it and renaming that.
 
     Raises:
         OSError: the folder cannot be written.

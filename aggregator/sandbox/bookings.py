@@ -53,7 +53,7 @@ class Contact(TypedDict):
 
 
 class Payment(TypedDict):
-    """How it was paid."""
+    """Describes how a booking was paid."""
 
     method: str
     card_last4: str | None
@@ -90,7 +90,7 @@ class Customer:
 
 
 def customer(number: int) -> Customer:
-    """The customer of this number."""
+    """Return the customer of a number."""
     draw = random.Random(f"customer/{number}")
     first, last = draw.choice(_FIRST), draw.choice(_LAST)
     return Customer(

@@ -34,17 +34,17 @@ _FORMAT_PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker.
+    """Runs one broker of a cluster.
 
     Attributes:
         name: Of its cluster, and with its number where the cluster has more than one broker.
         folder: Everything of the broker: `server.properties`, `data/`, `broker.log`.
         node: Kafka's `node.id`, from 1.
-        port: Where clients connect.
+        port: The port that clients connect to.
         quorum: Ports on which the controllers of its cluster, this one too, speak to each other; by node, from 1. With
             ZooKeeper the first is ZooKeeper's, and nobody uses the others.
         cluster_id: Kafka's id of the cluster.
-        kafka: The program.
+        kafka: Kafka as a program.
         settings: Broker settings beyond the sandbox's own, at every start.
         zookeeper: The cluster's, if its release needs one.
     """
@@ -61,7 +61,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port` for clients."""
+        """Return the `host:port` that clients connect to."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -71,7 +71,7 @@ class Broker:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """On which it listens."""
+        """Return the ports on which the broker listens."""
         return (self.port,) if self.zookeeper else (self.port, self.controller_port)
 
     @property
@@ -81,7 +81,7 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """The broker's own log."""
+        """Return the path of the broker's own log."""
         return self.folder / "broker.log"
 
     @property
@@ -91,7 +91,7 @@ class Broker:
 
     @property
     def daemon(self) -> Daemon:
-        """The broker's process."""
+        """Return the daemon that runs the broker's process."""
         return Daemon(self.folder / "broker.pid", str(self.properties), self.log)
 
     @property
@@ -177,7 +177,7 @@ class Broker:
         self.daemon.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen broker go on."""
+        """Let a frozen broker continue."""
         self.daemon.signal(signal.SIGCONT)
 
     def _brokers(self) -> set[int]:

@@ -30,13 +30,13 @@ _QUORUM_STATE = Path("__cluster_metadata-0") / "quorum-state"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster.
+    """Runs one Kafka cluster of the sandbox.
 
     Attributes:
         name: Edge name, or `central`.
         folder: Everything of the cluster: the one broker's files, or a folder per broker.
         brokers: In the order of their nodes, from 1.
-        zookeeper: Where its release needs one.
+        zookeeper: The ZooKeeper, if the release needs one.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Cluster:
 
     @property
     def version(self) -> str:
-        """Which release of Kafka it is."""
+        """Return the version of Kafka that the cluster runs."""
         return self.brokers[0].kafka.release.version
 
     @property
@@ -136,11 +136,11 @@ class Cluster:
         self._each(Broker.freeze)
 
     def thaw(self) -> None:
-        """Let frozen brokers go on."""
+        """Let the frozen brokers continue."""
         self._each(Broker.thaw)
 
     def broker(self, node: int) -> Broker:
-        """The broker of this `node.id`."""
+        """Return the broker of a `node.id`."""
         return self.brokers[node - 1]
 
     def leader(self, topic: str, partition: int) -> Broker | None:

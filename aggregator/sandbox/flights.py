@@ -38,7 +38,7 @@ class Flight(TypedDict):
 
 
 def data_file() -> Path:
-    """The package's archive of flights.
+    """Return the path of the package's archive of flights.
 
     Raises:
         Failed: the package is not installed.

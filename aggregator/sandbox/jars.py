@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Say nothing."""
+    """Drop a line of progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Ports on loopback.
+"""Finds free ports on the loopback address.
 
 Invariant: a port that is handed out was bindable a moment ago, nobody else of this user gets it for as long as a broker
 needs to start, and it lies below the range from which the kernel draws the ports of outgoing connections, so that it

@@ -13,13 +13,13 @@ from aggregator.sandbox.releases import Release
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
-    """The program.
+    """Describes Kafka as a program that can be started.
 
     Attributes:
-        release: Which.
-        java: A verified Java.
+        release: The release of Kafka.
+        java: The path of a verified Java.
         jars: The folder of Kafka's jars.
-        options: Of every JVM that runs it.
+        options: Options of every JVM that runs it.
     """
 
     release: Release

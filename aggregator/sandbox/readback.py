@@ -58,7 +58,7 @@ def _until(reader: EdgeReader, left: dict[Partition, int], what: str) -> Iterato
 
 
 def count_topic(cluster: ClusterConfig, topic: str) -> int:
-    """Committed records of a topic."""
+    """Count the committed records of a topic."""
     return sum(map(len, read_topic(cluster, topic)))
 
 

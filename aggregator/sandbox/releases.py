@@ -21,10 +21,10 @@ _SESSION_MS = 4000
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release.
+    """Describes one release of Kafka.
 
     Attributes:
-        version: As Kafka writes it, such as `3.9.2`.
+        version: The version as Kafka writes it, such as `3.9.2`.
     """
 
     version: str
@@ -50,7 +50,7 @@ class Release:
         return self._line < (4, 0)
 
     def pins(self) -> str:
-        """Its jars, as `sha512sum` writes them."""
+        """Return the checksums of its jars, in the format of `sha512sum`."""
         return files(__package__).joinpath(f"kafka-{self.version}.sha512").read_text(encoding="utf-8")
 
     def settings(self, node: int, port: int, quorum: Sequence[int]) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ class Release:
 
 
 def release(version: str) -> Release:
-    """The release of this version.
+    """Return the release of a version.
 
     Raises:
         Failed: the sandbox does not run it.

@@ -53,12 +53,12 @@ class Sandbox:
 
     @property
     def clusters(self) -> list[Cluster]:
-        """Central and all edges."""
+        """Return central and all edges."""
         return [self.central, *self.edges.values()]
 
     @property
     def brokers(self) -> list[Broker]:
-        """Every broker of every cluster."""
+        """Return every broker of every cluster."""
         return [broker for cluster in self.clusters for broker in cluster.brokers]
 
     @classmethod

@@ -20,7 +20,7 @@ CENTRAL = "central"
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """Ports of one broker."""
+    """Holds the ports of one broker."""
 
     port: int
     controller_port: int
@@ -60,12 +60,12 @@ class SandboxState:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many brokers each cluster has."""
+        """Return the number of brokers of each cluster."""
         return {name: len(cluster.brokers) for name, cluster in self.clusters.items()}
 
     @property
     def versions(self) -> dict[str, str]:
-        """Which release each cluster is."""
+        """Return the version of Kafka of each cluster."""
         return {name: cluster.version for name, cluster in self.clusters.items()}
 
     @classmethod

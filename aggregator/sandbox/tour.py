@@ -27,10 +27,10 @@ TOPICS = (flights.TOPIC, bookings.TOPIC)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One edge's books.
+    """Counts what became of the records of one edge.
 
     Attributes:
-        edge: Its name.
+        edge: The edge's name.
         produced: Records that the edge acknowledged, tombstones and poison included.
         at_central: Committed records that a reader of central sees.
         in_lake: Rows of the lake's tables.

@@ -34,7 +34,7 @@ _FLUSH_S = 60.0
 
 
 class Record(NamedTuple):
-    """One record to produce."""
+    """Describes one record to produce."""
 
     topic: str
     key: bytes
@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What one edge got.
+    """Counts the records that one edge got.
 
     Attributes:
         flights: Records of the topic `flights`.
@@ -61,7 +61,7 @@ class Produced:
 
     @property
     def total(self) -> int:
-        """Every record, poison included."""
+        """Count all records, poison included."""
         return self.flights + self.bookings + self.tombstones + self.poison
 
 
@@ -76,7 +76,7 @@ class Encoder:
         self._schema = fastavro.parse_schema(json.loads(versions[-1].text))
 
     def encode(self, value: Any) -> bytes:
-        """One value, framed."""
+        """Encode a value as Avro, framed with the schema id."""
         body = io.BytesIO()
         fastavro.schemaless_writer(body, self._schema, value)
         return frame(self.schema_id, body.getvalue())

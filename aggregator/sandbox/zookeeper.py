@@ -32,12 +32,12 @@ admin.enableServer=false
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeper:
-    """One server.
+    """Runs one ZooKeeper server.
 
     Attributes:
-        name: Of its cluster.
+        name: The name of its cluster.
         folder: Everything of it: `zookeeper.properties`, `data/`, `zookeeper.log`.
-        port: Where brokers connect.
+        port: The port that brokers connect to.
         kafka: The release that brings it.
     """
 
@@ -48,7 +48,7 @@ class ZooKeeper:
 
     @property
     def log(self) -> Path:
-        """Its own log."""
+        """Return the path of ZooKeeper's own log."""
         return self.folder / "zookeeper.log"
 
     @property
@@ -57,7 +57,7 @@ class ZooKeeper:
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
+        """Return the daemon that runs ZooKeeper's process."""
         return Daemon(self.folder / "zookeeper.pid", str(self._properties), self.log)
 
     def start(self) -> None:

@@ -13,10 +13,10 @@ _SHARED = 0.8
 
 
 class AskingBudget:
-    """What the last waits took.
+    """Bounds how long a loop may wait for a registry, by what its last waits took.
 
     Args:
-        most_s: Of any 2.5 times as long.
+        most_s: Longest wait, in seconds, within any time that is 2.5 times as long.
     """
 
     def __init__(self, most_s: float = 2.0) -> None:
@@ -32,7 +32,7 @@ class AskingBudget:
         self._counts[topic] += 1
 
     def left_s(self, now_s: float, topic: str) -> float:
-        """How long a topic may wait now."""
+        """Return how long a topic may wait now, in seconds."""
         while self._spent and now_s - self._spent[0][0] > _WITHIN_TIMES * self._most_s:
             _, took_s, of = self._spent.popleft()
             self._total_s -= took_s

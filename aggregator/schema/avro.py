@@ -24,7 +24,7 @@ _TAG_LONGEST = 200
 
 
 class Kind(StrEnum):
-    """Avro's types."""
+    """Names Avro's types."""
 
     NULL = "null"
     BOOLEAN = "boolean"
@@ -89,20 +89,20 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One type at one place.
+    """Describes one type at one place in a schema.
 
     Attributes:
-        kind: What it is.
+        kind: The Avro type.
         name: Full name of a record, enum or fixed.
         children: Nodes of an array's items, a map's values, or a union's branches.
         fields: A record's fields.
         tags: Tags on the type itself.
         inherited: Tags that earlier versions gave it, and that it does not have itself.
-        aliases: Full names.
+        aliases: The full names of its aliases.
         logical: Logical type, where Avro defines it.
-        symbols: An enum's.
+        symbols: An enum's symbols.
         default: An enum's default symbol.
-        size: A fixed's.
+        size: The size of a fixed, in bytes.
     """
 
     kind: Kind
@@ -131,7 +131,7 @@ _PROTOBUF = re.compile(r"\s*(syntax|edition|package|import|message|option)\b")
 
 
 def parse(text: str) -> Schema:
-    """Read a schema's text.
+    """Parse the text of an Avro schema.
 
     Raises:
         DeadLetterError: SCHEMA_REFUSED, with the place and what is wrong, never a value of the text.

@@ -12,10 +12,10 @@ _SIZES = {Kind.NULL: 0, Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
 
 
 def bound(schema: Schema, body: bytes) -> None:
-    """Walk a body as a decoder would.
+    """Refuse a body that a decoder could not read within its bounds.
 
     Args:
-        schema: Its writer's.
+        schema: The writer's schema.
         body: Without a frame; what lies behind the value is not looked at.
 
     Raises:

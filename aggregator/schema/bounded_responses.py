@@ -34,7 +34,7 @@ class _Bounded(httpx2.SyncByteStream):
             yield chunk
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the stream, which gives the connection back."""
         self._stream.close()
 
 

@@ -91,7 +91,7 @@ class _Resolution:
         return list(dict.fromkeys((*of.get(_short(writer.name), ()), *of.get(writer.name, ()))))
 
     def _alike(self, reader: Node, writer: Node) -> bool:
-        """Two of one kind and name."""
+        """Return whether a reader's type can read a writer's type of the same kind and name."""
         match reader.kind:
             case Kind.RECORD:
                 there = {field.name: (at, field) for at, field in enumerate(writer.fields)}
@@ -136,7 +136,7 @@ def differences(old: Schema, new: Schema) -> list[str]:
 
 
 def _changes(old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
-    """Path and line of each change."""
+    """Yield the path and a line of each change."""
     first, second = _type(old, old.root), _type(new, new.root)
     if first != second:
         yield "(value)", f"~ (value): {first} -> {second}"

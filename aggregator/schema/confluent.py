@@ -179,7 +179,7 @@ class ConfluentRegistry(RemoteRegistry):
         return found
 
     def _entry(self, answer: object) -> Entry:
-        """One that names the subjects of this context plainly."""
+        """Return the entry that names the subjects of this context plainly."""
         found = entry(answer)
         return replace(found, references=tuple((self._context.referred(name), at) for name, at in found.references))
 

@@ -42,7 +42,7 @@ class Connection:
 
     @contextmanager
     def request(self) -> Iterator[Any]:
-        """What sends one request."""
+        """Lend the client that sends one request."""
         with self._lock:
             self._requests += 1
         try:

@@ -32,7 +32,7 @@ class SchemaContext(NamedTuple):
         return {} if self.is_default else {"subject": f":{self.name}:"}
 
     def qualified(self, subject: str) -> str:
-        """A subject as the registry calls it."""
+        """Return the subject's name in the registry, with its context."""
         return subject if self.is_default or _is_qualified(subject) else f":{self.name}:{subject}"
 
     def plain(self, subject: str) -> str:

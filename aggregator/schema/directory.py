@@ -37,7 +37,7 @@ class _Entry(NamedTuple):
 
 
 class DirectoryRegistry:
-    """The folder as a registry.
+    """Uses a folder as a registry.
 
     Args:
         root: Absolute path; created by the first `register` if its parent is there.
@@ -96,7 +96,7 @@ class DirectoryRegistry:
         return Origin(newest, (), str(schema_id))
 
     def history(self, subject: str, version: int) -> list[Registered]:
-        """The files of a folder."""
+        """Return the versions of a subject up to this one, from the files of its folder."""
         return [one for one in self._listed(subject) if one.version <= version]
 
     def refresh(self) -> None:
@@ -104,11 +104,11 @@ class DirectoryRegistry:
         self._stale, self._is_fresh = set(self._texts), False
 
     def number(self, _guid: UUID) -> int | None:
-        """Files have no GUIDs."""
+        """Return None, because files have no GUIDs."""
         return None
 
     def name(self, schema_id: int) -> SchemaName | None:
-        """The id itself."""
+        """Return the id itself."""
         return schema_id
 
     def register(self, subject: str, text: str) -> int:
@@ -137,7 +137,7 @@ class DirectoryRegistry:
             return schema_id
 
     def subjects(self) -> list[str]:
-        """Every subject that has a version."""
+        """Return every subject that has a version, sorted."""
         self._scan()
         return sorted({entry.subject for entry in self._entries})
 

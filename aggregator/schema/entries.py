@@ -18,17 +18,17 @@ _NO_ID = -1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One answer.
+    """Holds one answer about a schema.
 
     Attributes:
-        subject: Of the version; empty where the answer is about an id.
-        text: The schema.
+        subject: The subject of the version; empty where the answer is about an id.
+        text: The text of the schema.
         kind: `AVRO`, or another type, in capitals.
         references: Subject and version of each schema that it names.
         tags: `metadata.tags`; a rule set's tags choose among these, and give none.
-        version: Of its subject; 0 where the answer is about an id.
-        schema_id: -1 where the answer does not say it.
-        guid: Empty where the answer does not say it.
+        version: The version of its subject; 0 where the answer is about an id.
+        schema_id: The schema's id; -1 where the answer does not say it.
+        guid: The schema's GUID; empty where the answer does not say it.
     """
 
     subject: str
@@ -42,7 +42,7 @@ class Entry:
 
 
 def entry(answer: Any) -> Entry:
-    """Read an answer.
+    """Read an answer about a schema.
 
     Raises:
         ValueError: it is none about a schema.
@@ -63,7 +63,7 @@ def entry(answer: Any) -> Entry:
 
 
 def identifier(answer: Any) -> int:
-    """The id that a text has.
+    """Read the id that the registry gave to a text.
 
     Raises:
         ValueError: it is none that records can name, or no answer about one.
@@ -75,7 +75,7 @@ def identifier(answer: Any) -> int:
 
 
 def is_compatible(answer: Any) -> bool:
-    """Whether a text may follow.
+    """Read whether a text may follow the versions of a subject.
 
     Raises:
         ValueError: it is no answer to that.
@@ -100,7 +100,7 @@ def homes(answer: Any) -> Mapping[str, int]:
 
 
 def names(answer: Any) -> list[str]:
-    """A list of names.
+    """Read a list of names.
 
     Raises:
         ValueError: it is something else.
@@ -109,7 +109,7 @@ def names(answer: Any) -> list[str]:
 
 
 def numbers(answer: Any) -> list[int]:
-    """A list of numbers.
+    """Read a list of numbers.
 
     Raises:
         ValueError: it is something else.
@@ -118,7 +118,7 @@ def numbers(answer: Any) -> list[int]:
 
 
 def ids_by_context(answer: Any) -> list[tuple[str, int]]:
-    """Context and id in it, of one schema.
+    """Read the contexts of one schema with its id in each.
 
     Raises:
         ValueError: it is something else.

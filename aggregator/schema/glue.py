@@ -27,7 +27,7 @@ _KINDS = ("JSON", "PROTOBUF")
 
 
 class GlueRegistry(RemoteRegistry):
-    """The registry of a region.
+    """Reads a schema registry of AWS Glue.
 
     Args:
         reference: `glue:<region>/<registry>`.
@@ -46,7 +46,7 @@ class GlueRegistry(RemoteRegistry):
         self._client = _client(reference, region, options.get(PROFILE))
 
     def register(self, subject: str, text: str) -> int:
-        """Refused: see `admit`."""
+        """Refuse as `admit` does."""
         return self.admit(subject, text)
 
     def admit(self, subject: str, text: str) -> int:

@@ -23,10 +23,10 @@ class Guids:
         self._lock = threading.Lock()
 
     def number(self, guid: UUID, keep: Container[int] = ()) -> int:
-        """The number of a GUID.
+        """Return the number of a GUID, and give it one if it has none.
 
         Args:
-            guid: From a record's header.
+            guid: The GUID from a record's header.
             keep: Numbers that are never forgotten.
         """
         with self._lock:  # questions number what they find, too
@@ -39,11 +39,11 @@ class Guids:
             return self._numbers[guid]
 
     def known(self, guid: UUID) -> int | None:
-        """The number of a GUID that has one."""
+        """Return the number of a GUID, or None if it has none."""
         return self._numbers.get(guid)
 
     def guid(self, number: int) -> UUID | None:
-        """Whose number it is."""
+        """Return the GUID of a number."""
         return self._guids.get(number)
 
     def _forget(self, keep: Container[int]) -> None:

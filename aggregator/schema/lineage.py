@@ -45,7 +45,7 @@ class _Type:
         return self.places.setdefault(name, _Place())
 
     def fields(self, item: Field) -> Iterator["_Place"]:
-        """The fields that this one was."""
+        """Return the places of the earlier fields that this field may have been."""
         own = {item.name, *item.aliases}
         names = own.union(*(self.also[name] for name in own if name in self.also))
         return (self.places[name] for name in sorted(names) if name in self.places)
@@ -112,7 +112,7 @@ class Lineage:
         return Schema(tuple(nodes), schema.root)
 
     def names(self, node: Node) -> set[str]:
-        """What a type may have been called."""
+        """Return the names that a type may have had."""
         own = {node.name, *node.aliases} if node.name else {f":{node.kind.value}"}
         return own.union(*(self.also[name] for name in own if name in self.also))
 

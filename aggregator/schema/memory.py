@@ -24,7 +24,7 @@ class MemoryRegistry:
         self._subjects: dict[str, list[str]] = defaultdict(list)
 
     def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
-        """The text of an id.
+        """Return the text that has an id.
 
         Raises:
             UnknownSchema: no text has it.
@@ -41,24 +41,24 @@ class MemoryRegistry:
         return Listing("memory", frozenset(ids))
 
     def origin(self, schema_id: int) -> Origin:
-        """The subjects that have the text."""
+        """Return the subjects that have the text of an id."""
         text = self._texts[schema_id - 1]
         having = {subject: texts.index(text) + 1 for subject, texts in self._subjects.items() if text in texts}
         return Origin(having, (), str(schema_id))
 
     def history(self, subject: str, version: int) -> list[Registered]:
-        """Versions up to this one."""
+        """Return the versions of a subject up to this one."""
         return self.versions(subject)[:version]
 
     def refresh(self) -> None:
-        """Nothing of it changes."""
+        """Do nothing, because nothing here becomes out of date."""
 
     def number(self, _guid: UUID) -> int | None:
-        """No text has a GUID."""
+        """Return None, because no text has a GUID."""
         return None
 
     def name(self, schema_id: int) -> SchemaName | None:
-        """The id itself."""
+        """Return the id itself."""
         return schema_id
 
     def register(self, subject: str, text: str) -> int:
@@ -70,11 +70,11 @@ class MemoryRegistry:
         return self._texts.index(text) + 1
 
     def admit(self, subject: str, text: str) -> int:
-        """As `register`."""
+        """Register a text, as `register` does."""
         return self.register(subject, text)
 
     def subjects(self) -> list[str]:
-        """Every subject's name, sorted."""
+        """Return the names of all subjects, sorted."""
         return sorted(self._subjects)
 
     def versions(self, subject: str) -> list[Registered]:

@@ -41,10 +41,10 @@ class Misfit(ValueError):
 
 
 def encoded(text: str, value: Any) -> bytes:
-    """The Avro body of a plain value.
+    """Encode a plain value as an Avro body.
 
     Args:
-        text: Schema.
+        text: The text of the schema.
         value: What `json.loads` or a YAML reader made; numbers may be text.
 
     Raises:

@@ -148,7 +148,7 @@ class Questions:
         return None
 
     def _turn(self, lane: Hashable, waiting: _Lane) -> None:
-        """A lane has had its turn."""
+        """Put a lane whose turn is over at the end of the queue, or remove it if it is empty."""
         if self._lanes.get(lane) is waiting:
             if waiting:
                 self._turns.append(lane)

@@ -79,13 +79,13 @@ class GoneSchema(HoldError):
 
 
 class Registered(NamedTuple):
-    """One version of a subject.
+    """Describes one version of a subject.
 
     Attributes:
-        subject: Its name.
-        version: Number in the subject.
-        schema_id: The registry's.
-        text: With every type that it refers to written into it.
+        subject: The subject's name.
+        version: The version's number in the subject.
+        schema_id: The registry's id of the schema.
+        text: The schema's text, with every type that it refers to written into it.
         tags: Those that its registry keeps beside it.
         refers: Subject and version of the schemas that it names.
         is_lent: It stands among the versions of another subject, because one of them refers to it or a later one.
@@ -239,7 +239,7 @@ class Registry(Protocol):
         """
 
     def subjects(self) -> list[str]:
-        """Every subject's name, sorted."""
+        """Return the names of all subjects, sorted."""
 
     def versions(self, subject: str) -> list[Registered]:
         """Every version of a subject, oldest first; none for an unknown subject."""

@@ -181,7 +181,7 @@ class RemoteRegistry(ABC):
         return Listing(self._where, ids, has_guids, found.asked_s, len(found.names), known)
 
     def _list(self, asker: Asker, is_own: Callable[[str], bool], versions: SubjectVersions) -> Listed:
-        """List the topic's subjects.
+        """List the versions of the subjects that belong to a topic.
 
         Whoever may register a subject that begins like the topic cannot make this fail by its size: of its versions the
         newest are listed. A record that names another one holds its flow when it is asked about alone.
@@ -214,7 +214,7 @@ class RemoteRegistry(ABC):
         return self._origins[schema_id]
 
     def history(self, subject: str, version: int) -> list[Registered]:
-        """Asked for once, version by version."""
+        """Return the versions of a subject up to this one; each is asked for once."""
         if version not in self._histories.get(subject, {}):
             found = self._ask(("history", subject), lambda: with_lenders(subject, self._history))
             if version not in found.get(subject, {}):  # tags of earlier versions would be lost in silence
@@ -226,7 +226,7 @@ class RemoteRegistry(ABC):
         return history(self._histories, subject, version)
 
     def number(self, guid: UUID) -> int | None:
-        """A number of this process's own."""
+        """Return a number that stands for a GUID in this process."""
         return self._guids.number(guid, self._texts)
 
     def name(self, schema_id: int) -> SchemaName | None:
@@ -237,7 +237,7 @@ class RemoteRegistry(ABC):
         return str(guid) if guid and (schema_id in self._texts or schema_id in self._foreign) else None
 
     def subjects(self) -> list[str]:
-        """Every subject's name, sorted."""
+        """Return the names of all subjects, sorted."""
         return self._ask("subjects", self._listed, wait_s=_COMMAND_WAIT_S)
 
     def versions(self, subject: str) -> list[Registered]:
@@ -332,7 +332,7 @@ class RemoteRegistry(ABC):
             raise AnswerPending(self._where) from None
 
     def _prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
-        """Before a question."""
+        """Prepare what a question needs, before it is asked."""
 
     def _give_up(self) -> None:  # noqa: B027 - as above
         """A question takes long; it may be ended."""

@@ -59,7 +59,7 @@ class Bearer(httpx2.Auth):
         self._token, self._beside = token, beside
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """One request, and no second attempt."""
+        """Put the headers on the request, and attempt it only once."""
         request.headers["Authorization"] = f"Bearer {self._token()}"
         request.headers.update(self._beside)
         yield request
@@ -101,7 +101,7 @@ class ClientCredentials:
         self._lock = threading.Lock()
 
     def token(self) -> str:
-        """One that is valid now.
+        """Return a token that is valid now, fetching a new one if needed.
 
         Raises:
             TokenRefused: the token server gives none.
@@ -146,7 +146,7 @@ def _lifetime_s(seconds: object) -> float:
 
 
 def bearer(token: Callable[[], str], options: Resolved) -> Bearer:
-    """What a client puts on its requests."""
+    """Return the authentication of a client, with the token and further headers."""
     return Bearer(token, {header: options[name] for name, header in _BESIDE.items() if name in options})
 
 

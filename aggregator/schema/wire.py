@@ -35,7 +35,7 @@ _INFLATED_BYTES = 16_384
 
 
 def split(value: bytes) -> tuple[int, bytes]:
-    """Take a framed value apart.
+    """Split a framed value into its schema id and its body.
 
     Returns:
         The schema id, and the Avro body.

@@ -137,7 +137,7 @@ ControlEntry = Epoch | Lease | Pace | KeyCheck | Cluster | Undecided | Target | 
 
 
 def encode(entry: ControlEntry) -> tuple[str, bytes]:
-    """Key and value of a control record."""
+    """Encode an entry as key and value of a control record."""
     match entry:
         case int():
             return "end", _dump({"epoch": entry})
@@ -209,11 +209,11 @@ class _Folding:
 
     @classmethod
     def of(cls, state: ControlState) -> "_Folding":
-        """One that begins with this state."""
+        """Begin with a copy of a state."""
         return cls(state, {**state.keys}, {**state.undecided}, {*state.targets}, {**state.clusters})
 
     def folded(self) -> ControlState:
-        """The state after all records."""
+        """Return the state after all records."""
         return replace(
             self.state,
             keys=self.keys,
@@ -265,7 +265,7 @@ def _named(decoder: TypedDecoder[_Named], record: LogRecord) -> _Named:
 
 
 def _partition(key: str) -> Partition:
-    """The partition that a note is about.
+    """Return the partition that a note is about.
 
     Raises:
         Damaged: the key names none.

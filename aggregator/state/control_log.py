@@ -11,7 +11,7 @@ from aggregator.state.names import HubNames
 
 
 def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
-    """The control topic, read to its end.
+    """Read the control topic to its end.
 
     Raises:
         Failed: a damaged record, or an end that stays stuck.
@@ -38,5 +38,5 @@ class ControlWatch:
         return self.state
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connection to central."""
         self._tail.close()

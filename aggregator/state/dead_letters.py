@@ -41,16 +41,16 @@ LetterCount = Callable[[EdgePartition, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One dead letter.
+    """Describes one dead letter.
 
     Attributes:
-        source: Whose record it is.
-        offset: At the edge.
-        incarnation: Of the flow, when it was read.
+        source: The edge partition of the record.
+        offset: The record's offset at the edge.
+        incarnation: The incarnation of the flow when the record was read.
         reason: Code of `errors.Reason`.
         timestamp_ms: The record's own time.
         schema_id: The writer schema, when the record showed one: its id at the edge's registry, or its GUID.
-        value_bytes: Its size.
+        value_bytes: The size of the record's value.
         resolved_by: Backfill that delivered it, or kept it at the edge by a rule; empty while it is dead.
         outcome: `delivered` or `suppressed`, once it is resolved.
         central: Topic that the record was on its way to.

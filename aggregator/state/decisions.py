@@ -40,7 +40,7 @@ _PAUSES = Backoff(first_s=0.2, most_s=2.0)
 
 
 class Kind(StrEnum):
-    """What can be decided."""
+    """Names the kinds of decisions."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -85,16 +85,16 @@ class Link(Struct, frozen=True, tag_field="v", tag=VERSION):
 
     @property
     def sealed(self) -> str:
-        """The hash that it must have."""
+        """Return the hash that the link must have."""
         body = {name: getattr(self, name) for name in self.__struct_fields__ if name != "hash"} | {"v": VERSION}
         return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def plain(self) -> dict[str, Any]:
-        """As JSON, under the names of its fields."""
+        """Return the link as plain data for JSON, under the names of its fields."""
         return {name: getattr(self, name) for name in self.__struct_fields__} | {"v": VERSION}
 
     def encode(self) -> bytes:
-        """Its record's value."""
+        """Encode the link as the value of its record."""
         return json.dumps(self.plain(), sort_keys=True).encode()
 
 
@@ -102,7 +102,7 @@ _LINKS = TypedDecoder(Link)
 
 
 def decode(record: LogRecord) -> Link | None:
-    """A link, if the record is one."""
+    """Decode a link, or return None if the record is none."""
     try:
         return _LINKS.decode(record.value)
     except Damaged:

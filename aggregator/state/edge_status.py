@@ -75,7 +75,7 @@ class EdgeState:
     written_bytes: int = 0
 
     def encode(self) -> bytes:
-        """The record's value."""
+        """Encode the state as the value of its record."""
         return _dump(asdict(self))
 
 
@@ -149,7 +149,7 @@ def policies_record(objections: Sequence[str]) -> tuple[str, bytes]:
 
 
 def state_key(edge: str) -> str:
-    """Key of an edge's state."""
+    """Return the record key of an edge's state."""
     return f"{_STATE}{edge}"
 
 

@@ -28,7 +28,7 @@ class SkipRule(NamedTuple):
 
     @classmethod
     def of(cls, match: str, edges: Collection[str] | None, *, skips: bool) -> "SkipRule":
-        """The word of a rule."""
+        """Make the record of what a rule says of gaps."""
         return cls(match, None if edges is None else tuple(sorted(edges)), skips)
 
     @property

@@ -61,7 +61,7 @@ class LakeHold:
         )
 
     def plain(self) -> dict[str, object]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a hold."""
         return {
             "topic": self.topic or None,
             "partition": self.partition if self.topic else None,

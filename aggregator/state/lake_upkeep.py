@@ -38,12 +38,12 @@ class TableUpkeep:
     problem: str = ""
 
     def plain(self) -> dict[str, object]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a table's upkeep."""
         return asdict(self)
 
 
 def upkeep_record(table: str, done: TableUpkeep) -> tuple[str, bytes]:
-    """Key and value of a table's record."""
+    """Encode the upkeep of a table as key and value of its record."""
     body = {"v": VERSION, **asdict(done), "problem": done.problem[:_LONGEST]}
     return f"{PREFIX}{table}", json.dumps(body, separators=(",", ":")).encode()
 

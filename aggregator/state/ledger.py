@@ -57,7 +57,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
 
     @property
     def position(self) -> Position:
-        """Where the flow goes on."""
+        """Return the position from which the flow continues."""
         return Position(self.incarnation, self.next_offset)
 
     def encode(self) -> bytes:
@@ -72,7 +72,7 @@ _BRACE = zlib.crc32(b"{")
 
 
 def decode(record: LogRecord, topic: str) -> LedgerRecord:
-    """Read one ledger record.
+    """Decode one ledger record.
 
     Raises:
         Failed: not JSON, a later version, or a CRC that does not match; names partition, offset and flow.
@@ -115,7 +115,7 @@ def backfill_of(key: str) -> str:
 
 
 def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> dict[EdgePartition, LedgerRecord]:
-    """For each flow the record of the highest epoch, last in log order.
+    """Return for each flow the record of the highest epoch, last in log order.
 
     Args:
         records: In log order within each partition.

@@ -38,7 +38,7 @@ class HubNames:
 
     @property
     def edge_status(self) -> str:
-        """Availability states."""
+        """Return the name of the topic of edge states."""
         return f"{self.hub}.edge-status"
 
     @property
@@ -52,11 +52,11 @@ class HubNames:
 
     @property
     def driver_id(self) -> str:
-        """Transactional id of the driver."""
+        """Return the transactional id of the driver."""
         return f"{self.hub}.driver"
 
     def slot_id(self, slot: int) -> str:
-        """Transactional id of slot `slot`."""
+        """Return the transactional id of slot `slot`."""
         return f"{self.hub}.slot-{slot}"
 
     @property

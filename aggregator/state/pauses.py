@@ -39,7 +39,7 @@ class Pause:
 
     @property
     def key(self) -> str:
-        """Its record's key."""
+        """Return the key of the pause's record."""
         return f"{_PAUSES}{self.edge}"
 
     @property
@@ -49,7 +49,7 @@ class Pause:
         return f"by {self.by} (claimed) since {since}: {self.reason}" if self.paused else ""
 
     def encode(self) -> tuple[str, bytes]:
-        """Key and value of its record."""
+        """Encode the pause as key and value of its record."""
         return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
 
 
@@ -97,5 +97,5 @@ def _resting(record: LogRecord) -> Pause:
 
 
 def paused_edges(pauses: Iterable[Pause]) -> frozenset[str]:
-    """Edges that are paused now."""
+    """Return the edges that are paused now."""
     return frozenset(pause.edge for pause in pauses if pause.paused)

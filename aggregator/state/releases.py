@@ -44,17 +44,17 @@ class Release:
         return f"{_RELEASES}{self.table}/{self.partition}/{self.offsets.start}-{self.offsets.end}"
 
     def encode(self) -> tuple[str, bytes]:
-        """Key and value of its record."""
+        """Encode the release as key and value of its record."""
         return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
 
 
 def fold_releases(records: Iterable[LogRecord]) -> tuple[Release, ...]:
-    """Every release that can be read."""
+    """Return every release that can be read."""
     return tuple(release for release in map(_decoded, newest(records, _RELEASES)) if release is not None)
 
 
 def damaged_releases(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
-    """A sentence for each damaged release."""
+    """Yield a sentence for each damaged release."""
     for record in newest(records, _RELEASES):
         if _decoded(record) is None:
             yield (

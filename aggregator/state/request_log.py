@@ -77,5 +77,5 @@ class RequestWatch:
         return fold_requests(self._tail.arrived(), self._topic)
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connection to central."""
         self._tail.close()

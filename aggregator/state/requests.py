@@ -52,7 +52,7 @@ _DECISIONS = TypedDecoder(_Decision)
 
 
 def decode(record: LogRecord, topic: str) -> Decision:
-    """Read one decision.
+    """Decode one decision.
 
     Raises:
         Failed: not a decision of this version; names the record.
@@ -78,7 +78,7 @@ def _about(key: str) -> str:
 
 
 def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decision, ...]]:
-    """Decisions of each flow."""
+    """Group decisions by flow."""
     found: dict[EdgePartition, tuple[Decision, ...]] = {}
     for decision in decisions:
         found[decision.source] = (*found.get(decision.source, ()), decision)

@@ -50,12 +50,12 @@ class Right(NamedTuple):
 
 
 def edge_rights(config: HubConfig, edge: str, topics: Collection[str] = ()) -> list[Right]:
-    """On an edge.
+    """Return the rights that the hub needs on an edge.
 
     Args:
-        config: The hub.
-        edge: Its name.
-        topics: The names that there are, where rules do not list them.
+        config: The hub's configuration.
+        edge: The edge's name.
+        topics: Names of the edge's topics, for rules that do not list them.
     """
     found = [
         Right(TOPIC, one.literal, not one.whole, (READ, CONFIGS), "records, and how long they are kept", wide)

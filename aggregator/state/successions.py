@@ -37,16 +37,16 @@ class Succession:
 
     @property
     def key(self) -> str:
-        """Its record's key."""
+        """Return the key of the succession's record."""
         return f"{_SUCCESSIONS}{self.edge}"
 
     @property
     def about(self) -> str:
-        """What its decision speaks of."""
+        """Return what the succession's decision is about."""
         return f"{self.key}/{self.cluster_id}"
 
     def encode(self) -> tuple[str, bytes]:
-        """Key and value of its record."""
+        """Encode the succession as key and value of its record."""
         return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
 
 

@@ -23,7 +23,7 @@ Counters = Mapping[str, int]
 
 
 class Moved(NamedTuple):
-    """Bytes of one edge.
+    """Counts the bytes of one edge.
 
     Attributes:
         read_bytes: Received from it by the slots' readers, on the wire, since the watching began.
@@ -118,7 +118,7 @@ class Traffic:
                 del self._newest[slot]
 
     def of(self, edge: str, now_s: float) -> Moved:
-        """What is known of an edge now."""
+        """Return what is known of an edge now."""
         read, written = self._read.get(edge), self._written.get(edge)
         return Moved(
             read.total if read else 0,

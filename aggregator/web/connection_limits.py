@@ -54,7 +54,7 @@ class WaitingConnections:
         self._waiting[one] = address
 
     def forget(self, one: "BoundedProtocol") -> None:
-        """It does not wait any more."""
+        """Remove a connection that does not wait any more."""
         self._waiting.pop(one, None)
 
 
@@ -65,7 +65,7 @@ class BoundedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head."""
+        """Begin to wait for the head of a request."""
         super().connection_made(transport)
         self._look()
 
@@ -75,12 +75,12 @@ class BoundedProtocol(H11Protocol):
         self._look()
 
     def on_response_complete(self) -> None:
-        """Wait for the next head."""
+        """Wait for the head of the next request."""
         super().on_response_complete()
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing."""
+        """End the wait of a connection that is lost."""
         self._rest()
         super().connection_lost(exc)
 
@@ -121,7 +121,7 @@ class Bounded:
         self._by_address: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, or refuse it while too many are being answered."""
         address = (scope.get("client") or ("", 0))[0]
         is_full = self._by_address.total() >= self._limits.answers
         if is_full or self._by_address[address] >= self._limits.answers_each:

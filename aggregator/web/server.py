@@ -75,5 +75,5 @@ class WebServer:
         self._server.run(sockets=[listens.dup()])  # a server closes what it was given
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop the server."""
         self._server.should_exit = True

@@ -1,1 +1,1 @@
-"""The commands of backfills."""
+"""Holds the commands of `aggregator backfill`."""

@@ -20,7 +20,7 @@ _OPEN = 2**60
 
 
 def plan_lines(made: "Plan") -> Iterator[str]:
-    """A plan for people."""
+    """Yield the lines that show a plan on a terminal."""
     yield from table(
         ("flow", "asked", "at the edge", "effective", "taken", "there", "to live", "write", "records", "bytes"),
         [
@@ -54,7 +54,7 @@ def plan_lines(made: "Plan") -> Iterator[str]:
 
 
 def backfill_lines(known: "Sequence[Backfill]") -> Iterator[str]:
-    """A table of backfills."""
+    """Yield the lines of a table of backfills."""
     yield from table(
         ("backfill", "state", "mode", "done", "delivered", "dead", "suppressed", "by (claimed)", "started"),
         [
@@ -73,7 +73,7 @@ def backfill_lines(known: "Sequence[Backfill]") -> Iterator[str]:
 
 
 def shown_lines(found: "Backfill") -> Iterator[str]:
-    """One backfill, flow by flow."""
+    """Yield the lines that show one backfill, flow by flow."""
     yield from backfill_lines([found])
     yield ""
     yield from rendered({"ask": dict(found.plan.ask)}, "yaml").rstrip().split("\n")

@@ -38,7 +38,7 @@ _LINE_EVERY = 10
 
 
 def run_backfill(config: HubConfig, backfill: Backfill) -> int:
-    """Carry a backfill out.
+    """Run a backfill in this process until it ends or a signal stops it.
 
     Returns:
         The exit code: 0 finished, 1 cancelled or stopped before its end, 4 flows held, edges silent or something

@@ -1,1 +1,1 @@
-"""The commands of the lake."""
+"""Holds the commands of `aggregator lake`."""

@@ -65,7 +65,7 @@ def wait(config: Path, *, table: str, until: datetime, timeout: timedelta, outpu
 
 
 def _waited(hub: "HubConfig", table: str, until: datetime, timeout_s: float) -> "Arrived":
-    """The end of the wait.
+    """Wait until the table has what was asked for, and return what arrived.
 
     Raises:
         HoldError: the time is over.

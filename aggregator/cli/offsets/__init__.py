@@ -1,1 +1,1 @@
-"""The commands of positions."""
+"""Holds the commands of `aggregator offsets`."""

@@ -1,1 +1,1 @@
-"""The commands of policies."""
+"""Holds the commands of `aggregator policy`."""

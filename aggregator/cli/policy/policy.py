@@ -90,7 +90,7 @@ def _plan(scope: Scope, schema: Path, today: date) -> Plan:
 
 
 def _rows(policy: Policy, topic: str, today: date) -> Sequence[Row]:
-    """What is known without a schema."""
+    """Return what the policy says of a topic without a schema."""
     view = policy.view(topic)
     if view.value_format.has_fields:
         return [_json_row(path, rule) for path, rule in view.fields]

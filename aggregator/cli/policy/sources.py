@@ -36,7 +36,7 @@ class Sample:
 
 
 def schema_text(path: Path) -> str:
-    """The text of a schema file.
+    """Return the text of an Avro schema file.
 
     Raises:
         ConfigError: it cannot be read, or is no Avro schema.
@@ -77,7 +77,7 @@ def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat =
 
 
 def _framed(path: Path, schema: str, schema_id: int) -> list[bytes | None]:
-    """The records as framed values.
+    """Encode the records of a file as framed Avro values.
 
     Raises:
         ConfigError: the file, or a line of it, is not what the schema says.
@@ -133,7 +133,7 @@ def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> Sample:
 
 
 def edge_registry(cluster: EdgeConfig, edge: str) -> Registry:
-    """The registry of an edge.
+    """Open the schema registry of an edge.
 
     Raises:
         UsageError: it has none.

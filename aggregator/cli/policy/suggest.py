@@ -36,11 +36,11 @@ _UNREADABLE = (DeadLetterError, ValueError, IndexError, EOFError, KeyError, Over
 
 
 class _Found(NamedTuple):
-    """What a sample shows.
+    """Holds what a sample shows of one topic.
 
     Attributes:
         form: How its values are written.
-        suggestions: Of all its parts.
+        suggestions: Suggestions for all parts of the values.
         unreadable: Values that are not in that format.
     """
 

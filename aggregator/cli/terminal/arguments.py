@@ -22,7 +22,7 @@ class Moment(click.ParamType[datetime]):
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Read one.
+        """Convert an ISO 8601 time, or a duration before now, to a time.
 
         Raises:
             click.BadParameter: it is neither.
@@ -54,7 +54,7 @@ class Parsed(click.ParamType[T]):
         self.name, self._read = name, read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Read one.
+        """Convert an argument with the given function.
 
         Raises:
             click.BadParameter: it is none.

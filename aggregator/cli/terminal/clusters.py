@@ -19,7 +19,7 @@ _REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(Registr
 
 
 class ServerType(click.ParamType[str]):
-    """`host:port`, several with commas."""
+    """Reads `host:port`, or several with commas."""
 
     name = "HOST:PORT"
 
@@ -32,7 +32,7 @@ class ServerType(click.ParamType[str]):
 
 
 class EdgeType(click.ParamType[tuple[str, str]]):
-    """`name=host:port`."""
+    """Reads an edge that is given as `name=host:port`."""
 
     name = "NAME=HOST:PORT"
 
@@ -72,7 +72,7 @@ class SettingType(click.ParamType[Setting]):
     name = "[NAME:]PROPERTY=VALUE"
 
     def convert(self, value: str | Setting, param: click.Parameter | None, ctx: click.Context | None) -> Setting:
-        """Take it apart."""
+        """Split a setting into the cluster, the option and its value."""
         if isinstance(value, Setting):
             return value
         left, separator, given = value.partition("=")
@@ -86,7 +86,7 @@ class SettingType(click.ParamType[Setting]):
 
 
 class SchemasType(click.ParamType[tuple[str, str]]):
-    """A registry, or `edge=registry`."""
+    """Reads a registry, or `edge=registry`."""
 
     name = "[EDGE=]REGISTRY"
 
@@ -138,7 +138,7 @@ def of_each(names: Collection[str], schemas: Sequence[tuple[str, str]]) -> dict[
 
 
 def cluster_of(server: str, options: Mapping[str, str]) -> ClusterConfig:
-    """A cluster with its `client:` block.
+    """Return the configuration of a cluster with its `client:` options.
 
     Raises:
         BadParameter: a setting is refused; told without its value.

@@ -6,7 +6,7 @@ _ANY = 1_000  # letters
 
 
 class CommandGroup(click.Group):
-    """Below the top level."""
+    """Groups commands below the top level."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A line for each command, wrapped where it is long."""

@@ -33,11 +33,11 @@ class Lazy(NamedTuple):
 
     @property
     def module(self) -> str:
-        """Where it is imported from."""
+        """Return the name of the module that defines the command."""
         return self.target.partition(":")[0]
 
     def load(self) -> click.Command:
-        """Import the command.
+        """Import the command, and add its examples to its help.
 
         Raises:
             Failed: a package that this command needs is not installed.
@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
         return [name for name, lazy in self.table.items() if importlib.util.find_spec(lazy.module)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import and return the command of a name, or None if there is none."""
         return self.table[cmd_name].load() if cmd_name in self.list_commands(ctx) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -71,7 +71,7 @@ def emit(answer: Mapping[str, Any] | Sequence[Any], output: str, text: Callable[
 
 
 def say(line: str) -> None:
-    """One line on stdout."""
+    """Print one line to stdout."""
     click.echo(visible(line))
 
 
@@ -170,7 +170,7 @@ def refuse_overwriting(paths: Iterable[Path], otherwise: str) -> None:
 
 
 def progress(line: str) -> None:
-    """One line on stderr."""
+    """Print one line to stderr."""
     click.echo(visible(line), err=True)
 
 

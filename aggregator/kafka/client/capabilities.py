@@ -19,7 +19,7 @@ _FOREIGN = "is not in this librdkafka, which was built for another system: leave
 
 @cache
 def library() -> Library:
-    """The librdkafka of this process."""
+    """Return version and features of the librdkafka of this process."""
     conf, text, size = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_size_t(_TEXT_BYTES)
     try:
         rd.conf_get(conf, b"builtin.features", text, size)

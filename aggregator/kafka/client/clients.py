@@ -115,7 +115,7 @@ def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
 
 
 def reading_options(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any]) -> dict[str, Any]:
-    """Of everybody who reads committed records."""
+    """Return librdkafka's options for a consumer of committed records."""
     return (
         {"fetch.wait.max.ms": _FETCH_WAIT_MS}
         | connection_options(cluster, Role.CONSUMER)
@@ -180,7 +180,7 @@ def transactional_producer(
 def writing_options(
     cluster: ClusterConfig, transactional_id: str, batch_bytes: int, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Of whoever delivers."""
+    """Return librdkafka's options for a transactional producer that delivers records."""
     return (
         compressing(connection_options(cluster, Role.PRODUCER))
         | options

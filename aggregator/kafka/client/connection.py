@@ -87,5 +87,5 @@ class Connection(Generic[C]):
         return True
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the client."""
         self.client.close()

@@ -26,12 +26,12 @@ _Subject = TypeVar("_Subject")
 
 
 def result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
-    """What the cluster answered.
+    """Wait for the answer of a cluster, and return it.
 
     Args:
-        future: Its answer to come.
-        what: Was asked, for the error's text.
-        cluster: Which was asked.
+        future: The future of the answer.
+        what: A description of the question, for the error's text.
+        cluster: The cluster that was asked.
 
     Raises:
         Unreachable: it refused, or did not answer.
@@ -47,7 +47,7 @@ def result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
 
 
 def code(future: "Future[Any]") -> int | None:
-    """By which code a question was refused; None where it was answered, or not at all."""
+    """Return the code by which a question was refused; None where it was answered, or not at all."""
     try:
         error = future.exception(TIMEOUT_S + 5)
     except TimeoutError:

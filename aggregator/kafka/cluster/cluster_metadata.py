@@ -33,7 +33,7 @@ class ClusterMetadata(NamedTuple):
 
 
 def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMetadata:
-    """Ask once.
+    """Ask a cluster for its metadata.
 
     Raises:
         Unreachable: no broker answers within `timeout_s` seconds, or nobody listens at its addresses.

@@ -61,5 +61,5 @@ class EdgeTopicIds:
         return found
 
     def close(self) -> None:
-        """Leave the edge."""
+        """Close the client of the edge."""
         self._client.close()

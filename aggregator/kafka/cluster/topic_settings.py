@@ -49,7 +49,7 @@ def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
 
 
 class Settings(NamedTuple):
-    """Settings of a topic.
+    """Holds the settings of a topic.
 
     Attributes:
         values: All that are in effect.

@@ -45,6 +45,6 @@ class TopicSpec:
     dispensable: frozenset[str] = frozenset()
 
     def bare(self) -> Self:
-        """Without what is dispensable."""
+        """Return the specification without its dispensable settings."""
         kept = {name: value for name, value in self.settings.items() if name not in self.dispensable}
         return replace(self, settings=kept, dispensable=frozenset())

@@ -34,12 +34,12 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """Bytes of all keys and values."""
+        """Count the bytes of all keys and values."""
         columns = (BytesColumn.of(self.keys), BytesColumn.of(self.values))
         return sum(int(column.ends[-1] - column.ends[0]) for column in columns)
 
     def within(self, offsets: OffsetRange) -> "Chunk":
-        """The records at these offsets."""
+        """Return the records within an offset range."""
         part = slice(bisect.bisect_left(self.offsets, offsets.start), bisect.bisect_left(self.offsets, offsets.end))
         return Chunk(
             self.topic,
@@ -53,10 +53,10 @@ class Chunk:
         )
 
     def before(self, place: int) -> "Chunk":
-        """The records before one of them."""
+        """Return the records before a place in the chunk."""
         return self.within(OffsetRange(self.offsets[0], self.offsets[place]))
 
     def halves(self) -> tuple["Chunk", "Chunk"]:
-        """The records in two parts, in order."""
+        """Split the records into two chunks, in order."""
         start, middle, end = self.offsets[0], self.offsets[len(self) // 2], self.offsets[-1] + 1
         return self.within(OffsetRange(start, middle)), self.within(OffsetRange(middle, end))

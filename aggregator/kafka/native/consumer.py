@@ -219,11 +219,11 @@ class _Row:
 
     @property
     def parts(self) -> tuple[Any, Any, Any]:
-        """As `rows.take` fills them."""
+        """Return the arrays for data, ends and nulls that `rows.take` fills."""
         return self._data, self._ends, self._nulls
 
     def cells(self, first: int, part: slice) -> BytesColumn:
-        """The cells of one run."""
+        """Return the cells of consecutive records as a column."""
         nulls = self._nulls[part]
         return BytesColumn(self._data, self._ends[first : first + len(nulls) + 1], nulls if nulls.any() else None)
 

@@ -35,7 +35,7 @@ class EventType(IntEnum):
 
 
 class Message(Structure):
-    """`rd_kafka_message_t`."""
+    """Mirrors the C structure `rd_kafka_message_t`."""
 
     _fields_ = (
         ("err", c_int),
@@ -208,7 +208,7 @@ def refused(code: int) -> None:
 
 
 def milliseconds(seconds: float) -> int:
-    """As the library counts."""
+    """Convert seconds to the whole milliseconds that librdkafka takes."""
     return int(seconds * 1000)
 
 
@@ -286,7 +286,7 @@ class Client:
 
     @property
     def handle(self) -> int:
-        """What functions of the library take.
+        """Return the pointer to the client that functions of librdkafka take.
 
         Raises:
             KafkaException: the client is closed.

@@ -77,7 +77,7 @@ class OutgoingRecords:
 
     @property
     def places(self) -> Integers:
-        """Of the records that are written."""
+        """Return the places of the records that are written."""
         places = np.arange(len(self.values))
         return np.delete(places, list(self.left_out)) if self.left_out else places
 
@@ -98,7 +98,7 @@ class Producer(Client):
         self.shut_out = ""  # why no broker let the client in, as it was told last
 
     def init_transactions(self, timeout_s: float) -> None:
-        """Take the transactional id.
+        """Initialise the producer's transactions, which fences earlier users of its transactional id.
 
         Raises:
             KafkaException: refused, or no answer.
@@ -114,7 +114,7 @@ class Producer(Client):
         checked(rd.sasl_set_credentials(self.handle, user.encode(), password.encode()))
 
     def begin_transaction(self) -> None:
-        """Open a transaction.
+        """Begin a transaction.
 
         Raises:
             KafkaException: the client is in no state for it.
@@ -123,7 +123,7 @@ class Producer(Client):
         self._failed.clear()
 
     def commit_transaction(self, timeout_s: float) -> None:
-        """Flush and commit.
+        """Flush the queued records and commit the transaction.
 
         Raises:
             KafkaException: refused, or no answer.
@@ -140,7 +140,7 @@ class Producer(Client):
             self.poll(_REPORT_S)
 
     def abort_transaction(self, timeout_s: float) -> None:
-        """Abort.
+        """Abort the transaction, waiting until its queued records are reported.
 
         Raises:
             KafkaException: refused, or no answer.
@@ -254,13 +254,13 @@ def _cell(content: bytes | None) -> tuple[int, int]:
 
 
 def _parts(cells: BytesColumn) -> tuple[Any, Any, Any]:
-    """As `rows.put` takes them."""
+    """Return the column's data, ends and nulls as the arrays that `rows.put` takes."""
     data = cells.data if len(cells.data) else _NO_BYTES
     return data, cells.ends, _NO_FLAGS if cells.nulls is None else cells.nulls
 
 
 def _names(headers: HeaderTable) -> tuple[Any, ...]:
-    """As `rows.put` takes the names of the records' own headers."""
+    """Return the names of the records' own headers as the arrays that `rows.put` takes."""
     ends = headers.ends if headers.total else _NO_NUMBERS
     texts = [name.encode() + b"\0" for name in headers.names]
     starts = np.fromiter(accumulate(map(len, texts), initial=0), np.int64, len(texts) + 1)
@@ -268,7 +268,7 @@ def _names(headers: HeaderTable) -> tuple[Any, ...]:
 
 
 def _most(headers: HeaderTable) -> int:
-    """Headers of the record that has most."""
+    """Return the largest number of headers that one record has."""
     return int(np.diff(headers.ends).max(initial=0))
 
 

@@ -59,7 +59,7 @@ _length = types.ExternalFunction("strlen", types.int64(types.int64))
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _pointer(_typing: Any, at: Any) -> Any:
-    """An address as a pointer."""
+    """Convert an integer address to a `void` pointer."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
@@ -69,7 +69,7 @@ def _pointer(_typing: Any, at: Any) -> Any:
 
 @inlined
 def _words(at: Number) -> Number:
-    """A message, word by word."""
+    """Return a message at an address as an array of 64-bit words."""
     return carray(_pointer(at), _MESSAGE_WORDS, np.int64)
 
 
@@ -244,7 +244,7 @@ def take_headers(
 
 @compiled(types.void, INTEGERS, NUMBER)
 def give_back(messages: Number, count: Number) -> None:
-    """Messages are the library's again."""
+    """Give messages back to librdkafka, which frees them."""
     for number in range(count):
         _destroy(messages[number])
 

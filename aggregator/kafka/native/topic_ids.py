@@ -51,12 +51,12 @@ class TopicIds(Client):
         self._queue = rd.queue_new(self.handle)
 
     def ask(self, number: int, topics: Collection[str], broker: int, timeout_s: float) -> None:
-        """Ask one broker.
+        """Ask one broker which ids the topics have.
 
         Args:
-            number: Comes back with the answer; above 0.
-            topics: Names.
-            broker: Its id; below 0: whoever is there.
+            number: Number above 0 that comes back with the answer.
+            topics: Names of the topics.
+            broker: The broker's id; below 0: any broker.
             timeout_s: After which the question is answered with an error.
         """
         rd.poll(self.handle, 0)  # its lines

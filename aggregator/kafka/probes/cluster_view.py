@@ -24,7 +24,7 @@ class Acl(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What a cluster tells.
+    """Holds what a cluster shows to our principal.
 
     Attributes:
         cluster_id: As Kafka drew it; empty where only its brokers' addresses are known.
@@ -63,7 +63,7 @@ class TopicView:
 
 
 class SignIn(NamedTuple):
-    """How signing in ended.
+    """Describes how an attempt to sign in ended.
 
     Attributes:
         code: Kafka's name of what went wrong; empty: nothing.

@@ -57,13 +57,13 @@ def probe(
     *,
     patience_s: float,
 ) -> Listener:
-    """How far a connection comes.
+    """Connect to an address step by step, and return how far the connection comes.
 
     Args:
-        address: Where.
+        address: The address to connect to.
         client: The cluster's `client:` block.
         encryption: What a handshake needs; None: the block asks for no TLS.
-        patience_s: For each of the steps.
+        patience_s: Longest time for each step, in seconds.
     """
     found, places = Listener(address), list[Any]()
     try:
@@ -206,7 +206,7 @@ def _speaks_plain(places: list[Any], patience_s: float) -> bool:
 
 
 def _api_versions(line: socket.socket) -> dict[int, int]:
-    """Highest version by request."""
+    """Ask for the supported API versions, and return the highest version by request."""
     body = _asked(line, _API_VERSIONS, 0, b"")
     if len(body) < 6:  # noqa: PLR2004 - an error's code and a count
         raise _Stopped(Obstacle.NOT_KAFKA, "its answer is no answer of Kafka")
@@ -242,7 +242,7 @@ def _mechanisms(line: socket.socket) -> tuple[str, ...] | None:
 
 
 def _asked(line: socket.socket, request: int, version: int, body: bytes) -> bytes:
-    """The body of one answer."""
+    """Send one request, and return the body of its response."""
     head = struct.pack(">hhih", request, version, 1, len(_CLIENT)) + _CLIENT
     try:
         line.sendall(_LENGTH.pack(len(head) + len(body)) + head + body)
@@ -259,7 +259,7 @@ def _asked(line: socket.socket, request: int, version: int, body: bytes) -> byte
 
 
 def _exactly(line: socket.socket, length: int) -> bytes:
-    """So many bytes, all of them within the time-out of one read."""
+    """Receive exactly so many bytes, all of them within the time-out of one read."""
     deadline = time.monotonic() + (line.gettimeout() or 0.0)
     found = b""
     while len(found) < length:

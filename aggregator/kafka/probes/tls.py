@@ -72,7 +72,7 @@ def own_certificate(client: Options) -> Certificate | None:
 
 
 def certificate_of(certificate: x509.Certificate) -> Certificate:
-    """What a certificate says of itself."""
+    """Read the names, the dates and the issuer of a certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         shown = tuple(str(name.value) for name in names)

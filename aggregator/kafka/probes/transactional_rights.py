@@ -29,7 +29,7 @@ _STEPS = Backoff(first_s=0.02, most_s=0.5, growth=1.5)
 
 
 class _Answer(Enum):
-    """What a coordinator said."""
+    """Names the answers that a coordinator may give."""
 
     DENIED = "denied"
     TOO_LONG = "too long"

@@ -106,13 +106,13 @@ WRITING: Final = _by_name(_WRITING)
 
 
 def name_of(code: int) -> str:
-    """As Kafka's own documentation calls it; librdkafka's own begin with an underscore."""
+    """Return the name of a code in Kafka's documentation; names of librdkafka's own codes begin with an underscore."""
     name: bytes = rd.err2name(code)
     return name.decode()
 
 
 def text_of(code: int) -> str:
-    """A code in words, with its name."""
+    """Return an error code in words, with its name."""
     text: bytes = rd.err2str(code)
     return f"{text.decode()} ({name_of(code)})"
 

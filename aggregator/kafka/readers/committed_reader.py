@@ -47,7 +47,7 @@ class Committed:
         return len(self.offsets)
 
     def before(self, offset: int) -> "Committed":
-        """The records below a central offset."""
+        """Return the records below a central offset."""
         count = bisect.bisect_left(self.offsets, offset)
         return Committed(
             self.topic,
@@ -133,7 +133,7 @@ class CommittedReader:
         self._max_bytes = max_bytes
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the consumer."""
         self._consumer.close()
 
     def read(self, ranges: Mapping[Partition, OffsetRange]) -> Iterator[Committed]:
@@ -227,7 +227,7 @@ def _runs(messages: list[Message], sole: Partition | None) -> Iterator[tuple[Par
 
 
 def _take(piece: Committed, messages: list[Message], end: int) -> _Taken:
-    """Take over what lies before `end`."""
+    """Take over the records before `end`."""
     errors = [message.error() for message in messages]
     # By truth: a KafkaError cannot be compared with None. An error of the client itself has no offset.
     if not any(errors) and messages[-1].offset() < end:

@@ -58,11 +58,11 @@ def first_behind(reader: Consumer, at: Partition, offset: int, end: int, deadlin
 
 
 def readable(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
-    """As `readable_from`.
+    """Return where a log can be read on behind damaged batches; None where it can be read at `offset`.
 
     Args:
         damaged_at: Where the batch begins that cannot be read, in which an offset lies; None where it can be read.
-        offset: Where reading failed.
+        offset: The offset at which reading failed.
         end: The partition's high watermark.
         until_s: When no further batch is looked at, by the monotonic clock.
     """

@@ -115,7 +115,7 @@ class _UnansweredError(Exception):
 
 
 def _answer(future: "Future[Any]", bound_s: float) -> Any:
-    """What a partition's leader told.
+    """Return what a partition's leader answered.
 
     Of a leader that does not answer in time librdkafka 2.x makes a result that has no error, and no offset.
 

@@ -61,11 +61,11 @@ def _pictures() -> WeakKeyDictionary[AdminClient, _Picture]:
 def leaderless(
     cluster: ClusterConfig, partitions: Collection[Partition], *, since_s: float, timeout_s: float
 ) -> dict[Partition, KafkaError]:
-    """Those of them of which no offset can be asked for now, and why.
+    """Return the partitions of which no offset can be asked for now, and why.
 
     Args:
-        cluster: Whose partitions.
-        partitions: Which.
+        cluster: The cluster of the partitions.
+        partitions: The partitions to ask about.
         since_s: When the caller began, on the clock of `time.monotonic`: what is not led may be so by what was told
             later, and by nothing that was told before.
         timeout_s: How long the cluster is waited for.
@@ -102,7 +102,7 @@ def doubt(cluster: ClusterConfig, topic: str) -> None:
 
 
 def _look(client: AdminClient, timeout_s: float) -> _Picture:
-    """Ask about all topics.
+    """Ask for the leaders of all topics, and keep the answer for the client.
 
     Raises:
         KafkaException: no broker answers.
@@ -119,7 +119,7 @@ def _refused(client: AdminClient, topics: list[str], timeout_s: float) -> dict[s
 
 
 def _why(known: _Picture, at: Partition) -> int:
-    """By which code a partition is not led in what a cluster told."""
+    """Return the code that says why a partition is not led."""
     topic, number = at
     if number >= len(known.leaders.get(topic, (True,) * (number + 1))):
         return int(KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - public code

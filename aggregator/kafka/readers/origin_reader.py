@@ -43,7 +43,7 @@ class Look(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What was there.
+    """Holds what a look into a central partition saw.
 
     Attributes:
         until: Every record from the look's start up to here was seen.
@@ -73,7 +73,7 @@ class OriginReader:
         self._most = most
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the consumer."""
         self._consumer.close()
 
     def look(self, asked: Mapping[Partition, Look]) -> dict[Partition, Seen]:

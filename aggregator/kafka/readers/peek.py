@@ -129,7 +129,7 @@ def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], pat
 
 
 class Seen(NamedTuple):
-    """What a record holds."""
+    """Holds the key, the value and the headers of a record."""
 
     key: bytes | None
     value: bytes | None

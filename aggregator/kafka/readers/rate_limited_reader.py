@@ -62,23 +62,23 @@ class RateLimitedReader:
         return Polled(polled.chunks + beats.chunks, polled.ends | beats.ends, polled.faults + beats.faults, served)
 
     def log_range(self, at: Partition) -> OffsetRange:
-        """As `EdgeReader`."""
+        """Return what `EdgeReader.log_range` returns, from the client of the partition."""
         return self._of(at).log_range(at)
 
     def leader_epoch(self, at: Partition) -> int | None:
-        """As `EdgeReader`."""
+        """Return what `EdgeReader.leader_epoch` returns, from the client of the partition."""
         return self._of(at).leader_epoch(at)
 
     def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
-        """As `EdgeReader`."""
+        """Return what `EdgeReader.cut` returns, from the client of the partition."""
         return self._of(at).cut(at, log, leader_epoch)
 
     def readable_from(self, at: Partition, offset: int) -> int | None:
-        """As `EdgeReader`."""
+        """Return what `EdgeReader.readable_from` returns, from the client of the partition."""
         return self._of(at).readable_from(at, offset)
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the clients of records and heartbeats."""
         self._records.close()
         if self._beats is not None:
             self._beats.close()

@@ -159,7 +159,7 @@ class EdgeReader:
         return readable_from(self._cluster, at, offset, self.log_range(at).end)
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connection to the edge."""
         self._connection.close()
 
 

@@ -48,7 +48,7 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Polled:
-    """What one poll brought.
+    """Holds the result of one poll.
 
     Attributes:
         chunks: Records, one chunk per partition.

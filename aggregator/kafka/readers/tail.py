@@ -61,7 +61,7 @@ class LogTail:
         return found
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connection to central."""
         self._connection.close()
 
 
@@ -116,7 +116,7 @@ class ArrivalTail:
         return found
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connection to central."""
         self._connection.close()
 
 

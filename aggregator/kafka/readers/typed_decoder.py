@@ -77,11 +77,11 @@ def unreadable(error: Damaged, hint: str) -> tuple[str, str]:
 
 
 class TypedDecoder(Generic[T]):
-    """Decodes JSON of one type.
+    """Decodes JSON that has one declared type.
 
     Args:
-        shape: The type.
-        version: The newest one of it that is known.
+        shape: The type that it decodes.
+        version: The newest version of it that is known.
     """
 
     def __init__(self, shape: type[T], version: int = 1) -> None:
@@ -89,7 +89,7 @@ class TypedDecoder(Generic[T]):
         self._version = version
 
     def decode(self, value: bytes | None) -> T:
-        """A record's value.
+        """Decode a record's value.
 
         Raises:
             Damaged: it is not of this type, or of a later version.

@@ -60,5 +60,5 @@ class HeartbeatWriter:
                 raise Failed(f"{where}: {error.str()}", hint=_REFUSED[error.code()])
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connection to the cluster."""
         self._connection.close()

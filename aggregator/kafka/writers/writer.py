@@ -96,7 +96,7 @@ class TransactionalWriter:
                 return
 
     def begin(self) -> None:
-        """Open a transaction.
+        """Begin a transaction, with a new producer if the password has changed.
 
         Raises:
             Fenced: the id was taken.
@@ -183,7 +183,7 @@ class TransactionalWriter:
         self._producer.flush(FLUSH_TIMEOUT_S)
 
     def commit(self) -> None:
-        """Flush and commit.
+        """Flush the queued records and commit the transaction.
 
         Raises:
             TransactionAborted: refused definitely; call `abort`, then rewind.

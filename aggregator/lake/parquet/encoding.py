@@ -28,7 +28,7 @@ def dictionary_columns(rows: pa.Table) -> list[str] | bool:
 
 
 def _sizes(rows: pa.Table, *, use_dictionary: bool) -> dict[str, int]:
-    """Compressed bytes by column."""
+    """Return the compressed size of each column, in bytes."""
     sink = io.BytesIO()
     pq.write_table(rows, sink, use_dictionary=use_dictionary, **COMPRESSION)
     group = pq.read_metadata(sink).row_group(0)

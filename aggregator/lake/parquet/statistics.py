@@ -49,10 +49,10 @@ def with_nan(rows: pa.Table) -> set[Path]:
 
 
 def statistics(footer: Any, unbounded: AbstractSet[Path] = frozenset()) -> str:
-    """The statistics as JSON.
+    """Return Delta's statistics of a file as JSON.
 
     Args:
-        footer: Of the file.
+        footer: The footer of the Parquet file.
         unbounded: Columns with values that its bounds leave out: `with_nan` of each of its row groups.
     """
     lowest: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def _next(prefix: str) -> str | None:
 
 
 def _floor(value: datetime) -> datetime:
-    """The millisecond that it lies in."""
+    """Round a time down to whole milliseconds."""
     return value - timedelta(microseconds=value.microsecond % 1000)
 
 

@@ -41,7 +41,7 @@ class HeldRange(NamedTuple):
     release: Release | None = None
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a held range."""
         release = self.release
         return {
             "table": self.table,
@@ -58,7 +58,7 @@ class HeldRange(NamedTuple):
 
 
 def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
-    """What a table waits before.
+    """Return the ranges that the gate of a table holds now.
 
     Raises:
         Failed: no flow feeds such a table.

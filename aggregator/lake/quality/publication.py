@@ -17,15 +17,15 @@ from aggregator.lake.tables.port import TableHandle
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One commit.
+    """Describes what the gate did with one commit.
 
     Attributes:
-        result: The table's own.
-        held: What the gate holds.
+        result: The result of the table's own commit.
+        held: Ranges that the gate holds.
         verdict: None where there was nothing to audit.
         diverted: Records that went into the quarantine.
         audit_s: What the gate took, in seconds.
-        commit_s: What the commits took.
+        commit_s: What the commits took, in seconds.
     """
 
     result: CommitResult

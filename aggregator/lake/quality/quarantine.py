@@ -57,7 +57,7 @@ class Quarantine:
 
     @property
     def folder(self) -> Folder:
-        """Where its files lie."""
+        """Return the folder of the quarantine's files."""
         return self.lake / self.name
 
     def pending(

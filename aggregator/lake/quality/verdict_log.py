@@ -42,7 +42,7 @@ class RuleCount:
 
     @classmethod
     def of(cls, finding: Finding) -> "RuleCount":
-        """A finding without its arguments."""
+        """Make a count from a finding, without the rule's arguments."""
         rule = finding.rule
         return cls(
             rule.name,
@@ -60,13 +60,13 @@ class RuleCount:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One commit, audited.
+    """Records the audit of one commit.
 
     Attributes:
-        id: Of this audit.
-        at_ms: When, in milliseconds since 1970.
-        table: The table.
-        verdict: What became of it.
+        id: The id of this audit.
+        at_ms: When it was made, in milliseconds since 1970.
+        table: The table's name.
+        verdict: The verdict on the commit.
         rows: Records that were staged, tombstones included.
         diverted: Records that went into the quarantine.
         ranges: Central topic, partition, start and end offset.
@@ -76,7 +76,7 @@ class Audit:
         commit_s: What the commits took; None where none came about.
         version: The table's version that holds them, likewise.
         released_by: Whose word let it pass; empty where nobody's was needed.
-        reason: Why, likewise.
+        reason: The reason that was given for it, likewise.
     """
 
     id: str
@@ -95,7 +95,7 @@ class Audit:
     reason: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the audit as plain data for JSON."""
         return asdict(self) | {"verdict": self.verdict.value}
 
 
@@ -123,7 +123,7 @@ class Totals:
 
 
 def range_of(span: Span) -> Range:
-    """A span as the history names it."""
+    """Convert a span to a range of the history."""
     return (span.partition.topic, span.partition.partition, span.offsets.start, span.offsets.end)
 
 

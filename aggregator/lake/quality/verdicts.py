@@ -41,7 +41,7 @@ class Finding:
     note: str = ""
 
     def __str__(self) -> str:
-        """One line for reports."""
+        """Return the finding as one line for reports."""
         if self.raised:
             return f"{self.rule.name} could not be evaluated{f' ({self.note})' if self.note else ''}"
         if self.unexpected is None:
@@ -51,7 +51,7 @@ class Finding:
 
 
 def judge(findings: Sequence[Finding]) -> Verdict:
-    """The worst that any rule asks for."""
+    """Return the strictest verdict that a failed rule asks for; a rule that raised asks for `hold`."""
     if any(one.raised for one in findings):
         return Verdict.HOLD
     asked = {one.rule.action for one in findings if not one.passed}

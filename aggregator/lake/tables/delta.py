@@ -67,7 +67,7 @@ class DeltaTables:
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Every table below the folder.
+        """Return the names of all tables below the folder.
 
         Raises:
             TableUnavailable: it does not answer.
@@ -145,7 +145,7 @@ class DeltaHandle:
 
     @property
     def version(self) -> int:
-        """The version that this handle sees."""
+        """Return the version that this handle sees."""
         return int(self.table.version())
 
     def check(self) -> None:
@@ -172,7 +172,7 @@ class DeltaHandle:
                 return
 
     def schema(self) -> pa.Schema:
-        """Its columns, in the Arrow types that `narrowed` gives."""
+        """Return the table's columns, in the Arrow types that `narrowed` gives."""
         arrow = pa.schema(self.table.schema())
         return pa.schema([pa.field(one.name, _narrow(one.type)) for one in arrow])
 
@@ -187,7 +187,7 @@ class DeltaHandle:
         return tuple(self.table.metadata().partition_columns)
 
     def live(self) -> list[LiveFile]:
-        """Its data files.
+        """List the live data files of this version.
 
         Raises:
             HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
@@ -220,12 +220,12 @@ class DeltaHandle:
         return names
 
     def rows(self) -> int:
-        """Its records, by the files' statistics."""
+        """Count the records, by the files' statistics."""
         counts = self._adds().column("num_records").to_pylist()
         return sum(count or 0 for count in counts)
 
     def out_of_range(self) -> int:
-        """Its records with a number that their column cannot hold, by the files' statistics."""
+        """Count the records with a number that their column cannot hold, by the files' statistics."""
         adds = self._adds()
         name = f"null_count.{COLUMN}"
         if name not in adds.column_names:
@@ -267,7 +267,7 @@ class DeltaHandle:
         replaced: Iterable[LiveFile] = (),
         note: Mapping[str, str] = {},
     ) -> int:
-        """As the port says: one version with `txn` actions beside the files."""
+        """Commit as the port says: one version with `txn` actions beside the files."""
         check_growth(self.owner, self.positions(positions), positions)
         files = check_files(self.owner, self.divided_by(), files)
         self._check_staged(files)
@@ -359,7 +359,7 @@ class DeltaHandle:
         return any(action.get("commitInfo", {}).get(_ATTEMPT) == attempt for action in found)
 
     def _adds(self) -> pa.Table:
-        """A row per data file."""
+        """Return the table's add actions, with a row for each data file."""
         with delta_errors(self.folder):
             return pa.table(self.table.get_add_actions(flatten=True))
 

@@ -10,7 +10,7 @@ from aggregator.lake.tables.port import Tables
 
 
 def lake_config(config: HubConfig) -> LakeConfig:
-    """The `lake:` block.
+    """Return the `lake:` block of a configuration.
 
     Raises:
         ConfigError: there is none.
@@ -21,7 +21,7 @@ def lake_config(config: HubConfig) -> LakeConfig:
 
 
 def lake_folder(config: HubConfig) -> Folder:
-    """The folder that the tables lie in.
+    """Return the folder that the tables lie in.
 
     Raises:
         ConfigError: the hub has no lake.
@@ -31,7 +31,7 @@ def lake_folder(config: HubConfig) -> Folder:
 
 
 def open_tables(config: HubConfig) -> Tables:
-    """The hub's tables.
+    """Open the hub's tables in the format that the configuration names.
 
     Raises:
         ConfigError: the hub has no lake.

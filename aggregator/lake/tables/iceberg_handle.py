@@ -84,7 +84,7 @@ class IcebergHandle:
             )
 
     def schema(self) -> pa.Schema:
-        """Its columns, in the Arrow types that records are staged in."""
+        """Return the table's columns, in the Arrow types that records are staged in."""
         arrow = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
         return pa.schema([pa.field(one.name, _staged_type(one.type)) for one in arrow])
 
@@ -98,7 +98,7 @@ class IcebergHandle:
         return tuple(field.name for field in self.table.spec().fields)
 
     def live(self) -> list[LiveFile]:
-        """Its data files.
+        """List the live data files of this version.
 
         Raises:
             HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
@@ -130,12 +130,12 @@ class IcebergHandle:
             return {self._relative(path) for path in _named(self.table)}
 
     def rows(self) -> int:
-        """Its records, by the snapshot's summary."""
+        """Count the records, by the snapshot's summary."""
         head = self.table.current_snapshot()
         return 0 if head is None else int(_summary(head).get("total-records", 0))
 
     def out_of_range(self) -> int:
-        """Its records with a number that their column cannot hold, by the files' statistics."""
+        """Count the records with a number that their column cannot hold, by the files' statistics."""
         columns = {one.name: one.field_id for one in self.table.schema().fields}
         if COLUMN not in columns:
             return 0
@@ -170,7 +170,7 @@ class IcebergHandle:
         replaced: Iterable[LiveFile] = (),
         note: Mapping[str, str] = {},
     ) -> int:
-        """As the port says: one snapshot with properties in the same transaction."""
+        """Commit as the port says: one snapshot with properties in the same transaction."""
         check_growth(self.owner, self.positions(positions), positions)
         files = check_files(self.owner, self.divided_by(), files)
         paths = [f"{self.table.location()}/{file.path}" for file in files]

@@ -17,12 +17,12 @@ from aggregator.lake.tables.port import LiveFile
 
 
 def live_rows(folder: Folder, file: LiveFile, columns: Sequence[str]) -> pa.Table:
-    """Some of a file's columns.
+    """Read some columns of a live file.
 
     Args:
-        folder: The table's.
-        file: One of its version.
-        columns: Which, of those that every table has.
+        folder: The table's folder.
+        file: A live file of a version of the table.
+        columns: Names of the columns, of those that every table has.
 
     Raises:
         OSError: it cannot be read.

@@ -48,14 +48,14 @@ class LiveFile(NamedTuple):
 
 
 class TableHandle(Protocol):
-    """One version of one table."""
+    """Reads and writes one table, as it was at one version."""
 
     @property
     def version(self) -> int:
-        """The version that this handle sees."""
+        """Return the version that this handle sees."""
 
     def schema(self) -> pa.Schema:
-        """The table's Arrow schema."""
+        """Return the table's Arrow schema."""
 
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
@@ -64,7 +64,7 @@ class TableHandle(Protocol):
         """Columns that the table is divided by."""
 
     def live(self) -> list[LiveFile]:
-        """Its data files.
+        """List the live data files of this version.
 
         Raises:
             HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
@@ -77,10 +77,10 @@ class TableHandle(Protocol):
         """Paths of every file that a version which is still kept names, live or not."""
 
     def rows(self) -> int:
-        """Its records, by the files' statistics."""
+        """Count the records, by the files' statistics."""
 
     def out_of_range(self) -> int:
-        """Its records with a number that their column cannot hold, by the files' statistics."""
+        """Count the records with a number that their column cannot hold, by the files' statistics."""
 
     def committed_ms(self) -> int:
         """When this version was committed, in milliseconds since 1970."""
@@ -138,14 +138,14 @@ class Tables(Protocol):
 
     @property
     def folder(self) -> Folder:
-        """Tables lie at `<folder>/<name>`."""
+        """Return the folder in which tables lie at `<folder>/<name>`."""
 
     @property
     def partitions(self) -> Mapping[str, tuple[str, ...]]:
-        """By table, the columns that a new one is divided by."""
+        """Return by table the columns that a new table is divided by."""
 
     def names(self) -> list[str]:
-        """Every table that there is."""
+        """Return the names of all tables."""
 
     def open(self, name: str) -> TableHandle | None:
         """The newest version of a table; None where there is none yet."""

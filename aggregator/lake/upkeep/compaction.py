@@ -43,7 +43,7 @@ class Compacted(NamedTuple):
 
 
 def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: int = 2) -> list[list[LiveFile]]:
-    """Which files are rewritten together.
+    """Return the groups of files that are rewritten together.
 
     Args:
         live: A version's files, in any order.
@@ -63,7 +63,7 @@ def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: 
 
 
 def _place(file: LiveFile) -> tuple[bool, int, str]:
-    """In the order of time; files that do not tell theirs come first."""
+    """Return the key that sorts files by time; files that do not tell theirs come first."""
     return file.begins_us is not None, file.begins_us or 0, file.path
 
 

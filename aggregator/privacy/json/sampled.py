@@ -22,10 +22,10 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 class Part(NamedTuple):
-    """One place in a sample.
+    """Describes one place in a sample.
 
     Attributes:
-        path: In a policy's words.
+        path: The path of the place, as a policy writes it.
         values: What stood there, without nulls; of `{key}` the names.
         types: JSON types of these, or `null` alone.
     """

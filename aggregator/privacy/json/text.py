@@ -21,7 +21,7 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def read_json(text: bytes) -> Json:
-    """Read one value.
+    """Read one JSON value.
 
     Raises:
         Malformed: UNDECODABLE, TOO_DEEP or TOO_LARGE.

@@ -33,7 +33,7 @@ def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
 
 
 class _Walk(ABC):
-    """One way through a value."""
+    """Follows an allow list through a value once."""
 
     def left(self, value: Json, place: Place, beside: Mapping[str, Shown]) -> Any:
         """What is left of a whole value; null if nothing is."""
@@ -50,7 +50,7 @@ class _Walk(ABC):
 
     @abstractmethod
     def named(self, made: dict[str, Any], name: str, member: Member) -> str:
-        """The name of a member that stays."""
+        """Return the name under which a member stays."""
 
     def _left(self, value: Json, place: Place, beside: Mapping[str, Shown]) -> Any:
         if isinstance(value, dict) and place.opens_object:
@@ -128,12 +128,12 @@ class Building(_Walk):
         self.made = 0
 
     def met(self, fate: Fate) -> None:
-        """Count what leaves."""
+        """Count a value that is dropped."""
         if fate.is_dropped and fate.row.type != NULL:
             self.counts[fate.row.path or ".", "drop"] += 1
 
     def asked(self, fate: Fate, call: Call, raw: Raw) -> Any:
-        """What the operator made of it."""
+        """Return the operator's result for a value."""
         found = self._results[call].get(raw)
         value = None if found is None else _value(call, found)
         if found is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -164,7 +164,7 @@ def _raw(value: Json) -> Raw:
 
 
 def _value(call: Call, raw: Raw) -> Json:
-    """An operator's result as JSON."""
+    """Convert an operator's result to JSON."""
     if call.result.nullable:
         return None
     if call.result.kind is Kind.STRING:

@@ -29,7 +29,7 @@ def number(data: Bytes, at: Number, end: Number, longest: Number) -> tuple[Numbe
 
 @inlined
 def long_number(data: Bytes, at: Number, end: Number, longest: Number) -> tuple[Number, Number]:
-    """A number of more than one byte."""
+    """Read a varint of more than one byte."""
     last = at + longest - 1
     rest = np.uint64(_INT_REST if longest == _INT_BYTES else _LONG_REST)
     bits = np.uint64(0)

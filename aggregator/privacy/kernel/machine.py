@@ -99,7 +99,7 @@ def _block(
 
 @inlined
 def _entered(code: Integers, pc: Number, base: Number, stack: Integers) -> Number:
-    """The verdict on entering a container."""
+    """Return the verdict on entering a container."""
     if base + item(code, pc + DEPTH) >= MAXIMUM_DEPTH:
         return TOO_DEEP
     stack[_LEFT] -= item(code, pc + WEIGHT)
@@ -130,7 +130,7 @@ def _asked(
 
 @inlined
 def _pushed(stack: Integers, top: Number, first: Number, second: Number, third: Number) -> Number:
-    """The new top of the stack."""
+    """Push three integers onto the stack, and return its new top."""
     stack[top], stack[top + 1], stack[top + 2] = first, second, third
     return top + _FRAME
 

@@ -61,7 +61,7 @@ def _kind(operator: Number, length: Number) -> Number:
 
 @inlined
 def _value_size(kind: Number) -> Number:
-    """Bytes of an entry's value."""
+    """Return how many bytes an entry's value takes."""
     length = kind >> (_LENGTH_BITS + _FORM_BITS) & np.int64(_IS_NUMBER)
     return np.int64(WORD) if length == _IS_NUMBER else length
 
@@ -76,7 +76,7 @@ def _is_entry(data: Bytes, start: Number, length: Number, kept: Bytes, at: Numbe
 
 @inlined
 def _first(mark: Number, table: Integers) -> Number:
-    """Where the search for a hash begins."""
+    """Return the place in the table where the search for a hash begins."""
     return np.uint64(mark) >> np.uint64(20) & np.uint64(table.size - 1)
 
 
@@ -228,7 +228,7 @@ class Budget:
     left: int = BUDGET_BYTES
 
     def take(self, more: int) -> bool:
-        """Take them, if they are there."""
+        """Take bytes out of the budget, if they are there."""
         if more > self.left:
             return False
         self.left -= more
@@ -247,7 +247,7 @@ class Memory:
 
     @property
     def size(self) -> int:
-        """Bytes that it holds."""
+        """Return how many bytes the memory holds."""
         return self._table.nbytes + self._kept.nbytes
 
     @property

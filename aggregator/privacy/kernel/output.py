@@ -68,16 +68,16 @@ def assemble(
     out: Bytes,
     ends: Integers,
 ) -> Number:
-    """Write the output.
+    """Write the output of a batch from its tape.
 
     Args:
-        data: The batch.
-        tape: From the scan.
+        data: The bytes of the batch.
+        tape: The tape from the scan.
         entries_to: For each record where its entries end, after a first 0.
         verdicts: Only good records are written.
         which: For each span the number of its result.
         results: `RESULT` integers per result; a constant has the number of its operator call.
-        made: Their bytes.
+        made: The bytes of the results.
         header: Goes in front of every record.
         out: Gets the bytes; as many as `measure` says.
         ends: Gets where each record ends, after a first 0.

@@ -30,7 +30,7 @@ _SIZES = {Kind.FLOAT: 4, Kind.DOUBLE: 8}
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A program.
+    """Holds a compiled program.
 
     Attributes:
         instructions: `STRIDE` integers each; the first one begins a value.
@@ -54,7 +54,7 @@ class Code:
 
 
 def assembled(plan: Plan) -> Code:
-    """The program of a plan."""
+    """Compile a plan into its program."""
     layout = _Layout(plan)
     layout.value()
     size, inner = _inner(plan, layout)

@@ -52,7 +52,7 @@ class Results(NamedTuple):
 
     @property
     def failed(self) -> Integers:
-        """Spans without a result."""
+        """Return the spans for which the operator failed."""
         return np.flatnonzero(self.rows[self.which, FORM] == FAILED)
 
 
@@ -84,7 +84,7 @@ class Calls:
         return self._constants
 
     def broken(self, constants: Results) -> Integers:
-        """By call, whether it has a constant and that is missing."""
+        """Return by call whether it has a constant that is missing."""
         is_broken: Integers = ((constants.rows[:, FORM] == FAILED) & self._constant).astype(np.int64)
         return is_broken
 

@@ -20,14 +20,14 @@ from aggregator.privacy.plan.side_inputs import entity, shown
 def side_values(
     data: Bytes, spans: Integers, which: Integers, spans_to: Integers, inputs: Mapping[int, SideInput]
 ) -> dict[str, SideValues]:
-    """What was at each path.
+    """Return the values that the batch has at the path of each side input.
 
     Args:
-        data: The batch.
+        data: The bytes of the batch.
         spans: `SPAN` integers per row; the first is the operator call, or a number of `inputs`.
         which: For each span the number of its distinct value.
         spans_to: For each record where its spans end, after a first 0.
-        inputs: By their numbers.
+        inputs: The side inputs by their numbers.
     """
     paths = {one.path: SideValues(np.full(len(spans_to) - 1, ABSENT, np.int64), []) for one in inputs.values()}
     for number, one in inputs.items():
@@ -67,7 +67,7 @@ def paired(
 
 
 def records_of(spans_to: Integers, spans: Integers) -> Integers:
-    """The record that each span is in."""
+    """Return the record that each span is in."""
     found: Integers = np.searchsorted(spans_to[1:], spans, side="right")
     return found
 

@@ -90,7 +90,7 @@ class KernelProgram:
         return joined(len(members), parts)
 
     def _part(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[Column, int]:
-        """As many of the first records as their budget allows, and how many those are.
+        """Return as many of the first records as their budget allows, and how many those are.
 
         Raises:
             HoldError: too much would be made of all of them; of one alone it is a rejection.
@@ -155,7 +155,7 @@ class KernelProgram:
         }
 
     def _written(self, batch: FramedValues, scanned: Scanned, results: Results) -> BytesColumn:
-        """What is left of the records.
+        """Write what is left of the records.
 
         Raises:
             TooMuch: it is more than their budget.

@@ -37,12 +37,12 @@ _SPACES = np.array([chr(byte).isspace() for byte in _ASCII])
 
 
 class SpanTokens(NamedTuple):
-    """Tokens of a batch.
+    """Holds the tokens of the spans of a batch.
 
     Attributes:
         which: For each span the number of its token; `NOTHING` for one that is none of a token's, or is left.
-        rows: `RESULT` integers each.
-        made: Their bytes.
+        rows: `RESULT` integers for each token.
+        made: The bytes of the tokens.
     """
 
     which: Integers
@@ -175,7 +175,7 @@ class TokenCalls:
         self._library = np.array([known.update, known.finish] if known else [0, 0], np.int64)
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is any operator call that makes tokens."""
         return bool(len(self._kinds))
 
     def of(self, data: Bytes, spans: Integers) -> SpanTokens:

@@ -75,7 +75,7 @@ def result(_rule: Bucket, leaf: Leaf) -> Leaf | None:
 
 
 def build(rule: Bucket, leaf: Leaf, *_: object) -> Operator:
-    """The interval of everything."""
+    """Build the operator that replaces numbers by their intervals."""
     label = _of_size(rule.size) if rule.size is not None else _of_ranges(rule.ranges or ())
 
     def labels(values: Sequence[Value]) -> list[Value | None]:

@@ -43,7 +43,7 @@ class DateTruncate(Justified):
 
 
 def leaves(rule: DateTruncate) -> PrivacyClass:
-    """A day tells a birth date."""
+    """Return the privacy class of a unit: days and shorter units leave a birth date in clear."""
     return clear_if(rule.unit == "day" or rule.unit in _WITHIN_DAY)
 
 
@@ -55,7 +55,7 @@ def is_coarser(rule: DateTruncate, other: DateTruncate) -> bool:
 
 
 def result(rule: DateTruncate, leaf: Leaf) -> Leaf | None:
-    """The same type; a date is never cut to a day or less, because nothing would happen to it."""
+    """Return the type of the leaf; None for other types, and where a date would be cut to a day or less."""
     name = leaf.logical.name if leaf.logical is not None else ""
     if name == "date":
         return leaf if rule.unit != "day" and rule.unit not in _WITHIN_DAY else None
@@ -63,7 +63,7 @@ def result(rule: DateTruncate, leaf: Leaf) -> Leaf | None:
 
 
 def build(rule: DateTruncate, leaf: Leaf, *_: object) -> Operator:
-    """The beginning of everything."""
+    """Build the operator that replaces dates and times by the beginning of their unit."""
     name = leaf.logical.name if leaf.logical is not None else ""
     if name == "date":
         return lambda values: [first_day(int(value), rule.unit) for value in values]

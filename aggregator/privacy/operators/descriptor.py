@@ -40,11 +40,11 @@ def clear_if(whole: bool) -> PrivacyClass:
 
 
 def _no_type(_rule: Parameters, _leaf: Leaf) -> None:
-    """It takes no value."""
+    """Return no type, because the operator takes no value."""
 
 
 def _none(_rule: Parameters, _leaf: Leaf, _keys: Keys) -> None:
-    """It has no such form."""
+    """Return None, because the operator has no such form."""
 
 
 def _never(*_: object) -> bool:
@@ -61,7 +61,7 @@ def _names_none(_rule: Parameters) -> Sequence[str | float]:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Descriptor(Generic[P]):
-    """One operator.
+    """Describes one operator to the rest of the hub.
 
     Attributes:
         parameters: What a policy writes, and with it the name.
@@ -113,6 +113,6 @@ class Descriptor(Generic[P]):
 
     @property
     def name(self) -> str:
-        """The name, as a policy has it."""
+        """Return the operator's name, as a policy writes it."""
         name: str = self.parameters.model_fields["operator"].default
         return name

@@ -20,13 +20,13 @@ class Encrypt(encryption.Sealing):
 
 
 def build(rule: Encrypt, leaf: Leaf, keys: Keys, context: str, nonces: Callable[[int], bytes] = os.urandom) -> Operator:
-    """Envelopes for values of one place.
+    """Build the operator that encrypts the values of one place.
 
     Args:
-        rule: Names the key.
+        rule: The rule, which names the key.
         leaf: Type of the values.
         keys: Key rings by name.
-        context: From `encryption.context`.
+        context: The context from `encryption.context`.
         nonces: Makes so many random bytes.
 
     Raises:

@@ -18,7 +18,7 @@ class EncryptDeterministic(encryption.Sealing):
 
 
 def build(rule: EncryptDeterministic, leaf: Leaf, keys: Keys, context: str) -> Operator:
-    """Envelopes for values of one place.
+    """Build the operator that encrypts the values of one place deterministically.
 
     Raises:
         ConfigError: the key is not configured, cannot be read, or has another length than its cipher's.

@@ -44,7 +44,7 @@ def aad(topic: str, path: str) -> bytes:
 
 
 def head(cipher: int, version: int, key: str) -> bytes:
-    """What precedes the sealed value."""
+    """Return the head of an envelope, which precedes the sealed value."""
     name = key.encode()
     return _HEAD.pack(cipher, version, len(name)) + name
 
@@ -55,12 +55,12 @@ def seal_gcm(key: bytes, plain: bytes, place: bytes, nonce: bytes) -> bytes:
 
 
 def seal_siv(key: bytes, plain: bytes, place: bytes) -> bytes:
-    """AES-256-SIV."""
+    """Encrypt a value with AES-256-SIV, bound to its place."""
     return AESSIV(key).encrypt(plain, [place])
 
 
 def parse(data: bytes) -> Envelope:
-    """Take an envelope apart.
+    """Split an envelope into its cipher, its key and the sealed value.
 
     Raises:
         ValueError: it is none.
@@ -75,12 +75,12 @@ def parse(data: bytes) -> Envelope:
 
 
 def opened(data: bytes, key_of: Callable[[str, int], bytes], place: bytes) -> bytes:
-    """The value in an envelope.
+    """Decrypt the value in an envelope.
 
     Args:
         data: The envelope.
         key_of: Key bytes by name and version.
-        place: From `aad`.
+        place: The place from `aad`.
 
     Raises:
         ValueError: it is no envelope, or was not sealed with this key for this place.

@@ -34,14 +34,14 @@ class Geo(Justified):
 
     @model_validator(mode="after")
     def one_of_both(self) -> Self:
-        """A place is made coarser in one way."""
+        """Refuse a rule with both or neither of `decimals` and `geohash`."""
         if (self.decimals is None) is (self.geohash is None):
             raise ValueError("geo has either `decimals` or `geohash`")
         return self
 
 
 def leaves(rule: Geo) -> PrivacyClass:
-    """A finer place is that of one house."""
+    """Return the privacy class: a place as fine as one house is left in clear."""
     return clear_if((rule.decimals or 0) > _DECIMALS or (rule.geohash or 0) > _GEOHASH)
 
 
@@ -58,7 +58,7 @@ def result(rule: Geo, leaf: Leaf) -> Leaf | None:
 
 
 def build(rule: Geo, leaf: Leaf, *_: object) -> Operator:
-    """Everything, made coarser."""
+    """Build the operator that makes coordinates coarser."""
     if leaf.kind is not Kind.STRING:
         return _degrees(leaf, rule.decimals or 0)
     return over(lambda value: _coarse(rule, value))

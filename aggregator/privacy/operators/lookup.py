@@ -1,4 +1,4 @@
-"""`lookup`: text by table.
+"""Implements `lookup`, which replaces a text by its entry in a table.
 
 Invariant: what has no entry is redacted, never passed.
 """
@@ -42,7 +42,7 @@ def leaves(rule: Lookup) -> PrivacyClass:
 
 
 def build(rule: Lookup, *_: object) -> Operator:
-    """What the table has."""
+    """Build the operator that looks values up in the table, with null for what it does not have."""
     return over(dict(rule.table).get)
 
 

@@ -29,12 +29,12 @@ class Mask(Justified):
 
 
 def leaves(rule: Mask) -> PrivacyClass:
-    """Of a short value, many graphemes tell it."""
+    """Return the privacy class: many graphemes of a short value leave it in clear."""
     return clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)
 
 
 def masked(rule: Mask, text: str) -> str:
-    """A text behind its mask."""
+    """Replace the graphemes of a text but the first and the last few; if those would be all, replace every one."""
     starts = grapheme_starts(text)
     hidden = len(starts) - rule.keep_first - rule.keep_last
     if hidden <= 0:

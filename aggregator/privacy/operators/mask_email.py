@@ -29,7 +29,7 @@ class MaskEmail(Justified):
 
 
 def leaves(rule: MaskEmail) -> PrivacyClass:
-    """The local part says who it is."""
+    """Return the privacy class: an address that keeps its local part is left in clear."""
     return clear_if("local" not in rule.parts)
 
 

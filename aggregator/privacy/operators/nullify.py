@@ -15,12 +15,12 @@ class Nullify(Parameters):
 
 
 def result(_rule: Nullify, leaf: Leaf) -> Leaf:
-    """The same type, with null beside it."""
+    """Return the type of the leaf, with null beside it."""
     return closed_symbols(leaf)._replace(nullable=True)
 
 
 def build(*_: object) -> Operator:
-    """Null for everything."""
+    """Build the operator that replaces every value by null."""
     return lambda values: [None] * len(values)
 
 

@@ -30,13 +30,13 @@ def is_number(leaf: Leaf) -> bool:
 
 
 def floating(leaf: Leaf, value: Value) -> float:
-    """A floating point leaf's number."""
+    """Decode the number of a floating point leaf."""
     number: float = _FLOATS[leaf.kind].unpack(value)[0]  # type: ignore[arg-type] # bytes, by the leaf's kind
     return number
 
 
 def packed(leaf: Leaf, number: float) -> bytes:
-    """A floating point leaf's bytes.
+    """Encode a number as the bytes of a floating point leaf.
 
     Raises:
         OverflowError: the number is too large for four bytes.
@@ -60,12 +60,12 @@ def loses_decimals(leaf: Leaf, digits: int) -> bool:
 
 
 def rounded_type(leaf: Leaf, digits: int) -> Leaf | None:
-    """The same type, where rounding to so many decimals can change a value of it."""
+    """Return the type of the leaf if rounding can change a value of it, else None."""
     return leaf if is_number(leaf) and loses_decimals(leaf, digits) else None
 
 
 def rounding(leaf: Leaf, digits: int) -> Callable[[Sequence[Value]], list[Value | None]]:
-    """Everything with so many decimals."""
+    """Build a function that rounds values to a number of decimals."""
     return lambda values: [rounded(leaf, value, digits) for value in values]
 
 
@@ -100,7 +100,7 @@ def _rounded(number: int, places: int, least: int, most: int) -> int:
 
 
 def _unscaled(value: Value) -> int:
-    """A decimal's digits.
+    """Return the unscaled integer of a decimal.
 
     Raises:
         ValueError: it has more bytes than its budget.

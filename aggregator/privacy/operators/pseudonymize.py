@@ -31,7 +31,7 @@ class Pseudonymize(Parameters):
 
 
 def encoded_type(encode: Encode) -> Leaf:
-    """The type of a token."""
+    """Return the type of a token in an encoding."""
     if encode == "bytes":
         return Leaf(Kind.BYTES)
     return Leaf(Kind.STRING, Logical("uuid") if encode == "uuid" else None)
@@ -56,13 +56,13 @@ def tokenizer(rule: Pseudonymize, keys: Keys) -> Tokenizer:
 
 
 def build(rule: Pseudonymize, leaf: Leaf, keys: Keys, *_: object) -> Operator:
-    """Tokens for values of one leaf type."""
+    """Build the operator that replaces the values of a leaf type by tokens."""
     made = tokenizer(rule, keys)
     return lambda values: [*made.tokens(_canonical(leaf, values))]
 
 
 def build_raw(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> RawOperator | None:
-    """The same tokens as the bytes of their text, where that is quicker."""
+    """Build a function that gives the tokens as the bytes of their text, where that is quicker."""
     if rule.encode != "hex":
         return None
     made = tokenizer(rule, keys)

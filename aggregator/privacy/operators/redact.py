@@ -33,7 +33,7 @@ def closed_symbols(leaf: Leaf) -> Leaf:
 
 
 def result(_rule: Redact, leaf: Leaf) -> Leaf:
-    """The same type."""
+    """Return the type of the leaf, without the symbols of an enum."""
     return closed_symbols(leaf)
 
 
@@ -59,7 +59,7 @@ def _integer(text: str | None, bits: int) -> int:
 
 
 def build(rule: Redact, leaf: Leaf, *_: object) -> Operator:
-    """The constant for everything."""
+    """Build the operator that replaces every value by the constant."""
     value = constant(rule, leaf)
     return lambda values: [value] * len(values)
 

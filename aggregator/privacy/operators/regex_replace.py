@@ -33,7 +33,7 @@ class RegexReplace(Justified):
 
 
 def build(rule: RegexReplace, *_: object) -> Operator:
-    """Every match replaced."""
+    """Build the operator that replaces every match of the pattern."""
 
     def replaced(values: Sequence[Value]) -> list[Value | None]:
         made = expressions.replaced(rule.pattern, rule.replacement, [str(value) for value in values])

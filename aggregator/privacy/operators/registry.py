@@ -67,7 +67,7 @@ _PLACES: Mapping[type[Parameters], int] = {one.parameters: place for place, one 
 
 
 def descriptor(rule: Parameters) -> Descriptor[Any]:
-    """What is known of a rule's operator."""
+    """Return the descriptor of a rule's operator."""
     return _BY_PARAMETERS[type(rule)]
 
 

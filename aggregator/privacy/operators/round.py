@@ -27,12 +27,12 @@ def leaves(rule: Round) -> PrivacyClass:
 
 
 def result(rule: Round, leaf: Leaf) -> Leaf | None:
-    """The same type."""
+    """Return the type of the leaf; None where rounding changes none of its values."""
     return number.rounded_type(leaf, rule.digits)
 
 
 def build(rule: Round, leaf: Leaf, *_: object) -> Operator:
-    """Everything with so many decimals."""
+    """Build the operator that rounds numbers."""
     return number.rounding(leaf, rule.digits)
 
 

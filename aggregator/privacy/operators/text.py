@@ -19,7 +19,7 @@ _WORDS = frozenset((Kind.STRING, Kind.ENUM))
 
 
 def word_type(_rule: Parameters, leaf: Leaf) -> Leaf | None:
-    """Text for texts and symbols."""
+    """Return string for a text or an enum, else None."""
     return Leaf(Kind.STRING) if leaf.kind in _WORDS else None
 
 

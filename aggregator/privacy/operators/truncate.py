@@ -22,19 +22,19 @@ class Truncate(Justified):
 
 
 def leaves(rule: Truncate) -> PrivacyClass:
-    """A shorter text passes whole."""
+    """Return the privacy class: a text that is short enough is left in clear."""
     return clear_if(rule.length > 0)
 
 
 def result(_rule: Truncate, leaf: Leaf) -> Leaf | None:
-    """Text, or bytes."""
+    """Return string for a text or an enum, and bytes for bytes; None for other types."""
     if leaf.kind is Kind.BYTES and leaf.logical is None:
         return leaf
     return Leaf(Kind.STRING) if leaf.kind in (Kind.STRING, Kind.ENUM) else None
 
 
 def build(rule: Truncate, *_: object) -> Operator:
-    """The beginning of everything."""
+    """Build the operator that keeps the beginning of every value."""
     return lambda values: [_beginning(value, rule.length) for value in values]
 
 

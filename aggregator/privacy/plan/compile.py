@@ -41,7 +41,7 @@ class _Context(NamedTuple):
 
 
 def compile_plan(schema: str | Schema, scope: Scope, today: date) -> Plan:
-    """Compile a plan.
+    """Compile a writer schema and a policy into a plan.
 
     Args:
         schema: The writer's: its text, or what was read of it together with the tags that it inherits.
@@ -205,7 +205,7 @@ class _Compiler:
         return self.decided[asked]
 
     def afford(self, path: str, tags: Collection[str]) -> None:
-        """One more place.
+        """Count one more place against the schema's budget.
 
         Raises:
             DeadLetterError: the schema means more places, or more words about them, than its budget.

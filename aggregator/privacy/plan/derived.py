@@ -29,14 +29,14 @@ _NAMED = frozenset((Kind.RECORD, Kind.ENUM, Kind.FIXED))
 def derive(
     schema: Schema, nodes: Sequence[PlanNode], root: int, calls: Sequence[Call], policy: tuple[str, int, str]
 ) -> str:
-    """The derived schema's text.
+    """Return the text of the derived schema.
 
     Args:
-        schema: The writer's.
-        nodes: The settled plan's.
-        root: Where a value begins.
+        schema: The writer's schema.
+        nodes: The nodes of the settled plan.
+        root: The number of the node where a value begins.
         calls: The plan's operator calls.
-        policy: Name, version and hash.
+        policy: Name, version and hash of the policy.
     """
     if nodes[root].action is Action.DROP:
         shape: Any = {"type": "null"}

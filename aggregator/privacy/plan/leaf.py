@@ -22,13 +22,13 @@ class Paired(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A type without parts.
+    """Describes a type without parts.
 
     Attributes:
-        kind: Avro type; never a container.
-        logical: Logical type.
+        kind: The Avro type; never a container.
+        logical: The logical type; None for none.
         size: Bytes of a fixed.
-        symbols: Of an enum.
+        symbols: Symbols of an enum.
         nullable: The type is `["null", T]`; only operators make it so.
     """
 
@@ -45,5 +45,5 @@ class Leaf(NamedTuple):
 
 
 def leaf_of(node: Node) -> Leaf:
-    """The leaf type of a schema's node."""
+    """Return the leaf type of a schema's node."""
     return Leaf(node.kind, node.logical, node.size, node.symbols)

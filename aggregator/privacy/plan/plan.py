@@ -27,11 +27,11 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """One type in one context.
+    """Describes what happens to one type in one context.
 
     Attributes:
-        kind: Avro type.
-        action: What happens to it.
+        kind: The Avro type.
+        action: What happens to its bytes.
         path: Where it lies, for reports; the shortest way for parts of recursive types.
         source: Number of the node in the writer's schema.
         children: Plan nodes: a record's fields in order, an array's items, a map's key and value, a union's branches.
@@ -94,14 +94,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The compiled plan.
+    """Holds the compiled plan.
 
     Attributes:
-        topic: Edge topic.
+        topic: The edge topic.
         policy: Name, version and hash of the policy.
-        nodes: The graph.
-        root: Where a value begins.
-        calls: Operator calls.
+        nodes: The graph of plan nodes.
+        root: The number of the node where a value begins.
+        calls: The operator calls.
         rows: Every leaf, explained.
         schema: Text of the derived schema.
         side_inputs: Leaves whose values others see.

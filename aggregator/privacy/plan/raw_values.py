@@ -16,7 +16,7 @@ _INTEGER_LIMITS = {Kind.INT: 2**31, Kind.LONG: 2**63}
 
 
 def value_of(leaf: Leaf, raw: Raw) -> Value:
-    """What an operator sees."""
+    """Convert a value as it was read to the one that an operator sees."""
     if leaf.kind is Kind.STRING:
         return str(raw, "utf-8")
     if leaf.kind is Kind.ENUM:
@@ -37,7 +37,7 @@ def raws_of(leaf: Leaf, values: Sequence[Value | None]) -> list[Raw]:
 
 
 def raw_of(leaf: Leaf, value: Value | None) -> Raw:
-    """What the encoder needs.
+    """Convert an operator's result to the value that the encoder needs.
 
     Raises:
         TypeError: the operator made a value of another type than it had declared.

@@ -63,7 +63,7 @@ def entity(value: Shown | None) -> Value | None:
 
 
 def shown(leaf: Leaf, raw: Any) -> Shown:
-    """What others see of a raw value.
+    """Convert a raw value to the one that others see.
 
     Raises:
         UnicodeDecodeError: not with a value that the guard has passed.

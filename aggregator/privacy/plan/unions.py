@@ -11,7 +11,7 @@ NULL = "null"
 
 
 class Branch(NamedTuple):
-    """A source branch.
+    """Describes a branch of the source union.
 
     Attributes:
         type: What Avro lets a union hold once: a kind, or the full name of a named type; None if the branch leaves.
@@ -23,7 +23,7 @@ class Branch(NamedTuple):
 
 
 def merged(branches: Sequence[Branch]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The output union.
+    """Return the branches of the output union.
 
     Returns:
         For each source branch the output branch that its values go to, and for each output branch the source branch

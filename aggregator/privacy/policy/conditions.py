@@ -21,7 +21,7 @@ _SUBJECTS = ("every", "some", "negated", "field", "header", "edge", "topic")
 
 
 def _listed(value: Any) -> Any:
-    """One name is a list of one."""
+    """Turn a single name into a list of one."""
     return [value] if isinstance(value, str) else value
 
 

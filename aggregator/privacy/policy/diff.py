@@ -67,13 +67,13 @@ class Change(NamedTuple):
 
 
 def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], today: date) -> list[Change]:
-    """Compare two policies.
+    """Return the changes from one policy to another.
 
     Args:
-        old: What holds.
-        new: What is to hold.
+        old: The policy that is in force.
+        new: The policy that is to be in force.
         schemas: Writers' schemas; the fields of these are compared.
-        today: Where the future begins.
+        today: The day from which the policies are compared.
 
     Raises:
         DeadLetterError: a text is no Avro schema.

@@ -281,7 +281,7 @@ class Policy(Model):
 
 
 def load_policy(path: Path) -> Policy:
-    """Read a policy file.
+    """Load a policy from its file.
 
     Raises:
         ConfigError: every fault, each with file and line.

@@ -45,7 +45,7 @@ class Expectation(Model):
 
     @model_validator(mode="after")
     def one_fate(self) -> Self:
-        """A record has one fate."""
+        """Refuse an expectation that does not name exactly one fate of the record."""
         delivered = {"key", "headers", "record"} & self.model_fields_set
         if bool(delivered) + (self.rejected is not None) + self.suppressed != 1:
             raise ValueError("expect `rejected`, or `suppressed: true`, or `record` with `key` and `headers`")
@@ -53,7 +53,7 @@ class Expectation(Model):
 
 
 class Mismatch(Model):
-    """One failed expectation.
+    """Describes one failed expectation.
 
     Attributes:
         path: `record.customer.email`, `key`, `headers.x`, or `fate`.

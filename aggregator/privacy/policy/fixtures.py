@@ -44,7 +44,7 @@ class WrittenKey(SecretRef):
         return "a key written out"
 
     def resolve(self, environ: Mapping[str, str] | None = None) -> str:
-        """The key itself, which is no secret."""
+        """Return the key itself, which is no secret."""
         del environ
         return self.target
 
@@ -82,10 +82,10 @@ class _File(Model, arbitrary_types_allowed=True):
 
 
 class Fixtures:
-    """The fixtures of one file.
+    """Runs the fixtures of one file.
 
     Args:
-        path: The file.
+        path: The path of the file.
         policy: The policy to test, when another than the one that the file names.
 
     Raises:
@@ -101,7 +101,7 @@ class Fixtures:
 
     @cached_property
     def policy(self) -> Policy:
-        """The policy that is tested."""
+        """Return the policy that is tested."""
         return load_policy(self.policy_path)
 
     def run(self, number: int) -> list[Mismatch]:

@@ -13,10 +13,10 @@ FieldPath = Annotated[str, StringConstraints(max_length=1000), AfterValidator(pa
 
 
 def worded(value: str) -> str:
-    """A person's words.
+    """Return a text that a person has written, if it says something.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the text says nothing.
     """
     if not says_something(value):
         raise ValueError("says nothing: whoever reads the policy later will look for it")

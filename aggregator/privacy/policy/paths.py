@@ -20,7 +20,7 @@ _SEGMENT = re.compile(r"((?:[A-Za-z0-9_$@:-]+)|\*\*|\*|\{\}|\{key\})((?:\[\])*)"
 
 
 def steps(path: str) -> tuple[str, ...]:
-    """A path's steps.
+    """Split a path into its steps.
 
     Raises:
         ValueError: not a path.
@@ -49,7 +49,7 @@ def exact(path: str) -> str:
 
 
 def join(path: str, step: str) -> str:
-    """A path one step longer, as text."""
+    """Return a path that is one step longer."""
     return f"{path}{step}" if step == ITEMS or not path else f"{path}.{step}"
 
 

@@ -32,18 +32,18 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Allowance:
-    """What may be visited yet.
+    """Counts down what may still be visited of a schema.
 
     Attributes:
-        nodes: Types.
-        letters: Of their paths and tags.
+        nodes: How many types may still be visited.
+        letters: How many characters their paths and tags may still have.
     """
 
     nodes: int = SCHEMA_NODES.limit
     letters: int = SCHEMA_LABELS.limit
 
     def spend(self, path: str, tags: frozenset[str]) -> None:
-        """One more type.
+        """Count one more type against the budget.
 
         Raises:
             DeadLetterError: it is one too many.

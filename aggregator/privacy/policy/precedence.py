@@ -52,7 +52,7 @@ class Decision(NamedTuple):
 
     @property
     def privacy_class(self) -> str:
-        """The class's name in lower case."""
+        """Return the name of the privacy class in lower case."""
         return privacy_class(self.rule).name.lower()
 
 
@@ -88,7 +88,7 @@ class Scope(NamedTuple):
         return frozenset(self.condition_fields) | frozenset(path for rule in named if (path := beside(rule)))
 
     def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> Decision:
-        """The decision for a leaf.
+        """Return the decision for a leaf.
 
         Args:
             rules: Numbers of the path rules that reach it.
@@ -169,7 +169,7 @@ def value_scope(policy: Policy, topic: str) -> Scope:
 
 
 def json_scope(scope: Scope) -> Scope:
-    """The same for values without a schema: no tags, and what no path names leaves."""
+    """Return the scope for values without a schema: no tags, and what no path names leaves."""
     return scope._replace(tags={}, default=Drop())
 
 

@@ -18,7 +18,7 @@ AnyRule = Parameters
 
 
 def operator_names() -> tuple[str, ...]:
-    """The operators of this version."""
+    """Return the names of the operators of this version."""
     return tuple(sorted(BY_NAME))
 
 
@@ -87,5 +87,5 @@ def _end(rule: AnyRule) -> int:
 
 
 def most_restrictive(rules: list[AnyRule]) -> AnyRule:
-    """The winner among rules of one level."""
+    """Return the most restrictive of the rules of one level."""
     return max(rules, key=restriction)

@@ -120,10 +120,10 @@ class _Seen:
 
 
 def suggestions(text: str, records: Iterable[Any], *, key: str = "customer") -> list[Suggestion]:
-    """Look at a sample.
+    """Return suggestions for the fields of a sample.
 
     Args:
-        text: The writers' schema.
+        text: The text of the writers' schema.
         records: Values as plain JSON, as `schema.plain.decoded` gives them.
         key: Name of the key in suggested rules.
 
@@ -348,6 +348,6 @@ def _line(one: Suggestion) -> str:
 
 
 def evidence(one: Suggestion) -> str:
-    """Why this tag is suggested, in words."""
+    """Say in words why a tag is suggested."""
     seen = [f"{name} in {share:.0%} of {one.values:,} values" for name, share in one.shares.items()]
     return ", ".join([*seen, *(["its name"] if one.by_name else [])])

@@ -23,5 +23,5 @@ class ValueFormat(StrEnum):
 
     @property
     def spoken(self) -> str:
-        """The format within a sentence."""
+        """Return the format's name as it stands within a sentence."""
         return self.upper() if self is ValueFormat.JSON else "Avro" if self.has_schema else self.value

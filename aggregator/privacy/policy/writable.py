@@ -14,7 +14,7 @@ from aggregator.privacy.policy.rules import AnyRule, privacy_class
 
 
 def path(value: str) -> str:
-    """A path, as a field is named.
+    """Refuse a text that is no path of a field.
 
     Raises:
         ValueError: it is none.
@@ -35,7 +35,7 @@ def liftable(value: str) -> str:
 
 
 def pattern(value: str) -> str:
-    """A full-match regular expression.
+    """Refuse a text that is no regular expression.
 
     Raises:
         ValueError: it is none.
@@ -45,7 +45,7 @@ def pattern(value: str) -> str:
 
 
 def closing(rule: AnyRule) -> AnyRule:
-    """A policy's default: it closes.
+    """Refuse a policy's default that would let values pass.
 
     Raises:
         ValueError: it is none.
@@ -58,7 +58,7 @@ def closing(rule: AnyRule) -> AnyRule:
 
 
 def topic_default(rule: AnyRule) -> AnyRule:
-    """A topic's default: it may open.
+    """Refuse a topic's default that is neither `keep` nor one that closes.
 
     Raises:
         ValueError: it is none.

@@ -53,7 +53,7 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
 
 
 def targets(config: HubConfig, snapshots: Snapshots) -> set[Target]:
-    """Where each edge topic is written."""
+    """Return the target of each edge topic."""
     return {
         Target(edge, name, target(config, edge, name), is_by_key(config, edge, name))
         for edge, shown in snapshots.items()

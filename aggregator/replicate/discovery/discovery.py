@@ -52,13 +52,13 @@ def discovered(
     known: Mapping[str, EdgeTopic],
     before: Collection[str],
 ) -> EdgeShown:
-    """As `snapshot`, for whoever knows already what the edge has.
+    """Take a snapshot as `snapshot` does, from what the edge is already known to have.
 
     Args:
-        config: The hub.
-        edge: Which one.
+        config: The hub's configuration.
+        edge: The edge's name.
         counts: Partitions of each of its topics, replicated or not.
-        known: What it showed before.
+        known: What the edge showed before.
         before: Topics that nobody answered for then.
     """
     cluster = config.edges[edge]

@@ -87,10 +87,10 @@ class Unanswered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EdgeShown:
-    """What an edge showed.
+    """Holds the topics that an edge showed.
 
     Attributes:
-        topics: Those that can be replicated, by name.
+        topics: Topics that can be replicated, by name.
         unanswered: Those that nobody answers for; one of them hides no other. Known ones may be among `topics`, too.
     """
 

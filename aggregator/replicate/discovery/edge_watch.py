@@ -102,10 +102,10 @@ class EdgeWatch:
         self._flows = flows
 
     def start(self, threads: Threads) -> None:
-        """Begin to ask.
+        """Start the thread that asks the edge.
 
         Args:
-            threads: Of this process.
+            threads: The threads of this process.
         """
         threads.start(f"edge-{self.edge}", self._watch, stop=self._stop, bound_s=_BOUND_S)
 

@@ -86,7 +86,7 @@ class Drift:
     why: str
 
     def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
+        """Return the JSON object that `-o json` promises for a drift."""
         return asdict(self) | {"action": self.action.value, "edges": list(self.edges)}
 
 
@@ -204,10 +204,10 @@ def _size(name: str, text: str) -> int:
 
 
 def changes(found: Collection[Drift], *, confirmed: bool, unbounded: bool = False) -> dict[str, dict[str, str]]:
-    """What is to be set, by central topic.
+    """Return the settings to change, by central topic.
 
     Args:
-        found: Differences.
+        found: The differences that were found.
         confirmed: A person has seen them.
         unbounded: And has said that central may keep for ever.
     """

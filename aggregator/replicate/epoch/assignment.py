@@ -22,10 +22,10 @@ _SLACK = 1.1
 def assign(
     flows: Sequence[EdgePartition], weights: NDArray[np.float64], previous: NDArray[np.int64], slots: int
 ) -> NDArray[np.int64]:
-    """Place flows on slots.
+    """Assign each flow to a slot.
 
     Args:
-        flows: Edge partitions.
+        flows: The edge partitions of the flows.
         weights: Work of each, in records waiting plus a constant; positive.
         previous: Where each was in the last epoch: a slot, one that no longer exists, or `NOWHERE`.
         slots: Number of slots, at least one.

@@ -66,7 +66,7 @@ class EpochResult:
 
     @property
     def holds(self) -> tuple[Hold, ...]:
-        """Every flow that stood still."""
+        """Return every flow that stood still, with its reason."""
         return self.refused + tuple(hold for outcome in self.outcomes for hold in outcome.holds)
 
     @property

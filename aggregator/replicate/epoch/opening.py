@@ -19,10 +19,10 @@ from aggregator.state.ledger import LedgerRecord
 
 
 class Opened(NamedTuple):
-    """An epoch that is open.
+    """Describes an epoch that is open.
 
     Attributes:
-        epoch: The epoch.
+        epoch: The epoch as it was published.
         ledger: The winning ledger record of every flow: nothing older can commit any more.
         held: Central's partitions that must not be written, with the reason.
     """
@@ -36,7 +36,7 @@ class DriverCentral(LedgerCentral, Protocol):
     """Central, as the driver sees it."""
 
     def control(self) -> ControlState:
-        """The control topic, read to its end."""
+        """Read the control topic to its end."""
 
     def fence(self, slots: Iterable[int]) -> None:
         """Take and give back the transactional ids of these slots, in parallel."""
@@ -55,10 +55,10 @@ def open_epoch(
     targets: Collection[Target] = (),
     asked: Collection[Partition] | None = None,
 ) -> Opened:
-    """Open the next epoch.
+    """Open the next epoch, and read where every flow stands.
 
     Args:
-        central: Where control and ledger live.
+        central: The central cluster, with the control topic and the ledger.
         slots: Number of slots of the new epoch.
         driver: This driver's identity.
         places: Central's partitions that slots write, or wrote under former rules.

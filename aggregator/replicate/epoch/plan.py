@@ -185,7 +185,7 @@ class _Starts:
         self.terms.extend(repeat(terms, len(sources)))
 
     def weights(self) -> NDArray[np.float64]:
-        """Work of each flow."""
+        """Return the work of each flow: its waiting records plus a constant."""
         ends = np.fromiter((end or 0 for end in self.ends), np.int64, len(self.ends))
         waiting: NDArray[np.float64] = np.maximum(ends - self._of_entries("next_offset"), 0.0)
         return waiting + _FLOW_WEIGHT
@@ -198,7 +198,7 @@ class _Starts:
         return np.fromiter(map(attrgetter(name), self.entries), np.int64, len(self.entries))
 
     def by_slot(self, slots: NDArray[np.int64], epoch: int, *, drain: bool) -> dict[int, PlacedFlows]:
-        """Flows of each slot that has any."""
+        """Return the flows of each slot that has any."""
         order = np.argsort(slots, kind="stable")
         used, begins = np.unique(slots[order], return_index=True)
         return {

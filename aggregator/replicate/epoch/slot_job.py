@@ -82,7 +82,7 @@ class _SlotsJob:
         self._counted = time.monotonic()
 
     def mark(self) -> None:
-        """Name what this thread will run."""
+        """Assign the Spark jobs of this thread to the job group of the slots."""
         self._spark.sparkContext.setJobGroup(self._group, "the slots of an epoch")
 
     def cancel(self) -> None:

@@ -31,7 +31,7 @@ class FieldReports:
     def bodies(
         self, strips: Mapping[tuple[str, str], Strip], now_s: float, *, last: bool = False
     ) -> Iterator[dict[str, object]]:
-        """The reports that are due now.
+        """Yield the reports that are due now.
 
         Args:
             strips: The slot's, by edge and topic.

@@ -75,11 +75,11 @@ class Flow:
         self.committed = self.cursor = Cursor.at(plan.source, committed)
 
     def rewind(self) -> None:
-        """Go back to what is committed."""
+        """Rewind the cursor to the committed one."""
         self.cursor = self.committed
 
     def commit(self) -> None:
-        """The open transaction is committed."""
+        """Make the cursor the committed one, because the transaction has committed."""
         self.committed = self.cursor = self.cursor.committed()
 
     def hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> None:
@@ -166,5 +166,5 @@ class Flow:
 
     @property
     def position(self) -> Position:
-        """Where the open transaction stands."""
+        """Return the position of the flow in the open transaction."""
         return self.cursor.entry.position

@@ -169,7 +169,7 @@ def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]
 
 
 def sentence(lost: Gap, next_offset: int) -> str:
-    """The gap in words."""
+    """Describe a gap in a sentence."""
     match lost.kind:
         case GapKind.EXPIRED:
             end = lost.end or lost.start

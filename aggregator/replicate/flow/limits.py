@@ -41,13 +41,13 @@ def room(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
 
 
 class Limits(NamedTuple):
-    """What one topic takes.
+    """Describes the bounds that one topic sets to its records.
 
     Attributes:
-        record_bytes: Largest record.
-        keyed: No record without a key.
+        record_bytes: The size of the largest record that it takes.
+        keyed: Whether every record needs a key.
         before_ms: How far a timestamp may lie behind the broker's clock; None: as far as it likes.
-        after_ms: How far ahead of it.
+        after_ms: How far a timestamp may lie ahead of the broker's clock; None: as far as it likes.
     """
 
     record_bytes: int = _RECORD_BYTES
@@ -57,7 +57,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
-        """Read a topic's settings."""
+        """Read the limits from the settings of a topic."""
         stamped = settings.get("message.timestamp.type") == "LogAppendTime"
 
         def bound(*names: str) -> int | None:

@@ -15,10 +15,10 @@ LEAP_OFFSETS = 20_000
 
 
 class Route:
-    """The parts of one flow.
+    """Holds the parts of one flow that a backfill reads.
 
     Args:
-        segments: At least one, ascending.
+        segments: The parts, ascending; at least one.
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
@@ -35,7 +35,7 @@ class Route:
         return Position(incarnation, max(offset, offsets.start))
 
     def pieces(self, chunk: Chunk, next_offset: int) -> Iterator[tuple[Position, Chunk]]:
-        """Those records of a chunk that lie in parts at or after `next_offset`, with the position of the first."""
+        """Yield the records of a chunk that lie in parts at or after `next_offset`, with the position of the first."""
         last = chunk.offsets[-1]
         for incarnation, (start, end) in self.segments[bisect.bisect_right(self._ends, next_offset) :]:
             if start > last:

@@ -62,7 +62,7 @@ class Judgement(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A batch by its chains.
+    """Holds what the chains say of the records of a batch.
 
     Attributes:
         chains: What each record goes on with; None: nothing is written.
@@ -131,13 +131,13 @@ class Chains:
         headers: Sequence[Headers | None],
         asked: frozenset[int] = frozenset(),
     ) -> Judged:
-        """Judge a batch.
+        """Judge the records of a batch by their chains.
 
         Args:
-            edge: Where it was read.
-            topic: There.
-            written: Central's topic.
-            headers: Of each record.
+            edge: The edge that the batch was read from.
+            topic: The edge topic.
+            written: The central topic that the batch is written to.
+            headers: The headers of each record.
             asked: Places of records that a person wants to be delivered, whatever their chains say.
         """
         if not self.central:

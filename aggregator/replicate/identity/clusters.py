@@ -173,10 +173,10 @@ class Identity(NamedTuple):
 
 
 def identities(central: str, shown: Mapping[str, str | None], known: KnownClusters) -> tuple[Identity, ...]:
-    """Every name with its cluster.
+    """Return the identity of the cluster under every name.
 
     Args:
-        central: Id of central.
+        central: The cluster id of central.
         shown: Ids by edge; None: it does not answer.
         known: What the names have stood for.
     """
@@ -222,7 +222,7 @@ class ClusterGuard:
             return edge in self._read
 
     def learn(self, central: str, known: KnownClusters) -> None:
-        """What the names stand for by now."""
+        """Learn which clusters the names stand for now."""
         with self._lock:
             self.central, self._known = central, known
 
@@ -234,7 +234,7 @@ class ClusterGuard:
             return fresh
 
     def keep(self, published: Iterable[Cluster]) -> None:
-        """These records are at central."""
+        """Keep the clusters whose records were published to central."""
         with self._lock:
             now = {one.edge: one.cluster_id for one in published}
             self._known = replace(self._known, kept={**self._known.kept, **now})
@@ -247,6 +247,6 @@ class ClusterGuard:
 
     @property
     def ids(self) -> ClusterIds:
-        """Of the clusters that are read now."""
+        """Return the ids of the clusters that are read now."""
         with self._lock:
             return ClusterIds(self.central, dict(self._read))

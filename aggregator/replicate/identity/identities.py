@@ -31,7 +31,7 @@ def shown_id(cluster: ClusterConfig) -> str | None:
 
 
 def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
-    """Of central, and of every edge by name; as `shown_id`."""
+    """Return the ids of central and of every edge by name, as `shown_id` tells them."""
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
     found = side_by_side(lambda name: shown_id(clusters[name]), clusters)
     return found[""], {edge: found[edge] for edge in config.edges}

@@ -152,7 +152,7 @@ class KafkaDriverCentral:
             return self._writer.shut_out()
 
     def control(self) -> ControlState:
-        """The control topic, read to its end."""
+        """Read the control topic to its end."""
         return read_control(self._config.central, self._names)
 
     def publish(self, *entries: ControlEntry) -> None:
@@ -261,11 +261,11 @@ class KafkaDriverCentral:
             writer.produce(self._names.control, noted.key, None, partition=0)
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return the seconds of a monotonic clock."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         time.sleep(seconds)
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
@@ -273,7 +273,7 @@ class KafkaDriverCentral:
         return self.ledger_of(self._backfill)
 
     def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
-        """The same, of one backfill."""
+        """Read the ledger of one backfill."""
         return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=backfill)
 
     def visible_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
@@ -314,7 +314,7 @@ class KafkaDriverCentral:
         return self._requests.look()
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the producer and the tails at central."""
         with self._lock:
             self._writer.close()
         if self._requests is not None:

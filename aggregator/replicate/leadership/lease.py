@@ -42,7 +42,7 @@ def is_led(look: Callable[[], Lease | None], wait: Callable[[float], object], *,
 
 
 def lease_state(first: Lease | None, latest: Lease | None, watched_s: float) -> LeaseState:
-    """Judge a lease.
+    """Judge whether a driver holds the lease.
 
     Args:
         first: The lease when watching began; None if there was none.

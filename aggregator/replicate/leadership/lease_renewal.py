@@ -50,7 +50,7 @@ class LeaseRenewal:
         self._thread = threads.start("lease", self._keep, stop=self._stop, bound_s=_BOUND_S, dying=self._lose)
 
     def beat(self, *, released: bool = False) -> None:
-        """Move the lease once.
+        """Publish the lease once, with the next beat.
 
         Raises:
             Fenced: another driver took the id.

@@ -66,7 +66,7 @@ class SettlingCentral(Protocol):
         """Seconds on a clock that only goes forward."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
 
 
 class TransactionOwner(NamedTuple):
@@ -88,7 +88,7 @@ class TransactionOwner(NamedTuple):
 
     @classmethod
     def of_live_flows(cls, names: HubNames) -> Self:
-        """Of the live flows of a hub."""
+        """Describe how records of the live flows of a hub are told from others."""
         return cls(names.hub, names.ledger, names.requests, (names.dead_letters,))
 
     @classmethod
@@ -107,7 +107,7 @@ class TransactionOwner(NamedTuple):
         return copy if copy is not None and copy.origin.hub == self.hub else None
 
     def copy(self, at: Partition, record: CentralRecord) -> Copy | None:
-        """The same, of these flows alone; None of anybody else's."""
+        """Return what `written` does for records of these flows, and None for others."""
         copy = self.written(at, record)
         return copy if copy is not None and bool(copy.backfill) == self.backfills else None
 
@@ -180,7 +180,7 @@ def after_a_moment(central: SettlingCentral, ranges: _Ranges) -> dict[Partition,
 
 
 def _note(central: SettlingCentral, noted: dict[Partition, OffsetRange], undecided: _Ranges) -> None:
-    """Note ranges that are not noted yet."""
+    """Publish the undecided ranges that are not noted yet."""
     fresh = {}
     for at, offsets in undecided.items():
         before = noted.get(at, offsets)

@@ -14,13 +14,13 @@ _OPEN_PER_COMMIT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """Bounds of one transaction.
+    """Bounds the length and size of one transaction.
 
     Attributes:
         interval_s: Longest time from the first record to the commit.
         limit_bytes: Bytes after which it commits early.
         linger_s: Shortest time before a reader that keeps up commits; spares a commit per record at low rates.
-        idle_s: How often positions that only moved past markers are written.
+        idle_s: Time between two writes of positions that only moved past markers.
     """
 
     interval_s: float

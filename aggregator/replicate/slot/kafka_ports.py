@@ -78,7 +78,7 @@ class KafkaSlotPorts:
         return self._watch.look()
 
     def control(self) -> ControlState:
-        """The control topic, read to its end."""
+        """Read the control topic to its end."""
         return read_control(self._config.central, self._names)
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
@@ -87,14 +87,14 @@ class KafkaSlotPorts:
         return winners(records, self._names.ledger, backfill=self._backfill)
 
     def writer(self) -> TransactionalWriter:
-        """A new producer under the slot's id."""
+        """Open a new producer with the slot's transactional id."""
         self.lead_anew()  # a new producer knows of no offset that an end may not lack
         made = _SlotWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
         self._statistics[CENTRAL] = made.statistics
         return made
 
     def reader(self, edge: str) -> EdgeReader | RateLimitedReader:
-        """A reader of one edge."""
+        """Open a reader of one edge."""
         config, rate = self._config.edges[edge], self._rates.get(edge)
         most = self._config.replication.fetch_buffer
         made = EdgeReader(config, buffer_bytes=most) if rate is None else RateLimitedReader(config, most, rate)
@@ -112,7 +112,7 @@ class KafkaSlotPorts:
         return EdgeTopicIds(self._config.edges[edge]) if self._config.replication.exact_recreation else None
 
     def limits(self, topic: str) -> Limits:
-        """What a central topic takes now.
+        """Return the limits that a central topic has now.
 
         Raises:
             Unreachable: central does not answer.
@@ -133,15 +133,15 @@ class KafkaSlotPorts:
         self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return the seconds of a monotonic clock."""
         return time.monotonic()
 
     def clock_ms(self) -> int:
-        """This machine's clock."""
+        """Return the time of this machine's clock, in milliseconds since 1970."""
         return int(time.time() * 1000)
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         time.sleep(seconds)
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
@@ -149,7 +149,7 @@ class KafkaSlotPorts:
         return ends.undecided_ranges(self._config.central, places, wait_s=0.0)
 
     def lead_anew(self) -> None:
-        """Learn who leads what at central."""
+        """Ask anew which brokers lead central's partitions."""
         leaders.look_anew(self._config.central)
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
@@ -163,6 +163,6 @@ class KafkaSlotPorts:
         return self._counts[topic]
 
     def close(self) -> None:
-        """Leave central."""
+        """Close the connections to central."""
         self._telemetry.close()
         self._watch.close()

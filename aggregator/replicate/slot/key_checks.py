@@ -39,7 +39,7 @@ def unrecorded(keys: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
 
 
 def checks_of(keys: Mapping[str, KeyRing], recorded: Checks) -> Checks:
-    """What is recorded, with what will be.
+    """Return the recorded check values, and those that are still to be recorded.
 
     Raises:
         ConfigError: as `unrecorded`.

@@ -25,22 +25,22 @@ class Writer(Protocol):
     touched: set[Partition]
 
     def open(self) -> None:
-        """Take the transactional id."""
+        """Initialise the transactions of the producer's transactional id."""
 
     def begin(self) -> None:
-        """Open a transaction."""
+        """Begin a transaction."""
 
     def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
-        """Queue one record."""
+        """Queue one record in the open transaction."""
 
     def produce_all(self, topic: str, partition: int, records: OutgoingRecords) -> None:
         """Queue many records of one topic."""
 
     def commit(self) -> None:
-        """Flush and commit."""
+        """Flush the queued records and commit the transaction."""
 
     def abort(self) -> None:
-        """Abort."""
+        """Abort the transaction."""
 
     def refusals(self) -> Collection[Refusal]:
         """What central refused for good of the transaction that failed last; asked before it is aborted."""
@@ -49,7 +49,7 @@ class Writer(Protocol):
         """An offset of the newest that this producer's records got there, where a broker told one."""
 
     def close(self) -> None:
-        """Discard this producer."""
+        """Close the producer."""
 
 
 class Reader(Protocol):
@@ -80,7 +80,7 @@ class Reader(Protocol):
         """Where a log was cut that we had read up to a record of `leader_epoch`."""
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection to the edge."""
 
 
 class TopicIds(Protocol):
@@ -93,7 +93,7 @@ class TopicIds(Protocol):
         """The next answer, after waiting at most `wait_s` seconds for it."""
 
     def close(self) -> None:
-        """Leave."""
+        """Close the client of the edge."""
 
 
 class SlotPorts(Protocol):
@@ -103,7 +103,7 @@ class SlotPorts(Protocol):
         """What the control topic shows right now; a courtesy, not a proof."""
 
     def control(self) -> ControlState:
-        """The control topic, read to its end."""
+        """Read the control topic to its end."""
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """The slot's own ledger partition, read to its end, winners only."""
@@ -112,7 +112,7 @@ class SlotPorts(Protocol):
         """A new producer under the slot's transactional id, not yet opened."""
 
     def reader(self, edge: str) -> Reader:
-        """A reader of one edge."""
+        """Open a reader of one edge."""
 
     def received(self, edge: str) -> int:
         """Bytes that the readers of an edge have received, as far as their client has told; for edges with a limit."""
@@ -136,7 +136,7 @@ class SlotPorts(Protocol):
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
 
     def partitions(self, topic: str) -> int:
-        """Partitions of a topic of central."""
+        """Return the number of partitions of a central topic."""
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward."""
@@ -145,4 +145,4 @@ class SlotPorts(Protocol):
         """The present in milliseconds since 1970, to be shown, or compared with what records say."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""

@@ -73,7 +73,7 @@ class Readers:
         return CheckedReader(reader, ids, planned, now=self._ports.now)
 
     def close(self) -> None:
-        """Leave every edge."""
+        """Close the readers of all edges."""
         for reader in self._readers.values():
             reader.close()
 
@@ -219,7 +219,7 @@ class Readers:
                     self._start(flow)
 
     def fault(self, edge: str, fault: Fault) -> None:
-        """A partition cannot be read on."""
+        """Handle a partition that cannot be read on."""
         flow = self._flows.get(EdgePartition(edge, *fault.at))
         if flow is None or not flow.reading or flow.plan.source in self._left:
             return

@@ -45,11 +45,11 @@ class RefusedTopic(NamedTuple):
 
 
 class RefusedTopics:
-    """The memory of one slot.
+    """Remembers what central has refused to one slot.
 
     Attributes:
-        aborts: Transactions that failed.
-        why: Why the last one did.
+        aborts: How many transactions failed.
+        why: Why the last of them failed.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class RefusedTopics:
         self._in_a_row = 0
 
     def note(self, why: str, refusals: Collection[Refusal], now_s: float) -> None:
-        """A transaction failed.
+        """Note that a transaction failed.
 
         Args:
             why: What its producer said.

@@ -120,7 +120,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 
 def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
-    """How the hub knows its own records."""
+    """Return what tells the hub which records are its own."""
     sealed = returning(work.config.topics, work.written)
     return Cycles(work.config.hub, work.written, sealed, seal_keys(keys))
 

@@ -130,23 +130,23 @@ class CheckedReader:
         return handed
 
     def log_range(self, at: Partition) -> OffsetRange:
-        """As the reader."""
+        """Return what the reader's `log_range` returns."""
         return self._reader.log_range(at)
 
     def leader_epoch(self, at: Partition) -> int | None:
-        """As the reader."""
+        """Return what the reader's `leader_epoch` returns."""
         return self._reader.leader_epoch(at)
 
     def readable_from(self, at: Partition, offset: int) -> int | None:
-        """As the reader."""
+        """Return what the reader's `readable_from` returns."""
         return self._reader.readable_from(at, offset)
 
     def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
-        """As the reader."""
+        """Return what the reader's `cut` returns."""
         return self._reader.cut(at, log, leader_epoch)
 
     def close(self) -> None:
-        """Leave."""
+        """Close the reader and the client that asks for topic ids."""
         self._ids.close()
         self._reader.close()
 
@@ -157,7 +157,7 @@ def _places(polled: Polled) -> set[Partition]:
 
 
 def _without(polled: Polled, left_out: Container[Partition]) -> Polled:
-    """What is left of a poll."""
+    """Return the result of a poll without some partitions."""
     return Polled(
         [chunk for chunk in polled.chunks if (chunk.topic, chunk.partition) not in left_out],
         {at: position for at, position in polled.ends.items() if at not in left_out},

@@ -32,7 +32,7 @@ class SlotTraffic:
         self._written: Counter[str] = Counter()
 
     def pace(self, rate: float | None) -> None:
-        """Another rate for the backfill."""
+        """Set another rate for the backfill."""
         self._throttle.limit(rate, self._ports.now())
 
     def most(self, edge: str, records: int) -> int:
@@ -63,7 +63,7 @@ class SlotTraffic:
 
     @property
     def pending_bytes(self) -> int:
-        """Written in the open transaction."""
+        """Count the bytes written in the open transaction."""
         return self._open.total()
 
     def wrote(self, edge: str, size: int) -> None:
@@ -71,12 +71,12 @@ class SlotTraffic:
         self._open[edge] += size
 
     def commit(self) -> None:
-        """The transaction has committed."""
+        """Count the bytes of the transaction as written, because it has committed."""
         self._written += self._open
         self._open.clear()
 
     def abort(self) -> None:
-        """It has not."""
+        """Discard the bytes counted for the aborted transaction."""
         self._open.clear()
 
     def figures(self) -> dict[str, object]:
