@@ -6,6 +6,7 @@ whether an edge's log is the one that was read, until it can be judged.
 """
 
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 
 from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Partition
@@ -29,6 +30,13 @@ _DAMAGED_AGAIN_S = 60.0
 _DOUBT = "the edge's log may have been cut before our position"
 
 
+class Truncation(Enum):
+    """What is known of an edge's log that may have been cut before a flow's position."""
+
+    SUSPECTED = auto()  # nobody could say it yet
+    FOUND = auto()
+
+
 class Readers:
     """Reads the flows of one slot.
 
@@ -48,20 +56,20 @@ class Readers:
         self._gate = gate
         self._readers: dict[str, Reader] = {}
         self._opened_s = ports.now()
-        self._asked: dict[str, float] = {}  # when edges were asked anew, or gave all that was asked for
-        self._heard: dict[EdgePartition, float] = {}
-        self._left: set[EdgePartition] = set()  # released or started anew since the newest poll
-        self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
-        self._vouched: set[EdgePartition] = set()  # an edge has said something of where these stand
-        self._untold: set[str] = set()  # edges that tell no leader epochs
-        self._doubted: dict[EdgePartition, bool] = {}  # logs that may be cut, nobody could say yet; False: are cut
+        self._asked_at: dict[str, float] = {}  # when edges were asked anew, or gave all that was asked for
+        self._heard_at: dict[EdgePartition, float] = {}
+        self._superseded: set[EdgePartition] = set()  # released or started anew since the newest poll
+        self._resumed: set[EdgePartition] = set()  # released or assigned since their last records
+        self._confirmed: set[EdgePartition] = set()  # an edge has said something of where these stand
+        self._without_epochs: set[str] = set()  # edges that tell no leader epochs
+        self._truncation: dict[EdgePartition, Truncation] = {}  # logs of which it is not known that they are whole
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
         for edge in sorted({source.edge for source in self._flows}):
             self._readers[edge] = self._checked(edge, self._ports.reader(edge))  # not earlier: see `EdgeReader`
         self.assign()
-        self._unwatched.clear()  # a new client compares each position with the first leader that it meets
+        self._resumed.clear()  # a new client compares each position with the first leader that it meets
 
     def _checked(self, edge: str, reader: Reader) -> Reader:
         """A reader that hands over nothing of a topic that was created again, if the edge can be asked."""
@@ -87,35 +95,35 @@ class Readers:
         """Read every flow that may be read from where it stands, and nothing else; the rewind after an abort too."""
         starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
         for source, flow in self._flows.items():
-            if flow.reading and source in self._doubted:  # a rewind has put aside that it waits
+            if flow.reading and source in self._truncation:  # a rewind has put aside that it waits
                 flow.cursor = flow.cursor.with_waiting(Waiting(now := self._ports.now(), now, _DOUBT))
             elif flow.reading:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
-        self._unwatched |= self._flows.keys()  # whatever is not read now is read again later
+        self._resumed |= self._flows.keys()  # whatever is not read now is read again later
         for edge, reader in self._readers.items():
             reader.assign(starts[edge])
             self.ask(edge, self._ports.now())  # silence counts from when it was asked
 
     def ask(self, edge: str, now: float) -> None:
         """Count an edge's silence anew: it is asked again, was not asked, or has more than was asked for."""
-        self._asked[edge] = now
+        self._asked_at[edge] = now
 
     def silent(self, source: EdgePartition, now: float) -> bool:
         """Whether an edge has said nothing of a flow for the patience of a drain; it may be busy with others."""
-        heard_s = max(self._asked[source.edge], self._heard.get(source, 0.0))
+        heard_s = max(self._asked_at[source.edge], self._heard_at.get(source, 0.0))
         return now - heard_s > self._plan.patience_s
 
     def polled(self, edge: str, polled: Polled, now: float) -> None:
         """A poll is taken from now on. What it says of a flow that is read from elsewhere meanwhile counts no more."""
-        self._left.clear()
+        self._superseded.clear()
         heard = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
-        self._heard |= {EdgePartition(edge, *at): now for at in heard}
+        self._heard_at |= {EdgePartition(edge, *at): now for at in heard}
 
     def reach(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
         """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
         if not flow.reading:
             return
-        self._vouched.add(flow.plan.source)
+        self._confirmed.add(flow.plan.source)
         flow.cursor = flow.cursor.with_waiting(None)  # what it was tried for came
         leapt = flow.reach(offset, leader_epoch)
         if flow.done or leapt:
@@ -130,7 +138,7 @@ class Readers:
         cut and records stand in their place. So the leader's is asked for, and the partition read to its end once more.
         """
         source, entry = flow.plan.source, flow.cursor.entry
-        if source in self._left:
+        if source in self._superseded:
             return
         if not flow.reading or entry.leader_epoch is not None or offset < entry.next_offset:
             self.reach(flow, offset)
@@ -144,7 +152,7 @@ class Readers:
     def _is_answered(self, flow: Flow) -> bool:
         """Learn a leader epoch that nothing before the position exceeds, if the edge tells one; False: it waits."""
         source = flow.plan.source
-        if flow.cursor.entry.leader_epoch is not None or source.edge in self._untold:
+        if flow.cursor.entry.leader_epoch is not None or source.edge in self._without_epochs:
             return True
         try:
             leader_epoch = self._readers[source.edge].leader_epoch((source.topic, source.partition))
@@ -152,7 +160,7 @@ class Readers:
             self.wait(flow, error.message)
             return False
         if leader_epoch is None:
-            self._untold.add(source.edge)
+            self._without_epochs.add(source.edge)
         else:
             flow.cursor = flow.cursor.with_leader_epoch(leader_epoch)
         return True
@@ -168,8 +176,8 @@ class Readers:
         if hold is not None:
             waited_s = self._ports.now() - self._opened_s
             return hold.reason is not HoldReason.UNDECIDED or waited_s > self._plan.patience_s
-        vouched = source in self._vouched and not self._doubted.get(source, False)
-        return flow.drained and (flow.plan.until is None or flow.done or vouched)
+        confirmed = source in self._confirmed and self._truncation.get(source) is not Truncation.SUSPECTED
+        return flow.drained and (flow.plan.until is None or flow.done or confirmed)
 
     def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
         """Let a flow stand still until the epoch ends."""
@@ -214,14 +222,14 @@ class Readers:
             if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
                 flow.cursor = flow.cursor.with_retry()
                 # A client that is started anew does not compare with a leader that it knows.
-                if flow.reading and (source not in self._doubted or self._is_whole(flow)):
+                if flow.reading and (source not in self._truncation or self._is_whole(flow)):
                     self.ask(source.edge, now)
                     self._start(flow)
 
     def fault(self, edge: str, fault: Fault) -> None:
         """Handle a partition that cannot be read on."""
         flow = self._flows.get(EdgePartition(edge, *fault.at))
-        if flow is None or not flow.reading or flow.plan.source in self._left:
+        if flow is None or not flow.reading or flow.plan.source in self._superseded:
             return
         if fault.kind is FaultKind.POSITION_LOST:
             if self._is_whole(flow):
@@ -229,7 +237,7 @@ class Readers:
         elif fault.kind is FaultKind.DAMAGED:
             self._damage(flow, fault)
         else:
-            self._vouched.discard(flow.plan.source)  # what nobody vouched for may have said that the position is lost
+            self._confirmed.discard(flow.plan.source)  # what nobody vouched for may have said that the position is lost
             self.wait(flow, fault.detail)
 
     def is_foreign(self, flow: Flow, chunk: Chunk) -> bool:
@@ -245,11 +253,11 @@ class Readers:
             return False
         if epoch is not None and newest is not None and epoch > newest and self._is_cut_ahead(flow, newest):
             return True
-        unwatched = source in self._unwatched
-        self._unwatched.discard(source)
+        resumed = source in self._resumed
+        self._resumed.discard(source)
         if known is None or epoch is None or epoch == known:
             return False
-        if epoch > known and not unwatched:
+        if epoch > known and not resumed:
             return False
         return not self._is_whole(flow)
 
@@ -283,7 +291,7 @@ class Readers:
     def _is_whole(self, flow: Flow) -> bool:
         """Whether the log before the position is what was read; if not, the flow is held, waits, or goes on behind."""
         source = flow.plan.source
-        self._doubted[source] = True
+        self._truncation[source] = Truncation.SUSPECTED
         try:
             lost, whole = self._lost(flow)
         except HoldError as error:
@@ -293,9 +301,10 @@ class Readers:
             self.wait(flow, error.message)
             return False
         if lost is not None:
-            self._doubted[source] = not self._went_without(flow, lost)
+            if self._went_without(flow, lost):
+                self._truncation[source] = Truncation.FOUND
             return False
-        del self._doubted[source]
+        del self._truncation[source]
         if whole is not None:
             flow.cursor = flow.cursor.with_leader_epoch(*whole)
         return True
@@ -364,8 +373,8 @@ class Readers:
 
     def _release(self, flow: Flow) -> None:
         source = flow.plan.source
-        self._unwatched.add(source)
-        self._left.add(source)
+        self._resumed.add(source)
+        self._superseded.add(source)
         self._readers[source.edge].release((source.topic, source.partition))
 
     def _start(self, flow: Flow) -> None:
