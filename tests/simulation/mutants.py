@@ -319,7 +319,7 @@ MUTANTS = [
     ),
     Mutant(
         "start: a partition added later begins where the rule says",
-        [(PLANNING, "topic.firsts if source.partition < begun else topic.starts", "topic.firsts")],
+        [(PLANNING, "topic.firsts if source.partition < first_partitions else topic.starts", "topic.firsts")],
         situation="by time, widened",
     ),
     Mutant(

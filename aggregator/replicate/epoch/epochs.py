@@ -28,7 +28,7 @@ from aggregator.replicate.discovery.topic_settings import changes, drifts
 from aggregator.replicate.epoch.growth import Growth, Shape, Shapes
 from aggregator.replicate.epoch.key_usage import usage_warnings
 from aggregator.replicate.epoch.opening import Opened, open_epoch
-from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_beside
+from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_elsewhere
 from aggregator.replicate.epoch.policy_changes import record_terms
 from aggregator.replicate.epoch.policy_holder import Policies, PolicyHolder
 from aggregator.replicate.epoch.shares import limits_of, shares
@@ -164,7 +164,7 @@ class EpochRunner:
                 decisions=requests.decisions,
                 refused=losing_keys(self._config, policies, snapshots, settings, now_ms=now_ms),
                 undecided=undecided,
-                beside=self._beside(snapshots, undecided),
+                elsewhere=self._elsewhere(snapshots, undecided),
             )
         holds = (*flows.holds, *unanswered(shown), *self._strange(ledger))
         self._refuse(holds)
@@ -265,11 +265,11 @@ class EpochRunner:
             log.warning("%s", reason)
         return opened
 
-    def _beside(self, snapshots: Snapshots, undecided: Mapping[Partition, str]) -> dict[tuple[str, str], str]:
+    def _elsewhere(self, snapshots: Snapshots, undecided: Mapping[Partition, str]) -> dict[tuple[str, str], str]:
         if not undecided:
             return {}
         noted = self._central.control().targets
-        return undecided_beside(targets(self._config, snapshots), noted, undecided, self._names.dead_letters)
+        return undecided_elsewhere(targets(self._config, snapshots), noted, undecided, self._names.dead_letters)
 
     def _looks(self) -> dict[str, EdgeShown]:
         return {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise, repeat
 from operator import attrgetter
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from msgspec import structs
@@ -48,7 +48,7 @@ class EpochFlows:
     holds: tuple[Hold, ...]
 
 
-def undecided_beside(
+def undecided_elsewhere(
     now: Collection[Target], noted: Collection[Target], undecided: Mapping[Partition, str], letters: str
 ) -> dict[tuple[str, str], str]:
     """What is undecided in partitions that flows wrote formerly, and among dead letters, which all flows write.
@@ -72,7 +72,7 @@ def entry_of(
     source: EdgePartition,
     topic: EdgeTopic,
     *,
-    begun: int,
+    first_partitions: int,
     decisions: tuple[Decision, ...] = (),
 ) -> tuple[LedgerRecord, bool]:
     """Where a flow goes on, and whether that position is new; under which epoch and slot is decided later.
@@ -81,7 +81,7 @@ def entry_of(
         found: Its winning ledger record, if it has one.
         source: The flow.
         topic: What its edge shows.
-        begun: How many partitions of the topic begin where its rule says; one that was added later does not.
+        first_partitions: How many partitions of the topic begin where its rule says; one that was added later does not.
         decisions: What was decided about its gaps.
     """
     if found is not None and found.topic_id == topic.topic_id:
@@ -90,13 +90,15 @@ def entry_of(
     if found is not None:
         again = structs.replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
         known = topic.epoch_before(source.partition, 0)
-        return structs.replace(again, gap=None, leader_epoch=known, unread=(), first_partitions=begun, copied=0), True
-    offset = (topic.firsts if source.partition < begun else topic.starts)[source.partition]
+        return structs.replace(
+            again, gap=None, leader_epoch=known, unread=(), first_partitions=first_partitions, copied=0
+        ), True
+    offset = (topic.firsts if source.partition < first_partitions else topic.starts)[source.partition]
     unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
     known = topic.epoch_before(source.partition, offset)
     first = LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread)
-    copied = topic.copied[source.partition] if topic.copied and source.partition < begun else 0
-    return structs.replace(first, leader_epoch=known, first_partitions=begun, copied=copied), True
+    copied = topic.copied[source.partition] if topic.copied and source.partition < first_partitions else 0
+    return structs.replace(first, leader_epoch=known, first_partitions=first_partitions, copied=copied), True
 
 
 def initial_partitions(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
@@ -112,20 +114,34 @@ def initial_partitions(topic: EdgeTopic, entries: Collection[LedgerRecord | None
     return max((entry.first_partitions or 0 for entry in known if entry.topic_id == topic.topic_id), default=0)
 
 
+class _Blocks(NamedTuple):
+    """Why flows may not run, each by what it is about.
+
+    Attributes:
+        policy: By edge and topic.
+        undecided: By partition of central.
+        elsewhere: By edge and topic: something may be undecided in a former topic.
+    """
+
+    policy: Mapping[tuple[str, str], str]
+    undecided: Mapping[Partition, str]
+    elsewhere: Mapping[tuple[str, str], str]
+
+
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _TopicDecision:
     """What decides every partition of one edge topic, found once: an epoch may open with 200,000 partitions."""
 
     terms: TopicTerms
     settings: Mapping[str, str]
     refused: str | None
     undecided: Mapping[int, str]
-    beside: str
+    elsewhere: str
 
     def why_not(self, partition: int) -> str:
         """What is undecided where a partition's records go, or went, if anything is."""
-        if self.beside:
-            return self.beside
+        if self.elsewhere:
+            return self.elsewhere
         if self.terms.by_key:
             return next(iter(self.undecided.values()), "")
         return self.undecided.get(partition, "")
@@ -135,11 +151,10 @@ class _Rules:
         cls,
         config: HubConfig,
         central: Mapping[str, Mapping[str, str]],
-        barred: tuple[Mapping[tuple[str, str], str], Mapping[Partition, str], Mapping[tuple[str, str], str]],
+        blocks: _Blocks,
         edge: str,
         topic: str,
     ) -> Self:
-        refused, undecided, beside = barred
         name = target(config, edge, topic)
         settings = central.get(name, {})
         terms = TopicTerms(
@@ -148,8 +163,8 @@ class _Rules:
             limits=Limits.of(settings),
             skips=skips_gaps(config, edge, topic),
         )
-        held = {partition: why for (topic, partition), why in undecided.items() if topic == name}
-        return cls(terms, settings, refused.get((edge, topic)), held, beside.get((edge, topic), ""))
+        held = {partition: why for (topic, partition), why in blocks.undecided.items() if topic == name}
+        return cls(terms, settings, blocks.policy.get((edge, topic)), held, blocks.elsewhere.get((edge, topic), ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +246,7 @@ def plan_flows(
     decisions: Collection[Decision] = (),
     refused: Mapping[tuple[str, str], str] = {},
     undecided: Mapping[Partition, str] = {},
-    beside: Mapping[tuple[str, str], str] = {},
+    elsewhere: Mapping[tuple[str, str], str] = {},
 ) -> EpochFlows:
     """Decide every flow of an epoch.
 
@@ -246,12 +261,12 @@ def plan_flows(
         decisions: What was decided about gaps.
         refused: Edge and topic of flows that must not run, with the reason.
         undecided: Partitions of central that must not be written, with the reason.
-        beside: Edge and topic of flows of which something may be undecided elsewhere, with the reason.
+        elsewhere: Edge and topic of flows of which something may be undecided elsewhere, with the reason.
 
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
     """
-    rules = cache(partial(_Rules.of, config, central, (refused, undecided, beside)))
+    rules = cache(partial(_TopicDecision.of, config, central, _Blocks(refused, undecided, elsewhere)))
     decided = by_flow(decisions)
     starts, holds = _Starts(), list[Hold]()
     for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
@@ -268,7 +283,7 @@ def plan_flows(
 def _of_topic(
     edge: str,
     topic: EdgeTopic,
-    rules: _Rules,
+    rules: _TopicDecision,
     ledger: Ledger,
     starts: _Starts,
     *,
@@ -283,22 +298,26 @@ def _of_topic(
     topic_id = topic.topic_id
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == topic_id and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
-    barred = rules.refused or rules.undecided or rules.beside
-    if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
+    is_blocked = rules.refused or rules.undecided or rules.elsewhere
+    if len(going_on) == len(sources) and not asked and not is_blocked:  # nearly every topic of nearly every epoch
         starts.extend(sources, going_on, topic.ends, terms)
         return []
-    begun = initial_partitions(topic, entries)
+    first_partitions = initial_partitions(topic, entries)
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
         begins = found is None or found.topic_id != topic_id
-        from_start = found is not None or source.partition >= begun
-        hold = _hold(source, topic, rules, now_ms, begins=begins, from_start=from_start) if begins or barred else None
+        from_start = found is not None or source.partition >= first_partitions
+        hold = (
+            _hold(source, topic, rules, now_ms, begins=begins, from_start=from_start) if begins or is_blocked else None
+        )
         if hold:
             holds.append(hold)
             continue
         own = _own_decision(source, found, topic, terms, now_ms)
         decisions = decided.get(source, ())
-        entry, fresh = entry_of(found, source, topic, begun=begun, decisions=(*decisions, own) if own else decisions)
+        entry, fresh = entry_of(
+            found, source, topic, first_partitions=first_partitions, decisions=(*decisions, own) if own else decisions
+        )
         starts.add(source, entry, end, terms)
         if fresh:
             starts.fresh[source] = own
@@ -306,7 +325,7 @@ def _of_topic(
 
 
 def _hold(
-    source: EdgePartition, topic: EdgeTopic, rules: _Rules, now_ms: int, *, begins: bool, from_start: bool
+    source: EdgePartition, topic: EdgeTopic, rules: _TopicDecision, now_ms: int, *, begins: bool, from_start: bool
 ) -> Hold | None:
     """Why a flow must not run: its policy, what is undecided at central, or, where it begins, what its start needs."""
     if rules.refused:

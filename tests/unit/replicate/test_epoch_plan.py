@@ -7,7 +7,7 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.replicate.discovery.central_topics import central_topics
-from aggregator.replicate.epoch.plan import entry_of, plan_flows, undecided_beside
+from aggregator.replicate.epoch.plan import entry_of, plan_flows, undecided_elsewhere
 from aggregator.state.control import Target, encode
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import BEATS, CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
@@ -15,21 +15,21 @@ from tests.unit.replicate.plan_inputs import BEATS, CONFIG, FLOW, ORDERS, SETTIN
 
 def test_a_flow_without_a_record_begins_where_its_rule_says():
     """`start: latest` is resolved once, into a first position that the slot must persist (rule D)."""
-    entry, fresh = entry_of(None, FLOW, ORDERS, begun=2)
+    entry, fresh = entry_of(None, FLOW, ORDERS, first_partitions=2)
     assert (entry.position, fresh) == ((0, 80), True)
 
 
 def test_a_known_flow_goes_on_with_its_counters():
     """The winning record holds; counters are cumulative over epochs."""
     known = LedgerRecord(0, "id-1", 42, epoch=1, slot=0, delivered=40, dead=2)
-    entry, fresh = entry_of(known, FLOW, ORDERS, begun=0)
+    entry, fresh = entry_of(known, FLOW, ORDERS, first_partitions=0)
     assert (entry.position, entry.delivered, entry.dead, fresh) == ((0, 42), 40, 2, False)
 
 
 def test_trap_5_another_topic_id_starts_a_new_incarnation_at_zero():
     """A recreated topic may already be longer than the old position: the id decides, not the offsets."""
     known = LedgerRecord(2, "gone", 1_000_000, epoch=1, slot=0, delivered=7)
-    entry, fresh = entry_of(known, FLOW, ORDERS, begun=0)
+    entry, fresh = entry_of(known, FLOW, ORDERS, first_partitions=0)
     assert (entry.position, entry.topic_id, entry.delivered, fresh) == ((3, 0), "id-1", 7, True)
 
 
@@ -61,25 +61,25 @@ def test_old_records_before_its_start_do_not_refuse_a_flow():
 def test_a_flow_waits_for_what_is_undecided_where_it_was_written_before(held):
     """Past it, what had been aborted there would count as committed: the record would come twice."""
     now, told = [Target("eu", "orders", "eu.orders")], [Target("eu", "orders", "old.orders")]
-    beside = undecided_beside(now, [*now, *told], held, "h.letters")
+    beside = undecided_elsewhere(now, [*now, *told], held, "h.letters")
     entry = LedgerRecord(0, "id-1", 85, epoch=1, slot=0)
     ledger = {FLOW: entry, FLOW._replace(partition=1): entry}
     flows = plan_flows(
-        CONFIG, ledger, {"eu": {"orders": ORDERS}}, SETTINGS, epoch=2, drain=False, now_ms=0, beside=beside
+        CONFIG, ledger, {"eu": {"orders": ORDERS}}, SETTINGS, epoch=2, drain=False, now_ms=0, elsewhere=beside
     )
     assert [(hold.source.partition, hold.reason, hold.detail) for hold in flows.holds] == [
         (0, "undecided", "why"),
         (1, "undecided", "why"),
     ]
-    assert undecided_beside(now, now, {("old.orders", 1): "why"}, "h.letters") == {}, "never written there"
+    assert undecided_elsewhere(now, now, {("old.orders", 1): "why"}, "h.letters") == {}, "never written there"
 
 
 def test_a_flow_waits_for_every_partition_that_a_former_division_by_key_wrote():
     """By key a record of partition 0 may lie in any of central's; by number the flow asks about its own alone."""
     held, flow = {("eu.orders", 1): "why"}, ("eu", "orders")
     by_number, by_key = Target(*flow, "eu.orders"), Target(*flow, "eu.orders", by_key=True)
-    assert undecided_beside([by_number], [by_key, by_number], held, "h.letters") == {flow: "why"}
-    assert undecided_beside([by_key], [by_key, by_number], held, "h.letters") == {}, "asks about all of them itself"
+    assert undecided_elsewhere([by_number], [by_key, by_number], held, "h.letters") == {flow: "why"}
+    assert undecided_elsewhere([by_key], [by_key, by_number], held, "h.letters") == {}, "asks about all of them itself"
     assert {encode(by_number)[0], encode(by_key)[0]} == {
         "target/eu/orders/eu.orders",
         "target/eu/orders/eu.orders/by_key",
