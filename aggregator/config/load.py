@@ -42,7 +42,7 @@ _NAMES = {
 
 
 # A file of something else altogether may have a fault in each line.
-_FAULTS_MADE, _FAULTS_SHOWN = 1000, 100
+_FAULTS_MADE, _FAULTS_SHOWN = 1000, 500
 
 
 def load_config(
