@@ -1,7 +1,7 @@
-"""A backfill under spark-submit: `spark-submit --master … jobs/backfill.py --config hub.yaml --plan plan.json`.
+"""Runs a backfill under spark-submit: `spark-submit --master … jobs/backfill.py --config hub.yaml --plan plan.json`.
 
-Invariant: the same command as `aggregator backfill run --yes`, with spark-submit's master, its exit codes and its
-idempotence: a scheduler that runs it twice writes once.
+Invariant: this program runs the same command as `aggregator backfill run --yes`, on spark-submit's master. The exit
+codes and the idempotence are the same, too: if a scheduler runs it twice, the data is written once.
 """
 
 import sys

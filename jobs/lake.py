@@ -1,6 +1,6 @@
-"""Central to the lake under spark-submit: `spark-submit --master … jobs/lake.py --config hub.yaml [--drain]`.
+"""Runs central to the lake under spark-submit: `spark-submit --master … jobs/lake.py --config hub.yaml [--drain]`.
 
-Invariant: the same command as `aggregator run --only lake`, with spark-submit's master.
+Invariant: this program runs the same command as `aggregator run --only lake`, on spark-submit's master.
 """
 
 import sys

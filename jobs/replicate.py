@@ -1,6 +1,6 @@
-"""Edges to central under spark-submit: `spark-submit --master … jobs/replicate.py --config hub.yaml [--drain]`.
+"""Runs edges to central under spark-submit: `spark-submit --master … jobs/replicate.py --config hub.yaml [--drain]`.
 
-Invariant: the same command as `aggregator run --only replicate`, with spark-submit's master.
+Invariant: this program runs the same command as `aggregator run --only replicate`, on spark-submit's master.
 """
 
 import sys

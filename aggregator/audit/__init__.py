@@ -1,1 +1,1 @@
-"""The audit: looks for every record of an edge at central and in the lake, and says what was not compared."""
+"""The audit: looks for every record of an edge at central and in the lake, and reports what was not compared."""

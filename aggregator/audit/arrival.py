@@ -1,8 +1,9 @@
-"""Whether a lake table has what its edges had before a time: for whoever plans jobs upon it.
+"""Tells whether a lake table has what its edges had before a time, for schedulers of jobs that read the table.
 
-Invariant: reads only. How far the hub must have read is asked of the edges first, and stays. Once the ledger is past
-it, all of it is at central, before the ends that are asked for then; once the table is past those, it has it. What only
-markers are left of is not waited for, because a table's position may stand before them for long.
+Invariant: this module only reads. The edges are asked first how far the hub must have read; that target stays fixed.
+When the ledger has passed it, all of these records are at central. Central's ends are asked for then. When the table
+has passed those ends, it has the records. Offsets that only hold markers are not waited for, because a table's position
+may stand before them for long.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A partition that is waited for.
+    """A partition that the table still waits for.
 
     Attributes:
         place: `eu/orders/0`, or `central eu.orders-0`.
@@ -54,7 +55,7 @@ class Lacking:
 
 
 class Arrived(NamedTuple):
-    """The table has it: its version, None where nothing was ever written to it."""
+    """The table has the records. `version` is the table's version, or None if nothing was ever written to the table."""
 
     version: int | None
 

@@ -1,8 +1,8 @@
-"""The audit: every record of an edge partition up to its committed position, looked for at central and in the lake.
+"""The audit: looks at central and in the lake for every record of an edge partition up to its committed position.
 
-Invariant: reads only. It uses no counter of the hub except the one of suppressed records, of which only the number is
-known. The end is the ledger's position, read first, so that a running hub is never ahead of its audit; later records
-are "not yet". What was not compared is reported with its reason.
+Invariant: this module only reads. It uses no counter of the hub except that of suppressed records, of which only the
+number is known. The end is the ledger's position. It is read first, so every record before it is at central when the
+audit looks there. Later records of a running hub are "not yet". What was not compared is reported with its reason.
 """
 
 import time
@@ -33,7 +33,7 @@ from aggregator.state.first_run import require_run
 from aggregator.state.names import HubNames
 from aggregator.state.requests import by_flow
 
-# Beside the interval, what a cycle of the lake may take.
+# Added to the interval: the time that a cycle of the lake may take.
 _CYCLE_S = 30.0
 _NOT_WANTED = Omission(FLOW, "not_wanted", "no rule of the configuration names it any more", final=True)
 

@@ -1,7 +1,9 @@
-"""What backfills explain to an audit: records that they kept at the edge, and rows that a restate took out of a table.
+"""Explains differences to an audit by backfills: records that they suppressed, and rows that a restate removed from a
+table.
 
-Invariant: explains no more than the backfills' own records say: offsets inside of what was restated, and no more of
-them than were counted there. A restate counts from its commit on, which the table shows, though it was cancelled then.
+Invariant: explanations are limited to what the backfills' own records say. Only offsets of the restate count, and only
+as many as were counted there. A restate counts from its commit on, which the table shows, even if the restate was
+cancelled at that time.
 """
 
 from collections import Counter, defaultdict

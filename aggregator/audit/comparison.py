@@ -1,7 +1,7 @@
-"""The comparison of one edge topic with central and the lake, window by window.
+"""Compares one edge topic with central and the lake, window by window.
 
-Invariant: reads only. The lake's version is fixed first, then central's end, then the edge's. So a record that is seen
-in the lake can be seen at central, and one at central at the edge. Only what the ledger had passed is compared.
+Invariant: reads only. The lake's version is fixed first, then central's end, then the edge's. So a record in the lake
+can be seen at central, and a record at central at the edge. Only what the ledger had passed is compared.
 """
 
 import itertools
@@ -32,7 +32,7 @@ from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import central_topic
 
-# Offsets that are looked at in one pass; six bytes each.
+# Offsets of one pass; each costs six bytes.
 WINDOW = 16_000_000
 _UNKNOWN_MOST = 10_000
 _LOOK_AGAIN_S = 1.0
@@ -62,7 +62,7 @@ class Books:
 
 @dataclass(slots=True)
 class Flow:
-    """One flow while it is looked at."""
+    """One flow during its audit."""
 
     source: EdgePartition
     entry: LedgerRecord
@@ -165,14 +165,14 @@ class Comparison:
         same = [s for s in sources if shown and shown.topic_id == ledger[s].topic_id and s.partition < shown.partitions]
         at = {source: (source.topic, source.partition) for source in same}
         self._open_central()
-        # After central's end was fixed: an origin beyond these ends is none that the edge ever had.
+        # Asked after central's end was fixed: an origin beyond these ends never existed at the edge.
         logs = ends.log_offsets(self._cluster, at.values())
         self._ends = {place: log.high_watermark for place, log in logs.items()}
         asked = self._asked(at, selection)
         opened = {}
         for source, place in at.items():
             entry, decisions, log = ledger[source], self._books.decisions.get(source, ()), logs[place]
-            # Where a log was cut, what lies there now is not what was read there before.
+            # Where a log was cut, the present records are not those that were read there before.
             cut = entry.gap.start if entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED else log.last_stable
             begin, end = asked[source]
             comparable = OffsetRange(begin, min(end, cut, log.last_stable))
@@ -212,7 +212,7 @@ class Comparison:
         self._ranges = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
         ours = topic_settings.settings(self._config.central, there).values() if there else ()
         theirs = self._edge_settings()
-        # Of several, what the one keeps that keeps longest: a record is called expired only where all would have.
+        # Of several topics the longest retention counts: a record is called expired only where it is for all.
         keeps = [int(one.get("retention.ms", -1)) if "delete" in one.get("cleanup.policy", "") else -1 for one in ours]
         self._keeps_ms = -1 if -1 in keeps else max(keeps, default=-1)
         self._rules = Rules(
@@ -236,7 +236,7 @@ class Comparison:
         try:
             return topic_settings.settings(self._cluster, [self._topic]).get(self._topic, {})
         except RetryError:
-            return {}  # no right to describe: nothing is explained by compaction then
+            return {}  # no right to describe: compaction then explains nothing
 
     # --- passes
 

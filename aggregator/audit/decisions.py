@@ -1,7 +1,7 @@
-"""The chain of decisions, checked link by link: what was altered, left out, moved or written twice.
+"""Checks the chain of decisions link by link: finds links that were altered, left out, moved or written twice.
 
 Invariant: pure. Every link that does not follow from the one before is named with its place. A chain whose end was cut
-off looks whole; a reader who keeps the head can check for that.
+off looks complete. A reader who keeps the number and the hash of its last link can check for that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class ChainFault:
 
 @dataclass(frozen=True, slots=True)
 class ChainAudit:
-    """All links and all faults; `head` is number and hash of the last one, to be kept elsewhere."""
+    """All links and all faults. `head` is the number and the hash of the last link, to be kept elsewhere."""
 
     links: tuple[Link, ...]
     faults: tuple[ChainFault, ...]

@@ -1,7 +1,8 @@
-"""The answer of an audit: per flow what was compared, what explains a difference, what is wrong, and what was left out.
+"""Holds the answer of an audit: for each flow what was compared, what explains a difference, what is wrong, and what
+was left out.
 
-Invariant: a flow is OK only if it was compared and every difference is explained; whatever was found is named with its
-exact offsets, and what was not compared with its reason. The JSON names and the exit codes are a contract.
+Invariant: a flow is OK only if it was compared and every difference is explained. Every finding is named with its exact
+offsets, and every omission with its reason. The JSON names and the exit codes are a contract.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ _WORST_FIRST = ("missing", "doubled", "unexplained")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which flows, and which part of them by the records' timestamps; None is everything."""
+    """Selects flows, and a part of them by the records' timestamps. An attribute that is None selects everything."""
 
     edge: str | None = None
     topic: str | None = None
@@ -98,7 +99,7 @@ class FlowAudit:
                 return kind
         here = [one for one in self.omissions if one.place in (place, FLOW)]
         there = {CENTRAL: self.sums.central, LAKE: self.sums.lake if self.in_lake else 0}
-        # Nothing is there, and what is not, nobody can tell of: two empty places are no equal ones.
+        # Two empty places do not count as equal: nobody can tell what was there before.
         absent = self.says_nothing or (place == LAKE and not self.in_lake) or (here and there.get(place, 1) == 0)
         return NOT_COMPARED if absent or any(not one.final for one in here) else EQUAL
 
@@ -137,7 +138,7 @@ class FlowAudit:
 
 @dataclass(frozen=True, slots=True)
 class UnknownOrigins:
-    """Records in a central topic of ours whose origin is none of our flows; `offsets` are central's."""
+    """Records in a central topic of the hub whose origin is no flow of the hub. `offsets` are central's."""
 
     topic: str
     partition: int

@@ -1,6 +1,6 @@
-"""The central topics that the flows of an edge topic were written to, now and before their rule named another one.
+"""Finds the central topics that an edge topic's flows were written to before their rule named the present one.
 
-Invariant: pure. What lies in a former topic was delivered, and is looked for there as long as the topic exists.
+Invariant: pure. Records in a former topic were delivered, and are looked for there as long as the topic exists.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from aggregator.state.control import Target
 
 
 class FormerTopics(NamedTuple):
-    """What the hub has noted of its targets.
+    """The central topics that the hub has recorded as targets.
 
     Attributes:
         written: Where flows were ever written to.

@@ -1,7 +1,7 @@
-"""A lake table and its quarantine as an audit sees them: their rows' origins, and why they lack what central has.
+"""Shows a lake table and its quarantine to an audit: their rows' origins, and why they lack what central has.
 
-Invariant: reads only, one version of each, fixed when it is opened. What cannot be read is a problem that is told; it
-is never an empty table.
+Invariant: this module only reads one version of each, fixed when it is opened. A table that cannot be read is reported
+as a problem. It is never treated as empty.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
-"""Edge partitions that the configuration wants and that the ledger does not know: nothing of them was ever delivered.
+"""Finds edge partitions that the configuration wants and the ledger does not know: none of their records was ever
+delivered.
 
-Invariant: reads only. A partition without a record is left out; an edge that does not answer is reported.
+Invariant: this module only reads. A partition without a record is left out. An edge that does not answer is reported.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +19,7 @@ from aggregator.replicate.discovery.edge_topic import start_of
 
 @dataclass(slots=True)
 class Unbegun:
-    """Lists the flows that never began, and what could not be asked.
+    """Lists the flows that never began, and the questions without an answer.
 
     Attributes:
         flows: Partitions with records and without a position.

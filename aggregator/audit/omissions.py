@@ -1,7 +1,7 @@
-"""What an audit did not compare, and why: at the edge, at central, in the lake, or of a whole flow.
+"""Describes what an audit did not compare, and why: at the edge, at central, in the lake, or of a whole flow.
 
 Invariant: pure. What was not compared is never called equal. The omission is final where nothing is left to compare, or
-nothing is configured. Otherwise somebody has to act, and the audit is not OK.
+nothing is configured. Otherwise a person has to act, and the audit is not OK.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from aggregator.coordinates import OffsetRange, Segment
 from aggregator.state.ledger import LedgerRecord
 
 EDGE, CENTRAL, LAKE, FLOW = "edge", "central", "lake", "flow"
-# Kinds of what waits at the edge.
+# The kinds of omissions of records that wait at the edge.
 WAITING = ("held", "not_read")
 
 
@@ -51,7 +51,7 @@ class Omission:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked for of one flow, beside what its edge has.
+    """What was asked for of one flow, and what its edge has.
 
     Attributes:
         log: [first offset, last stable offset) at the edge.
@@ -86,7 +86,7 @@ def at_edge(asked: Asked, entry: LedgerRecord, segments: Sequence[Segment]) -> l
     if waits.start < waits.end:
         why = asked.held or "the hub has not read them yet"
         kind = "held" if asked.held else "not_read"
-        # Without an end of its own a window ends where the hub stands, unless it stands still.
+        # If nobody named the window's end, it ends where the hub stands, unless the hub does not read the flow.
         final = not (asked.held or asked.bounded)
         found.append(Omission(EDGE, kind, why, (waits,), len(waits), final))
     return found

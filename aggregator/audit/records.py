@@ -1,6 +1,6 @@
-"""What an audit reads: offsets at an edge, origins at central, dead letters; one partition or topic at a time.
+"""Reads what an audit compares: offsets at an edge, origins at central, dead letters; one partition or topic at a time.
 
-Invariant: committed records only, up to an end that was fixed before; values are never looked at.
+Invariant: only committed records are read, up to an end that was fixed before. Values are never looked at.
 """
 
 from array import array

@@ -1,7 +1,7 @@
-"""The tally of an audit: which offsets of one edge partition were seen at the edge, at central, in the lake.
+"""Counts for an audit which offsets of one edge partition were seen at the edge, at central, and in the lake.
 
-Invariant: pure, and bounded: a few bytes per offset of the range, whatever lies in it. What differs is named by its
-exact offsets; a count that is too high for its byte stays too high.
+Invariant: pure, and bounded: a few bytes per offset of the range, whatever the range holds. Differences are named by
+their exact offsets. A count that is too high for its byte stays at the maximum.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ Counts = npt.NDArray[np.uint8]
 Keys = npt.NDArray[np.uint64]
 _MOST = 255
 _MODULUS = 1 << 128
-# Counts that are Python numbers at a time.
+# So many counts are converted to Python numbers at a time.
 _AT_ONCE = 65_536
 
 
@@ -41,7 +41,7 @@ def ranges_of(offsets: Iterable[int]) -> list[OffsetRange]:
 
 
 class Tally:
-    """What was seen of one segment, or of a window of it."""
+    """Counts what was seen of one segment, or of a window of it."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
@@ -50,7 +50,7 @@ class Tally:
         self.not_in_lake_yet = np.zeros(length, np.bool_)
         self.expired = np.zeros(length, np.bool_)
         self.deleted_elsewhere = np.zeros(length, np.bool_)  # central has tombstones under other versions of a key
-        self.repeated = np.zeros(length, np.bool_)  # and one of them twice
+        self.repeated = np.zeros(length, np.bool_)  # central has one of these tombstones twice
         self._further: set[tuple[int, int]] = set()
         self._deleted: list[tuple[Offsets, Keys]] = []
 
@@ -95,7 +95,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it must be.
+    """A difference that is not as it should be.
 
     Attributes:
         kind: `missing`, `doubled` or `unexplained`.
@@ -119,7 +119,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Sums:
-    """Counts and order-insensitive hashes of origins, added up over windows.
+    """Counts of origins, and hashes that do not depend on their order, added up over windows.
 
     A hash is the sum, modulo 2^128, of BLAKE2b-128 over `edge/topic/partition/offset/incarnation` of every record.
     """

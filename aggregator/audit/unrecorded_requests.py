@@ -1,8 +1,8 @@
-"""Requests that a hub carries out although the chain of decisions has no record of them.
+"""Finds requests that a hub carries out although the chain of decisions has no record of them.
 
-Invariant: pure. Whoever may write requests could leave out the decision. So the chain is searched for each gap that was
-passed over, each edge's pause, each new cluster of an edge, each released range and each backfill. What the protocol
-itself decides (a recreated topic, a gap of heartbeats) needs no record.
+Invariant: pure. A person who may write requests could leave out the decision. So the chain is searched for a record of
+each request. These are gaps that were passed over, pauses of edges, new clusters of edges, released ranges and
+backfills. What the protocol itself decides (a recreated topic, a gap of heartbeats) needs no record.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

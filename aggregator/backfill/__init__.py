@@ -1,4 +1,6 @@
-"""Backfills: reading a past window of an edge again on purpose, beside the live flows, planned before it runs.
+"""Backfills: read a past window of an edge again on request, beside the live flows, with a plan that is shown before it
+runs.
 
-Whoever shows them uses `watch.BackfillWatch`: `look(now_s)` tells every backfill as a `watch.Progress`, without a wait.
+Code that shows backfills uses `monitor.BackfillWatch`. Its `look(now_s)` returns every backfill as a
+`monitor.Progress`, without waiting.
 """

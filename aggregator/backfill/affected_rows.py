@@ -1,7 +1,8 @@
-"""Which rows of a table a restate replaces: by their origins, never by their contents.
+"""Decides which rows of a table a restate replaces: by their origins, never by their contents.
 
-Invariant: pure; a row is affected if its edge partition, incarnation and offset lie in the plan. What replaces it has
-the very same origin. So a table holds each origin as often as before, or less, but for tombstones under further keys.
+Invariant: pure. A row is affected if its edge partition, incarnation and offset lie in the plan. The row that replaces
+it has the very same origin. So a table holds each origin as often as before or less often. The exception is tombstones
+under further keys.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +17,10 @@ from aggregator.coordinates import EdgePartition, Segment
 
 Marks = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
-# Rows of a table, by flow: `numbered`, ascending and each once.
+# The origins of a table's rows, by flow: as `numbered` makes them, ascending and without duplicates.
 Origins = Mapping[EdgePartition, Numbers]
 ORIGIN_COLUMNS = ("_edge", "_topic", "_partition", "_incarnation", "_offset")
-# Offsets of one incarnation stay below: the broker would need ages for more.
+# Offsets of one incarnation stay below this number: a broker would need ages to reach it.
 INCARNATION = 1 << 44
 
 

@@ -1,8 +1,8 @@
 """The driver of one backfill: leads the protocol's second instance, `H.backfill`, and runs epochs until it is done.
 
-Invariants: rules A to F hold as for the live flows, under ids, control and ledger of their own; one backfill of a hub
-runs at a time. What may be written is decided anew in every epoch, after all ids were fenced: whatever another backfill
-has written by then is seen, and nothing can be written after that.
+Invariants: rules A to F hold as for the live flows, under ids, control and ledger of its own. One backfill of a hub
+runs at a time. Every epoch decides anew what may be written, after all ids were fenced. It then sees all that another
+backfill has written, and that one can write nothing more.
 """
 
 import logging
@@ -61,7 +61,7 @@ from aggregator.state.request_log import read_requests
 from aggregator.threads import Threads
 
 _TICK_S, _AGAIN_S = 0.1, 1.0
-# Short transactions: readers of a live topic wait behind an open one.
+# Transactions are short, because readers of a live topic wait behind an open one.
 _CADENCE = Cadence(interval_s=0.1, limit_bytes=4 * 1024 * 1024)
 log = logging.getLogger(__name__)
 
@@ -179,13 +179,13 @@ class BackfillDriver:
         def over(epoch: _Epoch) -> bool:
             if self._cancelled:
                 return True
-            if epoch.invisible:  # another epoch settles what this one left undecided
+            if epoch.invisible:  # the next epoch settles what this one left undecided
                 return time.monotonic() >= deadline or self._stop.wait(_AGAIN_S)
             if not all(one.result is SlotResult.DRAINED for one in epoch.outcomes):
                 return False
             if epoch.plan.silent <= self._silent(self._shown(), pauses.paused()):
                 return True
-            return self._stop.wait(_AGAIN_S)  # an edge that was not read is back: another epoch reads it
+            return self._stop.wait(_AGAIN_S)  # an edge that was not read is back, so another epoch reads it
 
         last = run_epochs(run, renewal, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
         if self._stop.is_set() or self._cancelled or last is None:
@@ -246,7 +246,7 @@ class BackfillDriver:
         self._newest = epoch.epoch
         if undecided := [reason for at, reason in sorted(held.items()) if at in own]:
             raise Unreachable("; ".join(undecided), hint="start it again when these are decided")
-        # Read now, when no other backfill can write any more.
+        # Read only now, when no other backfill can write any more.
         known = read_central(self._hub)
         restates = self._plan.mode is Mode.RESTATE
         known.require_own_letters(one.source for one in self._plan.writes if one.letters or restates)
@@ -345,7 +345,7 @@ class BackfillDriver:
 
 
 class _Epoch(NamedTuple):
-    """What an epoch was to do, and how its slots ended."""
+    """Holds the plan of an epoch, and how its slots ended."""
 
     plan: EpochPlan
     outcomes: tuple[SlotOutcome, ...] = ()
@@ -357,7 +357,7 @@ class _Epoch(NamedTuple):
 
 
 class _Pacing:
-    """Lets the live flows go first: tells the slots of one epoch, through control, how fast they may go."""
+    """Lets the live flows go first: tells the slots of one epoch how fast they may go, through the control topic."""
 
     def __init__(
         self, hub: HubConfig, central: KafkaDriverCentral, epoch: int, asked: float | None, slots: int

@@ -1,7 +1,8 @@
-"""Planning an epoch of a backfill: from its frozen plan, what may still be written, and the edges, to slot plans.
+"""Plans an epoch of a backfill: makes slot plans from its frozen plan, from what may still be written, and from the
+edges.
 
-Invariant: pure. An epoch writes what the frozen plan holds, behind the backfill's own ledger position, and only as far
-as it is still missing now, when every other backfill is fenced. A partition of another life is not read.
+Invariant: pure. An epoch writes what the frozen plan holds beyond the backfill's own ledger position. It writes only
+what is still missing now, when every other backfill is fenced. A partition of a recreated topic is not read.
 """
 
 from collections import defaultdict
@@ -52,7 +53,7 @@ class EpochPlan:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The world as an epoch meets it.
+    """Describes the clusters as an epoch finds them.
 
     Attributes:
         config: The hub, as the backfill delivers.

@@ -1,7 +1,8 @@
-"""Carries out a backfill from where it stands to its end: into central, into the table, and then the record of its end.
+"""Carries out a backfill from its present state to its end: into central, then into the table, and then records its
+end.
 
-Invariant: the record that it is done is written last, and every step before may be done twice. So a process that is
-killed anywhere, or that runs beside another, leaves the same behind.
+Invariant: the record of the end is written last, and every step before it may be done twice. The result is therefore
+the same if a process is killed at any point, or runs beside another one.
 """
 
 import logging
@@ -27,7 +28,7 @@ from aggregator.state.names import HubNames
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Processes that begin at one moment all find the lease free, and all but the last one are fenced.
+# If several processes begin at the same moment, all find the lease free, and all but the last one are fenced.
 _TURNS = 5
 log = logging.getLogger(__name__)
 

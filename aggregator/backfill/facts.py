@@ -1,7 +1,7 @@
-"""What a planner needs to know, asked of central and of the edges.
+"""Collects the facts that a planner needs, from central and from the edges.
 
-Invariant: reads only; central is read to its end before an edge is asked, so that an edge shows at least what central
-knows of it. An edge that does not answer is an error: a plan of a part would look like the whole.
+Invariant: this module only reads. Central is read to its end before an edge is asked, so that an edge shows at least
+what central knows of it. An edge that does not answer is an error, because a partial plan would look complete.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
 
 _FAR = 2**62
-# A flow, and the backfill that reads it, if one does.
+# A flow, and the id of the backfill that reads it, or empty for the live flow.
 Writer = tuple[EdgePartition, str]
 
 
@@ -104,7 +104,7 @@ def read_central(config: HubConfig) -> Central:
     own: dict[tuple[EdgePartition, str], list[Letter]] = defaultdict(list)
     for letter in read_letters(config.central, names.backfills().dead_letters, apart=True, count=count):
         own[letter.source, letter.central].append(letter)
-    ledger = read_ledger(config.central, names)  # after the letters: it counts at least those
+    ledger = read_ledger(config.central, names)  # read after the letters, so it counts at least those
     late = {backfill for _, backfill in there if backfill}
     counted = {(source, ""): entry.dead for source, entry in ledger.items()}
     for backfill in late:

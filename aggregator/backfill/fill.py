@@ -1,6 +1,6 @@
-"""The table of a generation: what a backfill brought to its central topics, into the lake by the lake's own driver.
+"""Fills the table of a generation: the lake's own driver brings the backfill's central topics into the lake.
 
-Invariant: positions and commits are those of any table; filling twice adds nothing.
+Invariant: positions and commits are those of any table. Filling twice adds nothing.
 """
 
 import logging

@@ -1,18 +1,20 @@
-"""The keys of rows that stay in a table, where other rows of their keys are replaced under other keys.
+"""Finds the new keys of rows that stay in a table while a restate replaces other rows of the same keys under new keys.
 
-Invariant: pure; a row that was superseded or deleted stays so. An origin with an old and a new row shows which key came
-for which, and all rows of the old key that stay in its edge partition get the new one. To keep the old key would leave
-what a policy hides now, or bring back what was deleted. Nobody's row gets another one's key: it has none, and no place
-in the current state, where its own is not known. That is so where
+Invariant: pure. A row that was superseded or deleted stays so. An origin with an old and a new row shows which new key
+replaces an old one. All rows of the old key that stay in its edge partition then get the new key. With the old key they
+would keep what a policy hides now, or bring back what was deleted. No row gets the key of another person. Where a row's
+new key is not known, the row has no key, and no place in the current state. There are four such cases:
 
-* several keys came for its key, or none, though others came under other keys;
-* its key is also what another record came under, so that a hub under the new policy may have written it;
-* only tombstones with several versions of a key tell of it, and it lies behind the last record whose key changes;
-* it is `doubted`: it lies behind the last record whose key changes, and so does a row under a key that came. That row
-  shows that the hub went over to the new policy there.
+* Several new keys came for its key. Or none came for it, though new keys came for others.
+* Another record also came under its key. A hub under the new policy may then have written the row.
+* Only tombstones with several versions of a key tell its new key, and it lies after the last record whose key changes.
+* It is `doubted`: it lies after the last record whose key changes, and so does a row under a new key. That row shows
+  that the hub went over to the new policy there.
 
-A tombstone goes on deleting under each key that came for its own, and under its own where it may be of now: a row for
-each, of one origin. So it may delete what is not its own; the other way round, what was deleted would be current.
+A tombstone goes on deleting under each new key that came for its key. It also deletes under its own key if the present
+policy may have written it. It then has a row for each of these keys, all of one origin. So it may delete a row that is
+not its own. With fewer rows, a deleted row would be current again.
+
 Memory holds the keys of replaced rows and the origins of tombstones.
 """
 
@@ -33,11 +35,12 @@ _NAMES = ["_edge", "_topic", "_key"]
 _AT = [*_KEY, "_deleted", "doubted", "older"]
 _ALONE = pl.col("_key").n_unique().over(_ORIGIN) == 1
 _SAME = pl.col("_key").eq_missing(pl.col("image"))
-# Of a key with more images, its own included, only the youngest tombstone gets a row for each, and the others one:
-# three thousand tombstones of a key that stood for three thousand people would be nine million rows. A policy that
-# ignores case or spaces makes one key of a few spellings, which are fewer.
+# If a key has more images than this, its own included, only the youngest tombstone gets a row for each image. The
+# others get one row. Otherwise three thousand tombstones of a key that stood for three thousand people would be nine
+# million rows. A policy that ignores case or spaces merges only a few spellings into one key, which stays below this
+# number.
 IMAGES = 16
-# Of keys in one array: Arrow's count up to 2 GiB, and a tombstone with a key of 1 MB may become fifteen rows.
+# Bytes of the keys in one array: Arrow's arrays hold 2 GiB, and a tombstone with a key of 1 MB may become fifteen rows.
 PIECE_BYTES = 16 * 1024 * 1024
 KEYED = pa.schema([FIXED_COLUMNS.field(name) for name in KEY_COLUMNS])
 
@@ -55,7 +58,7 @@ class Tombstones(NamedTuple):
 
 
 class Rekeyed(NamedTuple):
-    """What becomes of some rows; a tombstone may become several.
+    """Some rows with their new keys. One tombstone may become several rows.
 
     Attributes:
         rows: Which of them each is.
@@ -82,7 +85,7 @@ class Rekeyed(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What rows show of a table beside those that are replaced.
+    """What the other rows of a table, beside those that are replaced, show about keys.
 
     Attributes:
         new_keys: Edge partitions where a key that came stands behind the last record that changes its own.
@@ -129,12 +132,12 @@ class KeyImages:
             came: `KEY_COLUMNS` of the new rows.
         """
         names, (old, new) = _counted([_frame([had]), _frame(came)])
-        # A former restate may have made several tombstones of one, under keys of which one is right: what comes for it
-        # shows nothing of them.
+        # A former restate may have made several tombstones of one record, under keys of which only one is right. What
+        # comes for that record shows nothing about them.
         twin = pl.col("_key").n_unique().over([*_ORIGIN, "_central_offset"]) > 1
         old = old.select(*_ORIGIN, "_key", twin=twin, alone=_ALONE)
         staying = old.filter(pl.Series(left))
-        # Each once: of an origin that a table has n times under keys that came n times there would be n * n pairs.
+        # Without duplicates: an origin with n rows in the table and n new keys would otherwise give n * n pairs.
         old, new = old.unique(), new.select(*_ORIGIN, "_key", alone=_ALONE).unique()
         pairs = old.join(new.select(*_ORIGIN, came_alone="alone", image="_key"), on=_ORIGIN)
         fresh = pairs.join(old.select(*_ORIGIN, image="_key"), on=[*_ORIGIN, "image"], how="anti")
@@ -151,7 +154,7 @@ class KeyImages:
         new_keys = fresh.filter("came_alone").select(_KEY).unique()
         both = [_of_rows(rows, new_keys), _of_tombstones(rows, fresh, pairs)]
         former = _numbered(others.filter("told")).group_by(_FLOW).agg(former=pl.col("number").max()).sort(_FLOW)
-        # A tombstone has rows under keys that no other record had, at that time.
+        # When a tombstone was written, it had rows under keys that no other record had.
         versions = rows.select(_KEY).unique().join(pairs.filter("alone"), on=_KEY, how="anti").sort(_KEY)
         new_keys = new_keys.join(rows, on=_KEY, how="anti").sort(_KEY)
         images = pl.concat(both).sort(*_AT, "image")
@@ -179,7 +182,7 @@ class KeyImages:
             rows: `KEY_COLUMNS` of some rows.
             staying: The rows of these that stay.
         """
-        # A tombstone of the former policy may have had a row under a listed version, which is the key of now.
+        # A tombstone of the former policy may have a row under a listed version that is also a present key.
         single = _numbered(_frame([rows]).filter(~pl.col("_deleted") | _ALONE))
         behind = single.join(self._former, on=_FLOW).filter(pl.col("number") > pl.col("former"))
         tombstones = _numbered(_frame([staying]).filter("_deleted").join(self._many, on=_KEY, how="semi"))
@@ -225,7 +228,7 @@ class KeyImages:
 
 
 class Repeated(NamedTuple):
-    """Rows of a file that say what others say.
+    """Rows of a file that repeat other rows.
 
     Attributes:
         rows: Their numbers.
@@ -241,7 +244,7 @@ def repeated(files: Sequence[Tombstones]) -> list[Repeated]:
     if not files:
         return []
     found = pl.concat([one.found for one in files])
-    # By numbers: of several columns together each row would be a copy of its key.
+    # Keys are compared by number: a comparison of several columns would copy the key into each row.
     found = found.join(found.select("_key").unique().with_row_index("key"), on="_key", how="left",
                        nulls_equal=True, maintain_order="left")  # fmt: skip
     again = ~pl.struct(*_ORIGIN, "key").is_first_distinct()
@@ -262,7 +265,7 @@ def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame) -> pl.DataFrame:
 
 def _of_tombstones(rows: pl.DataFrame, fresh: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """What becomes of tombstones: a row under each key that may be theirs."""
-    # What is another record's key now deletes under it too: a hub that goes on may have written it for that one.
+    # If another record has this key now, the tombstone deletes under it too: a hub may have written it for that record.
     lost, own = rows.filter("lost"), rows.with_columns(image="_key", lost=False)
     several = pairs.filter(pl.col("image").is_not_null()).select(*_KEY, "image", lost=False)
     several = several.join(lost, on=_KEY, how="semi")
@@ -275,7 +278,7 @@ def _of_tombstones(rows: pl.DataFrame, fresh: pl.DataFrame, pairs: pl.DataFrame)
             pl.concat([doubted, unknown]).with_columns(doubted=True, older=False),
         ]
     )
-    # Of groups and not of windows: one within another grows with the square of the rows.
+    # Counted by groups and not by windows: the cost of nested windows grows with the square of the rows.
     numerous = each.group_by([*_KEY, "doubted"]).len().filter(pl.col("len") > IMAGES)
     many = each.join(numerous, on=_KEY, how="semi")
     least = many.sort("image").unique([*_KEY, "doubted"], keep="first", maintain_order=True).with_columns(older=True)

@@ -1,6 +1,6 @@
-"""Dead letters as a person asks for them, and one of them against its edge: whether the record can still be read.
+"""Selects dead letters for a person, and checks at an edge whether the record of one letter can still be read.
 
-Invariant: reads only; coordinates, never a value.
+Invariant: this module only reads. It shows coordinates, never a value.
 """
 
 from collections.abc import Iterator

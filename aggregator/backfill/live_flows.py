@@ -1,7 +1,7 @@
-"""The live flows beside a backfill, as its driver sees them: how fast they go, and how much they have before them.
+"""Observes the live flows for the driver of a backfill: how fast they go, and how many records they still have to read.
 
-Invariant: reads only. Edges are asked about flows that have moved a moment ago, so none that is away is waited for;
-what cannot be known now is not known.
+Invariant: this module only reads. Edges are asked only about flows that have just moved, so the driver waits for no
+edge that is away. An edge that does not answer is left out of the count.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 1.0
 
 
 class LiveFlows:
-    """Follows a hub's ledger from now on.
+    """Follows a hub's ledger from its present end on.
 
     Args:
         config: The hub.

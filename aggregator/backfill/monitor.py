@@ -1,7 +1,7 @@
-"""Backfills as a monitor shows them, look by look: state, asked, done, and how fast each goes.
+"""Watches backfills for a monitor, look by look: state, offsets that were asked for and are done, and speed.
 
-Invariant: reads only, never waits and proves nothing: what central did not show yet comes with a later look. A driver
-is at work when its lease was seen to move, whatever any clock says.
+Invariant: this module only reads, never waits and proves nothing. What central did not show yet comes with a later
+look. A driver is at work when its lease was seen to move. No other machine's clock is compared.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from aggregator.state.names import HubNames
 
 _DISCOVER_EVERY_S = 5.0
 _PACE_OVER_S = 10.0
-# A lease that moves is seen to move within two beats.
+# The lease of a live driver is seen to move within two of its heartbeats.
 _STILL_S = 2 * BEAT_S + 1.0
 
 
@@ -132,7 +132,7 @@ class BackfillWatch:
         lease = self._control.look().lease if self._control else None
         before, moved_s = self._lease
         if lease != before:
-            # The first one that is seen may be a dead driver's last word: it has to move once.
+            # The first lease that is seen may be a dead driver's last record. It must move once before it counts.
             self._lease = (lease, None if before is None else now_s)
         moved_s = self._lease[1]
         if lease is None or lease.released or moved_s is None or now_s - moved_s > _STILL_S:
@@ -158,7 +158,7 @@ class BackfillWatch:
 
 
 class _Pace:
-    """How fast a count grows, over the last looks."""
+    """Measures how fast a count grows, over the last looks."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()

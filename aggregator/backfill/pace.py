@@ -1,18 +1,18 @@
-"""How fast a backfill may go: at its own rate while live flows keep up, at a small share of theirs while they do not.
+"""Decides how fast a backfill may go: at its own rate while live flows keep up, else at a small share of their rate.
 
-Invariant: pure; time comes with what was seen. Nobody is yielded to who does not move: a hub that is stopped and a flow
-that is held take nothing away. A yielding backfill never stands still.
+Invariant: pure. Times come with the observations. A backfill yields only to flows that move: a stopped hub and a held
+flow do not slow it. A yielding backfill never stands still.
 """
 
 from dataclasses import dataclass
 
-# A flow that keeps up is a transaction behind; half a second's worth is more.
+# A flow that keeps up is one transaction behind. Half a second's worth of records is more than that.
 _BEHIND_S = 0.5
 _FEW_RECORDS = 500
 _SHARE = 0.02
 _LEAST_PER_S = 200.0
 _GROWTH = 1.5
-# Beyond what any slot does.
+# More than any slot can do.
 _FREE_PER_S = 1_000_000.0
 
 

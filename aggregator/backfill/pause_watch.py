@@ -1,6 +1,7 @@
-"""Which edges of a backfill are paused: nobody reads those, the live hub no more than a backfill.
+"""Tells which edges of a backfill are paused: neither the live hub nor a backfill reads those.
 
-Invariant: what holds is the requests topic, read to its end; that something arrived there is only why it is read again.
+Invariant: the answer comes from the requests topic, read to its end. A record that arrives there is only the reason to
+read it again.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""A backfill's plan: per edge partition what was asked, what can be had, and exactly what will be written.
+"""A backfill's plan: for each edge partition what was asked for, what is available, and exactly what will be written.
 
-Invariant: frozen once it is made; its id follows from what it writes and where, so that the same plan has the same id
-whoever makes it. Its JSON is the record at central and the plan file of a scheduler.
+Invariant: a plan is frozen once it is made. Its id follows from what it writes and where, so the same plan has the same
+id, whoever makes it. Its JSON is the record at central and the plan file of a scheduler.
 """
 
 import hashlib

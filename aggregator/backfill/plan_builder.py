@@ -1,6 +1,7 @@
-"""Making a plan: gather, then plan every flow that is asked for.
+"""Makes a plan: gathers the facts, then plans every flow that is asked for.
 
-Invariant: reads only. What is asked of an edge that does not answer is an error, and never a smaller plan.
+Invariant: this module only reads. An edge that is asked for and does not answer is an error, and never makes the plan
+smaller.
 """
 
 import itertools
@@ -28,7 +29,7 @@ from aggregator.state.dead_letters import Letter
 from aggregator.state.names import HubNames
 from aggregator.threads import side_by_side
 
-# What a slot does with room to spare, strip included; with a rate, the rate.
+# A slot reaches this rate easily, strip included. If a rate is given, the estimate uses that rate.
 _RECORDS_A_SECOND = 50_000
 
 
@@ -53,7 +54,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     into = _generation(ask, flows, backfills.values())
     where = target_config(config, ask.mode, into)
     names = {source: target(where, source.edge, source.topic) for source in flows}
-    if ask.letters is not None:  # an edge without any need not answer
+    if ask.letters is not None:  # an edge without any letters need not answer
         flows = [source for source in flows if _letters(ask, central, source, names[source])]
         names = {source: names[source] for source in flows}
     if ask.letters is not None or ask.mode is Mode.RESTATE:
@@ -96,7 +97,7 @@ def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[Edg
 
 def _settings(where: HubConfig, names: Mapping[EdgePartition, str]) -> Mapping[str, Mapping[str, str]]:
     """Settings of each central topic; of one that is not there yet, those that it will have."""
-    control = HubNames(where.hub).control  # has no retention of its own: shows the brokers' default
+    control = HubNames(where.hub).control  # it has no retention of its own, so it shows the brokers' default
     there = set(names.values()) & set(topics.topic_names(where.central))
     found = topic_settings.settings(where.central, there | {control})
     default = {"retention.ms": found[control].get("retention.ms", "-1")}

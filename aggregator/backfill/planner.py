@@ -1,9 +1,9 @@
-"""The planner: from what central and an edge have to exactly what a backfill may write.
+"""The planner: decides from the facts of central and an edge exactly what a backfill may write.
 
-Invariant: pure. Into the live topic it writes only what central provably never got: what the flow's own ledger record
-says it never read, and dead letters that are not resolved; less what any backfill into the same topic has passed. A
-live position only grows, so nothing of that can ever come by the live flow as well. Nothing is widened: what is written
-is a part of what was asked.
+Invariant: pure. Into the live topic a backfill writes only what central provably never got. That is what the flow's own
+ledger record says it never read, and dead letters that are not resolved. What any backfill into the same topic has
+passed is taken off. A live position only grows, so the live flow can never deliver any of these records as well.
+Nothing is widened: what is written is a part of what was asked for.
 """
 
 from collections import defaultdict
@@ -118,7 +118,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What an edge shows of one partition, and what the ask comes to there.
+    """What an edge shows of one partition, and the offsets that the ask means there.
 
     Attributes:
         topic_id: The topic's life.
@@ -147,10 +147,10 @@ def wanted(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None
     if only is not None:
         return both(_points(at_central.replayed(mode)), _points(only))
     if mode is not Mode.MISSING:
-        # A dead letter is the live flow's matter: it is replayed into the topic that a rule names.
+        # Dead letters belong to the live flow: they are replayed into the topic that a rule names.
         return without(offsets_of(lives), (*at_central.had, *dead))
     unread = [part for at, offsets in at_central.entry.unread for part in both([offsets], _of_life(lives, at))]
-    # What MirrorMaker 2 had copied, central has: of the life in which the flow began.
+    # Central has what MirrorMaker 2 had copied, in the incarnation in which the flow began.
     had = (*at_central.had, *both(_of_life(lives, 0), [OffsetRange(0, at_central.entry.copied)]))
     return union((*without(unread, had), *dead))
 

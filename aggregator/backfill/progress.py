@@ -1,6 +1,7 @@
-"""Backfills as a person sees them now: what central knows, and whether a driver is at work.
+"""Shows the present state of backfills: what central knows, and whether a driver is at work.
 
-Invariant: reads only. A driver lives when its lease is seen to move, whatever any clock says.
+Invariant: this module only reads. A driver is alive when its lease is seen to move. No other machine's clock is
+compared.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""Arithmetic of offset ranges: what is in both, in either, in one but not in the other.
+"""Computes with offset ranges: intersection, union and difference.
 
-Invariant: pure; results are ascending, do not touch and hold no empty range, whatever comes in.
+Invariant: pure. Whatever ranges come in, results are ascending, do not touch, and hold no empty range.
 """
 
 from bisect import bisect_right

@@ -1,12 +1,14 @@
-"""Rows of one table replaced by the same origins' new rows, in one commit, beside whoever else commits to it.
+"""Replaces rows of one table by new rows of the same origins, in one commit, while other writers commit to the table.
 
-Invariant: only origins that the table has are replaced, each by its own new row. Where none came, the row leaves if the
-restate told that it read the record and left it out, and stays if not: what nobody read says nothing. A tombstone stays
-until another one of its record is taken: it holds no value, and what it deletes would come back. All others stay; their
-keys follow those of the rows that are replaced (`key_images`), so that none becomes the latest of a key again.
-The handle that showed them commits (protocol, rule G), with a mark, so that it happens once. What was worked out before
-a conflict is used again as far as it still holds, and after a few the hub leaves it a turn: a table that changes every
-second does not outrun it.
+Invariant: only origins that the table has are replaced, each by its own new row. If no new row came for an origin, its
+row leaves only if the restate reported that it read the record and left it out. Otherwise the row stays, because an
+unread record proves nothing. A tombstone stays until another tombstone of its record is admitted: it holds no value,
+and without it deleted rows would come back. All other rows stay. Their keys follow those of the replaced rows
+(`key_images`), so that no row becomes the latest of its key again.
+
+The handle that showed the rows commits (protocol, rule G), with a mark, so that it happens once. Work that was done
+before a conflict is used again as far as it is still valid. After a few conflicts the hub leaves the replacement a
+turn, so that it succeeds even on a table that changes every second.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +40,7 @@ ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)
 
 
 class Admission(Protocol):
-    """What a table asks of rows before anybody may see them."""
+    """What a table requires of rows before anybody may see them."""
 
     def admit(self, handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """What of staged rows may be committed; asked again, it decides nothing anew."""
@@ -59,7 +61,7 @@ class Everything:
 
 
 class Come(NamedTuple):
-    """Holds new rows that came for a table.
+    """Holds the new rows for a table.
 
     Attributes:
         outcomes: What was staged of them, outside of the table, and of the records that were read and left out.
@@ -109,7 +111,7 @@ class _Fresh(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What stays of some files, staged anew."""
+    """The rows of some files that stay, staged anew."""
 
     rest: Rest
     paths: frozenset[str]

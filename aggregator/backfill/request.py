@@ -1,7 +1,7 @@
-"""What somebody asks of a backfill: which flows, which window, and into what.
+"""Describes a person's request for a backfill: which flows, which window, and into what.
 
-Invariant: an ask is the person's own words, so that two people who start the same one ask the same. Its digest is the
-same for both; what it comes to in offsets is the planner's answer.
+Invariant: an ask holds the person's own words, so two people who start the same backfill have equal asks with the same
+digest. The planner translates an ask into offsets.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from aggregator.config.units import duration, start_position
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
 
-# `PT-2H`, `-PT2H` and `PT2H` are all two hours ago: nobody asks for the future.
+# `PT-2H`, `-PT2H` and `PT2H` all mean two hours ago, because a window in the future makes no sense.
 _ISO_DURATION = re.compile(r"[-+]?P[-+0-9DTHMSW.]+")
 _GENERATION = re.compile(r"(?!restate-)[A-Za-z0-9_-]{1,40}")
 
@@ -40,7 +40,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a window: a time or an offset, and the words that said so."""
+    """One end of a window: a time or an offset, with the words of the request."""
 
     text: str
     time: datetime | None = None
@@ -69,7 +69,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Part of some flows: everything, where nothing narrows it.
+    """A part of some flows. An attribute that is None narrows nothing.
 
     Attributes:
         edge: One edge; None for all.
@@ -120,7 +120,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """Only dead letters, these ones; None is any.
+    """Selects dead letters only. An attribute without a value selects any.
 
     Attributes:
         reason: Their reason code.

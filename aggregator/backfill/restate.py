@@ -1,9 +1,10 @@
-"""A restate: rows of a lake table replaced by the same records under the present policy, in one commit.
+"""A restate: replaces rows of a lake table by the same records under the present policy, in one commit.
 
-Invariant: new rows pass the table's gate as any commit's do, and what fails it goes where the gate says; a table of
-current states is worked out anew from the result. Every step may be done twice, and the table's commit happens once.
-Refuses a table that lags behind what the plan speaks of: late rows would come on top. Refuses topics of its own that do
-not hold a row, or a notice that there is none, of each record that was read: rows would stay that the policy changes.
+Invariant: new rows pass the table's gate as those of any commit do, and failing rows go where the gate says. A table of
+current states is derived anew from the result. Every step may be done twice, and the table's commit happens once. A
+table that lags behind the plan is refused, because late rows would be added to the new ones. The topics of a restate
+must hold a row, or a notice that there is none, for each record that was read. Otherwise they are refused, because rows
+would stay that the policy changes.
 """
 
 import json
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from aggregator.lake.quality.gate import QualityGate
 
 _PATIENCE_S = 60.0
-# Ranges of a flow that a commit names; more are in the plan, under its id.
+# So many ranges of a flow are named in a commit. The others are in the plan, under its id.
 _SHOWN = 100
 _PARALLEL, _TASK_RECORDS = 2, 500_000
 
@@ -97,7 +98,7 @@ def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession")
 
 @dataclass(frozen=True)
 class _Work:
-    """What the tables of one restate share.
+    """Holds what the tables of one restate share.
 
     Attributes:
         removed: Grows with each.

@@ -1,7 +1,7 @@
-"""A look at some records of a window: how dense and how large they are, and whether their timestamps are in order.
+"""Samples some records of a window: how dense and how large they are, and whether their timestamps are in order.
 
-Invariant: bounded: some hundred records of a partition's window, and behind it; coordinates, sizes and timestamps only.
-All of it is an estimate, also whether the timestamps are in order.
+Invariant: bounded. A few hundred records inside a partition's window and after it are read, and only their coordinates,
+sizes and timestamps are kept. All results are estimates, also whether the timestamps are in order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from aggregator.kafka.readers.committed_reader import Committed, read_committed
 _PLACES = 4
 _RECORDS = 100
 _BUFFER_BYTES = 8 * 1024 * 1024
-# Timestamp in ms and bytes of each record of a place, in order.
+# Timestamp in ms and bytes of each record of one place, in order.
 Look = Sequence[tuple[int, int]]
 
 

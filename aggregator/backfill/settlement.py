@@ -1,7 +1,8 @@
-"""Settling what backfills left undecided at central, whichever of them it was: they share their ids.
+"""Settles what backfills left undecided at central. It settles for all backfills together, because they share their
+ids.
 
-Invariant: as of `replicate.settlement`; every plan that was ever written says where its backfill wrote, and no other
-backfill runs meanwhile. What a finished or cancelled backfill left is settled like that of any other.
+Invariant: as in `replicate.leadership.settlement`. Every plan that was ever written says where its backfill wrote, and
+no other backfill runs meanwhile. A finished or cancelled backfill is settled like any other.
 """
 
 import threading
@@ -20,7 +21,7 @@ from aggregator.replicate.leadership.settlement import TransactionOwner, after_a
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 
-# Of no plan.
+# An id that no plan has.
 _NOBODY = "nobody"
 
 

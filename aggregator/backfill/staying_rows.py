@@ -1,7 +1,8 @@
-"""Rows that stay in a table when others are replaced: those of no affected origin, and those that nothing replaces.
+"""Finds rows that stay in a table when others are replaced: rows of unaffected origins, and rows that nothing replaces.
 
-Invariant: a file is written anew only if it has affected rows, or rows whose key changes. What was found out of a file
-is not looked for again while other writers commit: a file never changes. Refuses more keys than memory is meant for.
+Invariant: a file is rewritten only if it has affected rows, or rows whose key changes. What was found in a file is kept
+while other writers commit, because a file never changes. If there are more keys than the memory limit allows, the work
+is refused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,13 +19,15 @@ from aggregator.lake.tables.live_rows import live_rows, with_division
 from aggregator.lake.tables.port import LiveFile
 
 _BATCH_ROWS = 16_384
-# Of `KEY_COLUMNS` on both sides: seven million rows with keys of 33 bytes. To compare them takes five times as much.
+# Bytes of `KEY_COLUMNS` on both sides: seven million rows with keys of 33 bytes. Comparing takes five times as much.
 KEYS_BYTES = 1024 * 1024 * 1024
 _NONE = np.zeros(0, np.int64)
 
 
 class _Found(NamedTuple):
-    """What becomes of a file's rows that stay: whether keys change, how many are lost, the tombstones."""
+    """What was found about the rows of a file that stay: whether keys change, how many lose their key, and the
+    tombstones.
+    """
 
     changed: bool
     lost: int
@@ -32,7 +35,7 @@ class _Found(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """What stays of a table beside new rows.
+    """The rows of a table that stay beside new rows.
 
     Attributes:
         left: Affected origins that stay.

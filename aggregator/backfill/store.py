@@ -1,6 +1,6 @@
-"""What central knows of all backfills: their plans, what was cancelled, how they ended, and how far each has come.
+"""Reads and writes what central knows of all backfills: their plans, cancellations, ends, and how far each has come.
 
-Invariant: a plan lies in `H.backfill.requests` under its id and never changes; how far it has come is in
+Invariant: a plan lies in `H.backfill.requests` under its id and never changes. A backfill's progress is in
 `H.backfill.ledger`, committed with its records, and nowhere else. The state of a backfill is derived from these.
 """
 
@@ -30,7 +30,7 @@ from aggregator.state.request_log import write
 
 VERSION = 1
 _PLAN, _CANCEL, _END, _REMOVED, _POLICIES = "backfill/", "cancel/", "end/", "removed/", "policies/"
-# Below a broker's default of a million bytes for one record.
+# Less than a broker's default limit of a million bytes for one record.
 _PLAN_BYTES = 900_000
 _COUNTED = ("delivered", "dead", "suppressed")
 
@@ -156,7 +156,7 @@ class Backfill:
 
 @dataclass(slots=True)
 class KnownBackfills:
-    """What the records of all backfills say, folded in as they come: requests and positions, each in log order."""
+    """Collects the records of all backfills as they arrive: requests and positions, each in log order."""
 
     plans: dict[str, tuple[Plan, Signed, float | None]] = field(default_factory=dict)
     cancelled: dict[str, Signed] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Starting a backfill: two people who start the same one get the same one.
+"""Starts a backfill. Two people who start the same backfill get the same one.
 
-Invariant: whoever asks for the same as an unfinished backfill joins it, and nothing is planned a second time. Of two
-that were written at the same moment both carry out the first.
+Invariant: a person who asks for the same as an unfinished backfill joins it, and nothing is planned a second time. If
+two plans of the same ask were written at the same moment, both processes carry out the first.
 """
 
 from aggregator.backfill.plan import Plan

@@ -1,7 +1,8 @@
-"""Where a backfill's records go: the configuration as it is, or one whose topics and tables carry a generation's name.
+"""Decides where a backfill's records go: makes its configuration, in which topics and tables may carry a generation's
+name.
 
-Invariant: a generation differs from the live flows by name alone; rules, policies and registries are the present ones.
-Refuses a generation that a live flow of the hub writes: into a live topic goes only what is missing there.
+Invariant: a generation differs from the live flows only by name. Rules, policies and registries are the present ones. A
+generation whose topic a live flow of the hub writes is refused: into a live topic goes only what is missing there.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import Failed
 from aggregator.replicate.discovery.central_topics import target
 
-# What a restate passes through loses nothing on the way to the table, whatever its age or key.
+# A topic of a restate loses no record on the way to the table, whatever the record's age or key.
 _WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 

@@ -1,1 +1,1 @@
-"""The command line: one module per command group, and what their output has in common."""
+"""The command line: one module for each command group, and the code that all commands share for their output."""

@@ -1,8 +1,8 @@
-"""`aggregator acls print`: the `kafka-acls` commands that give a principal what it needs, and nothing else.
+"""`aggregator acls print`: prints the `kafka-acls` commands that give a principal exactly the rights that it needs.
 
-Invariant: from the configuration alone; nothing connects. Names are quoted for a shell, and one that a terminal cannot
-show as it is goes into no command. No principal is guessed: where
-the configuration does not tell it, it is asked for.
+Invariant: the commands are made from the configuration alone, without a connection. Names are quoted for a shell. A
+name with characters that a terminal cannot show goes into no command. No principal is guessed: if the configuration
+does not name it, the command asks for `--principal`.
 """
 
 import os

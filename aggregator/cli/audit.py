@@ -1,7 +1,7 @@
-"""`aggregator audit`: is everything that the edges have at central and in the lake, once?
+"""`aggregator audit`: checks that every record of the edges is at central and in the lake, exactly once.
 
-Invariant: reads only, while the hub runs or not; the exit code is the verdict. Times are ISO 8601, or durations that
-count back from now.
+Invariant: the command only reads, whether the hub runs or not, and the exit code is the verdict. Times are ISO 8601, or
+durations that count back from now.
 """
 
 import os
@@ -123,7 +123,7 @@ def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     from aggregator.state.request_log import read_releases, read_requests
 
     names = HubNames(hub.hub)
-    # What is asked for is on record before it is asked, so that the record is read after it.
+    # A person's request is recorded before it is made. So the requests are read first, and the record after them.
     requested = Requested(
         read_requests(hub.central, names),
         read_releases(hub.central, names),

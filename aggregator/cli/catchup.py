@@ -1,6 +1,6 @@
-"""How far the lake is behind central, as a bar on a terminal while it catches up, and nothing elsewhere.
+"""Shows on a terminal, as a bar, how far the lake is behind central. Without a terminal it shows nothing.
 
-Invariant: a bar begins with a cycle that left work behind and is gone when a cycle leaves none.
+Invariant: a bar appears after a cycle that left work behind, and disappears after a cycle that left none.
 """
 
 from typing import TYPE_CHECKING, TextIO
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CatchUp:
-    """Takes the reports of the lake's cycles.
+    """Draws the bar from the reports of the lake's cycles.
 
     Args:
         stream: Where the bar is drawn, if that is a terminal.

@@ -1,6 +1,6 @@
-"""`aggregator config lint|show|schema`: the configuration before anything runs.
+"""`aggregator config lint|show|schema`: checks and shows the configuration before anything runs.
 
-Invariant: nothing here connects to a cluster or a registry's address, reads a secret or prints one.
+Invariant: these commands connect to no cluster and to no registry's address. They neither read nor print a secret.
 """
 
 import os

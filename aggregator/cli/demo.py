@@ -1,7 +1,8 @@
-"""`aggregator demo`: three edges of real Kafka, real flights, generated bookings, the whole pipeline, and the accounts.
+"""`aggregator demo`: starts three edges of real Kafka, sends real flights and generated bookings through the whole
+pipeline, and shows the accounts.
 
-Invariant: a demo begins with empty clusters, and removes a folder only if an earlier demo made it. Exit 1 when a record
-is not accounted for.
+Invariant: a demo begins with empty clusters, and removes a folder only if an earlier demo made it. The exit code is 1
+if a record is not accounted for.
 """
 
 import json
@@ -21,7 +22,7 @@ from aggregator.sandbox.hubfile import LAKE
 from aggregator.sandbox.sandbox import DEFAULT_EDGES, STATE_FILE, Sandbox
 from aggregator.sandbox.tour import Tour, give_tour
 
-# In the folder of a demo: says that the folder is a demo's, and holds its report once it is done.
+# A file that marks a folder as a demo's. It holds the report of the demo when the demo is done.
 REPORT_FILE = "demo.json"
 HUB_LOG = "hub.log"
 

@@ -1,7 +1,8 @@
-"""`aggregator dlq list|show|replay|export`: dead letters, and reading their records once more under the present policy.
+"""`aggregator dlq list|show|replay|export`: shows dead letters, and reads their records again under the present policy.
 
-Invariant: coordinates, reasons, sizes and a keyed hash; never a payload, because central has none. A replay is a
-backfill of exactly these records: it marks a letter resolved in the transaction that delivers its record.
+Invariant: the output has coordinates, reasons, sizes and a keyed hash. It never has a payload, because central holds
+none. A replay is a backfill of exactly these records. It marks a letter as resolved in the transaction that delivers
+its record.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""`aggregator doctor`: what is wrong with clusters, registries and this machine, with its cause and what mends it.
+"""`aggregator doctor`: finds faults of clusters, registries and this machine, with their causes and how to mend them.
 
-Invariant: reads only. 0: nothing failed; 4: something failed at edges only; 1: something failed at central or here, so
-that nothing is delivered at all. A warning alone changes no exit code.
+Invariant: the command only reads. Exit code 0: nothing failed. 4: something failed, at edges only. 1: something failed
+at central or on this machine, so that nothing is delivered at all. A warning alone does not change the exit code.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The first `hub.yaml` and its policy, as text with comments, from what a survey found.
+"""Writes the first `hub.yaml` and its policy, as text with comments, from the result of a survey.
 
-Invariant: the policy lets nothing pass, whatever a topic, a tag or a field is called; whoever opens a field does so by
-hand, one line each.
+Invariant: the policy lets no value pass, whatever the name of a topic, a tag or a field is. A person opens each field
+by hand, in a line of its own.
 """
 
 import re
@@ -17,12 +17,12 @@ from aggregator.escapes import quoted, visible
 from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.value_format import ValueFormat
 
-_NAMES_MOST = 100  # of one rule; RE2 takes no pattern of ten thousand long ones
-_WIDTH = 100  # of a longer comment, in letters
+_NAMES_MOST = 100  # names in one rule; RE2 refuses a pattern of ten thousand long names
+_WIDTH = 100  # width of a longer comment, in characters
 # A path that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
 _REASONED = '{reason: "…", owner: …, expires: 2030-01-01}}'
-# What can be said of a whole value instead.
+# Operators for a whole value, by its format.
 _WHOLE = {
     ValueFormat.TEXT: (
         f"    # value: {{scrub_text: {_REASONED}    # e-mail addresses, phone numbers, cards, IBANs, IPs, tokens go",
@@ -34,7 +34,7 @@ _WHOLE = {
 
 @dataclass(frozen=True, slots=True)
 class DraftEdge:
-    """One edge, as the file says it.
+    """One edge, in the words of the configuration file.
 
     Attributes:
         server: `host:port`.
@@ -151,7 +151,7 @@ def _leaf(leaf: Leaf) -> str:
 
 
 class _Group(NamedTuple):
-    """Topics that one rule can speak of."""
+    """Topics that one rule can cover."""
 
     edges: tuple[str, ...]
     has_table: bool

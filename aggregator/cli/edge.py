@@ -1,7 +1,8 @@
-"""`aggregator edge list|pause|resume|accept`: the edges with their availability, pauses, and new clusters.
+"""`aggregator edge list|pause|resume|accept`: shows the edges with their availability, pauses them, and accepts new
+clusters.
 
-Invariant: a pause is a request with who, when and why; it is written to central and carried out by the hub, whose next
-epoch leaves the edge's flows out. Nothing at the edge is touched.
+Invariant: a pause is a request with its author, time and reason. The command writes it to central. The hub carries it
+out: its next epoch leaves the edge's flows out. Nothing at the edge is touched.
 """
 
 import os

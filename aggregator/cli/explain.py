@@ -1,6 +1,6 @@
-"""`aggregator explain TOPIC`: why a topic is (not) replicated, edge by edge, where it goes, what is stripped.
+"""`aggregator explain TOPIC`: says for each edge why a topic is replicated or not, where it goes, and what is stripped.
 
-Invariant: reads only. An edge that does not answer is shown as such.
+Invariant: the command only reads. An edge that does not answer is shown as such.
 """
 
 import os

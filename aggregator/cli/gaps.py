@@ -1,7 +1,8 @@
-"""`aggregator gaps list|accept`: what edges no longer had when it was to be read, and letting a flow go on without it.
+"""`aggregator gaps list|accept`: shows offsets that edges no longer had when they were to be read, and lets flows go on
+without them.
 
-Invariant: an acceptance names exactly the gaps that it printed, with who, when and why; it is written to central and
-carried out by the hub. Without a terminal nothing is accepted unless `--yes` says so.
+Invariant: an acceptance names exactly the gaps that the command printed, with its author, time and reason. The command
+writes it to central, and the hub carries it out. Without a terminal nothing is accepted unless `--yes` is given.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""`aggregator health`: whether the hub's process on this machine works, for probes of systemd and containers.
+"""`aggregator health`: tells probes of systemd and containers whether the hub's process on this machine works.
 
-Invariant: nothing is asked of a cluster, and the answer is the exit code.
+Invariant: no cluster is asked, and the answer is the exit code.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""`aggregator heartbeat emit|status`: writing an edge's beats from near it, and whether they come through.
+"""`aggregator heartbeat emit|status`: writes an edge's heartbeats from a machine near it, and shows whether they arrive
+at central.
 
-Invariant: emitting writes to `heartbeats` of one edge and to nothing else, and asks central for nothing: its principal
-needs Write on that one topic. The first beat that the edge refuses ends the command with an error.
+Invariant: `emit` writes only to the topic `heartbeats` of one edge, and asks central for nothing. Its principal needs
+Write on that one topic. The first heartbeat that the edge refuses ends the command with an error.
 """
 
 import os

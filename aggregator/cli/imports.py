@@ -1,7 +1,7 @@
-"""`aggregator import`: MirrorMaker's configuration as a `hub.yaml` and a policy that lets nothing pass.
+"""`aggregator import`: translates MirrorMaker's configuration into a `hub.yaml` and a policy that lets no value pass.
 
-Invariant: nothing is overwritten, nothing connects, and no value of a secret is in any file or line. What is written
-has passed the loader.
+Invariant: nothing is overwritten, nothing connects, and no file and no line holds the value of a secret. The files that
+are written have passed the loader.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""`aggregator init`: a first `hub.yaml` and a policy that drops everything, from running clusters.
+"""`aggregator init`: writes a first `hub.yaml` and a policy that drops everything, from running clusters.
 
-Invariant: nothing is overwritten, and what is written has passed the loader; prompts appear on a terminal only.
+Invariant: nothing is overwritten, and the files that are written have passed the loader. Prompts appear on a terminal
+only.
 """
 
 import os
@@ -44,11 +45,11 @@ from aggregator.privacy.policy.file import load_policy
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.registries import open_registry
 
-# For each step of a connection.
+# Seconds for each step of a connection.
 _LOOK_S = 5.0
 _ENCRYPTED = ("ssl", "sasl_ssl")
 _OUTPUT = Path("hub.yaml")
-# What settings call the central cluster.
+# The name of the central cluster in settings.
 CENTRAL = "central"
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 
@@ -162,7 +163,7 @@ def _clusters(central: str, edges: Mapping[str, str], settings: Sequence[Setting
 
 
 class _Registry(NamedTuple):
-    """An edge's registry: as hub.yaml says it, with an absolute path, and how to connect to it."""
+    """An edge's registry: its reference in hub.yaml, the same with an absolute path, and how to connect to it."""
 
     written: str
     reference: str

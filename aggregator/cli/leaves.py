@@ -1,6 +1,6 @@
-"""The leaves that a policy can name, of schemas and of sampled JSON, with their types and tags.
+"""Finds the leaves that a policy can name, in schemas and in sampled JSON, with their types and tags.
 
-Invariant: a leaf is told once over all versions of a schema, with all types and tags that any of them gives it.
+Invariant: a leaf is listed once over all versions of a schema, with all types and tags that any version gives it.
 """
 
 import logging
@@ -18,7 +18,7 @@ from aggregator.schema.avro import Kind, Node, Schema
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registry import Registry
 
-# As many schemas of the largest size are looked at for one topic.
+# For one topic so many schemas of the largest size are examined.
 _VERSIONS = 4
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
-"""The command `aggregator`: its commands by name, and the options that hold for all of them.
+"""The command `aggregator`: the table of its commands, and the options that apply to all of them.
 
-Invariant: a command is imported when it is called, so that `aggregator --help` stays quick.
+Invariant: a command is imported only when it is called, so that `aggregator --help` stays quick.
 """
 
 import logging
@@ -206,10 +206,10 @@ def entry(arguments: Sequence[str] | None = None) -> NoReturn:
         arguments: Instead of the command line's.
     """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # somebody closed it
+        if getattr(sys, name) is None:  # the stream was closed before the start
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it lasts as the process does
     for stream in (sys.stdout, sys.stderr):
-        # JSON is UTF-8 whatever the terminal says, and a name in letters that it lacks ends no command.
+        # JSON is UTF-8, whatever encoding the terminal has. A name in letters that the terminal lacks ends no command.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:

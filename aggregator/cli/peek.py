@@ -1,6 +1,7 @@
-"""`aggregator peek PLACE`: a record as it lies at an edge or at central, and what the strip makes of it.
+"""`aggregator peek PLACE`: shows a record as it lies at an edge or at central, or after the strip.
 
-Invariant: reads only, without a group; nothing is registered or logged. Values are shown where somebody asks for them.
+Invariant: the command only reads, without a consumer group; nothing is registered or logged. Values are shown only on
+request.
 """
 
 import os
@@ -25,7 +26,7 @@ _FORM = "is EDGE/TOPIC, or central/TOPIC, with /PARTITION and /OFFSET behind it 
 
 
 class Place(NamedTuple):
-    """Where to look: `central` or an edge, a topic, and a partition and an offset of it where they are named."""
+    """Where to look: `central` or an edge, and a topic. A partition and an offset are optional."""
 
     cluster: str
     topic: str
@@ -47,7 +48,7 @@ class Place(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """One record, and its leaves: path, value, and behind the strip."""
+    """One record and its leaves. A row has the path, the value, and the value after the strip."""
 
     at: "Sampled"
     rows: list[tuple[str, ...]]

@@ -1,9 +1,10 @@
-"""`aggregator plan`: what a run would create or change at central, and which fields go where.
+"""`aggregator plan`: shows what a run would create or change at central, and which fields go where.
 
-Invariant: reads clusters, registries and the lake; with `--apply` it writes settings of central's topics, and else
-nothing. With `--detailed-exitcode`: 3 when changes are pending, 0 when none; what `--apply` carried over is pending no
-more. 4, with or without, when an edge does not answer, a run would hold something, or every record of a topic would be
-a dead letter. A configuration or a policy that `config lint` refuses is refused before anything is asked.
+Invariant: the command reads clusters, registries and the lake. With `--apply` it writes settings of central's topics,
+and nothing else. Exit code 3 and 0, with `--detailed-exitcode` only: changes are pending, or none are; changes that
+`--apply` made are no longer pending. Exit code 4, with or without that option: an edge does not answer, a run would
+hold something, or every record of a topic would be a dead letter. A configuration or a policy that `config lint`
+refuses is refused before any cluster is asked.
 """
 
 import sys
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from aggregator.plan.run_plan import HubPlan
     from aggregator.plan.summary import Summary
 
-# What is carried over only by this word.
+# The word for `--confirm` that also allows settings which keep records for ever.
 _UNBOUNDED = "unbounded"
 
 

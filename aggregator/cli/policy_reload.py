@@ -1,7 +1,8 @@
-"""Changed policies in a running hub: on SIGHUP its files are read, judged by the plan, and taken or refused.
+"""Reloads changed policies into a running hub. On SIGHUP their files are read and checked by the plan; then they are
+accepted or refused.
 
-Invariant: the hub goes on by the policies that it has until all of the new ones are taken; a refusal is said in its
-log and its status, with what to do, and changes nothing.
+Invariant: the hub uses its present policies until all new ones are accepted. A refusal changes nothing. The hub's log
+and status report it with the next step.
 """
 
 import logging

@@ -1,6 +1,6 @@
-"""`aggregator report`: what was found in every field and what became of it, of a hub that runs or ran.
+"""`aggregator report`: shows what was found in every field and how it was changed, for a hub that runs or ran.
 
-Invariant: reads central only; names, rules and numbers, never a value.
+Invariant: the command reads central only. It shows names, rules and numbers, never a value.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""`aggregator run`: the hub itself; composes the Spark session, the replication driver and the lake driver.
+"""`aggregator run`: runs the hub itself, composed of the Spark session, the replication driver and the lake driver.
 
-Invariant: SIGTERM and SIGINT end it cleanly with 0; every other end has the exit code of its error.
+Invariant: SIGTERM and SIGINT end the hub cleanly with exit code 0. Every other end has the exit code of its error.
 """
 
 import logging
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _LAKE_LEAVES_S = 10.0
-# Beside the pause between two: a cycle of many tables on slow storage.
+# Added to the pause between two cycles: a cycle of many tables on slow storage may take so long.
 _LAKE_CYCLE_S = 1800.0
 
 
@@ -67,7 +67,7 @@ class RunOptions:
 
 
 class _Process(NamedTuple):
-    """This process: what ends it, its threads, and who tells how it is."""
+    """This process: the event that ends it, its threads, and the beacon that reports its health."""
 
     stop: threading.Event
     threads: Threads
@@ -157,13 +157,13 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     for name, ring in config.keys.items():
         for version, _ in ring.versions:
             ring.material(name, version)
-    there = topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
+    there = topic_names(config.central)  # a wrong address is reported at once, before Spark starts
     if HubNames(config.hub).control in there and options.only != "lake" and not (options.standby or options.take_over):
         refuse_second(config)
     stop = threading.Event()
     threads = Threads(stop)
     with stopping_on_signals(stop), Beacon(config.hub, threads, stop, os.environ) as beacon:
-        with ThreadPoolExecutor(3) as pool:  # answered while Spark starts
+        with ThreadPoolExecutor(3) as pool:  # these questions are answered while Spark starts
             asked, ids = pool.submit(lacking_rights, config), pool.submit(shown_ids, config)
             pool.submit(_introduce, config, ids)
             spark = open_session(config, f"aggregator {config.hub}")
@@ -273,7 +273,7 @@ def _end_beside(lake: Supervised | None, stop: threading.Event) -> None:
 
 
 class _Lake(NamedTuple):
-    """The lake of a hub that has one, who tells what keeps it from going on, and its upkeep."""
+    """The lake of a hub that has one, the publisher of its holds, and its upkeep."""
 
     driver: "LakeDriver"
     publisher: "HoldPublisher"

@@ -1,4 +1,4 @@
-"""How a run ended: what it left behind, in sentences on stderr and as an exit code."""
+"""Reports how a run ended: what it did not complete, in sentences on stderr and as an exit code."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterato
     if drained:
         yield from _totals(config)
     for hold in report.holds:
-        yield from f"held: {hold.source} ({hold.reason}): {hold.detail}".split("\n")  # what to do next is a line below
+        yield from f"held: {hold.source} ({hold.reason}): {hold.detail}".split("\n")  # the next step is on a line below
     if any(hold.gap for hold in report.holds):
         yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
     why = "central has not decided what was written" if report.invisible else "its edge fell silent"

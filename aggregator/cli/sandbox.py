@@ -1,6 +1,7 @@
-"""`aggregator sandbox up|down|status|traffic|fetch`: real Kafka clusters on loopback, and a `hub.yaml` for them.
+"""`aggregator sandbox up|down|status|traffic|fetch`: runs real Kafka clusters on loopback, and writes a `hub.yaml` for
+them.
 
-Invariant: stdout holds the answer alone, progress goes to stderr; the JSON of `up` and `status` has fixed names.
+Invariant: stdout holds only the answer; progress goes to stderr. The JSON of `up` and `status` has fixed names.
 """
 
 from collections.abc import Iterator
@@ -104,7 +105,7 @@ def status(folder: Path, output: str) -> None:
 @output_option
 def traffic(records: int, folder: Path, output: str) -> None:
     """Produce the demo's flights and bookings into the running edges, whatever their names."""
-    # Two seconds of imports that the other commands do not need.
+    # These imports take two seconds, and no other command here needs them.
     from aggregator.config.load import load_config
     from aggregator.sandbox.tour import feed
 

@@ -1,6 +1,6 @@
-"""`aggregator status`: edges, flows, dead letters and the lake, once or as they change.
+"""`aggregator status`: shows edges, flows, dead letters and the lake, once or whenever they change.
 
-Invariant: reads only; the JSON names are a contract.
+Invariant: the command only reads. The JSON names are a contract.
 """
 
 import math

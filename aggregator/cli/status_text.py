@@ -1,6 +1,6 @@
-"""A hub's status as lines of text: edges, flows, what needs somebody, and the lake.
+"""Formats a hub's status as lines of text: edges, flows, what needs a person, and the lake.
 
-Invariant: pure. What there is nothing of has no heading.
+Invariant: pure. A heading appears only if it has entries.
 """
 
 import shlex

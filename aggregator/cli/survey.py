@@ -1,7 +1,6 @@
-"""What running clusters and registries show to somebody who has no configuration yet: topics, formats, fields, tags.
+"""Looks at running clusters and registries before a configuration exists, and finds topics, formats, fields and tags.
 
-Invariant: of each topic a few records are read, and nothing of them is kept but how they are written and the words that
-their fields are called by.
+Invariant: a few records of each topic are read. Only the format of their values and the names of their fields are kept.
 """
 
 from collections import defaultdict
@@ -19,18 +18,18 @@ from aggregator.privacy.sniff import Sniffed, Value, sniffed
 from aggregator.replicate.discovery.edge_topic import is_internal
 from aggregator.schema.registry import Registry
 
-# Of a topic: the partitions that may have records, those that are read, and how many records of each.
+# Per topic: partitions whose offsets are asked for, partitions that are read, and records of each of these.
 _ASKED, _LOOKED_AT, _RECORDS = 50, 3, 3
-# Topics that are read at a time: a record may have many megabytes.
+# So many topics are read at a time, because a record may have many megabytes.
 _AT_ONCE = 20
-# The last offsets of a topic that is written to in transactions are markers.
+# In a topic that is written in transactions the last offsets are markers, so the read begins so far before the end.
 _BACK = 4
 _PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """One topic name and what is known of it over all edges.
+    """One topic name, and what all edges together tell about it.
 
     Attributes:
         name: Topic.
@@ -57,7 +56,7 @@ class Source(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What one edge tells of a topic: how its values are written, and its fields by schema and by sampled JSON."""
+    """What one edge tells about a topic: how its values are written, and its fields by schema and by sampled JSON."""
 
     sniffed: Sniffed
     of_schemas: tuple[Leaf, ...] | None

@@ -1,6 +1,7 @@
-"""`aggregator top`: what flows now, the busiest first.
+"""`aggregator top`: shows which topics flow now, the busiest first.
 
-Invariant: reads only. A screen on a terminal, refreshed every second; one answer elsewhere, after some seconds.
+Invariant: the command only reads. On a terminal it refreshes a screen every second. Elsewhere it prints one answer
+after some seconds.
 """
 
 import os
@@ -42,7 +43,7 @@ def top(config: Path, most: int, looks: int, output: str) -> None:
             number = taken.number
             if screen:
                 click.clear()
-            elif number < looks:  # a rate needs a few
+            elif number < looks:  # a rate needs several looks
                 continue
             rows = _topics(taken)
             emit(_plain(taken, rows), output, partial(_text, taken, rows, most))

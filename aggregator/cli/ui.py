@@ -1,6 +1,7 @@
-"""`aggregator ui`: the page, beside a hub that runs anywhere, or does not run.
+"""`aggregator ui`: serves the page, independently of a hub. The hub may run anywhere, or not run.
 
-Invariant: reads only. It is served until SIGTERM or Ctrl-C, which end it with 0; stdout holds its address.
+Invariant: the command only reads. It serves until SIGTERM or Ctrl-C, and then ends with exit code 0. stdout holds the
+page's address.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""Central, as far as a hub's own topics and those that its edges lead to are concerned.
+"""Reads central for the doctor: the hub's own topics, and the topics that its edges lead to.
 
-Invariant: reads only. What a run would create or refuse comes from what a run plans an epoch with.
+Invariant: this module only reads. What a run would create or refuse comes from the code with which a run plans an
+epoch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -99,10 +100,10 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     skew_ms, ahead_ms = _clock(config, [edge for edge in shown if central_heartbeats(edge) in topics.views])
     writable = {} if state is None and _TRANSACTION_STATE not in found.refused else _writable(config, needs, view)
     known: KnownClusters | None = None
-    with suppress(AggregatorError):  # the rights that it takes are told by themselves
+    with suppress(AggregatorError):  # missing rights are reported by the check of rights
         known = facts.bounded(lambda: known_clusters(config), _LEDGER_S, f"{names.control} at central")
     checks: Checks = {}
-    with suppress(AggregatorError):  # likewise
+    with suppress(AggregatorError):  # missing rights are reported by the check of rights
         checks = facts.bounded(lambda: _checks(config, names), _LEDGER_S, f"{names.control} at central")
     return CentralView(
         *(topics, own, needs, targets, holds, state, known, checks, writable),

@@ -1,8 +1,8 @@
-"""Questions that are asked in processes of their own, because an answer may end the process that reads it.
+"""Asks questions in processes of their own, because an answer may end the process that reads it.
 
-librdkafka reads what a broker sends without checking all of it: damaged metadata ends it by a signal. Invariant: of
-whatever a child dies, its parent goes on, knows how, and has what the child had told before. A child has none of its
-parent's threads, so it uses none of its parent's clients.
+librdkafka reads a broker's answers without checking all of them: damaged metadata can end the process by a signal.
+Invariant: however a child ends, its parent goes on, knows how the child ended, and has what the child had reported
+before. A child has none of its parent's threads, so it uses none of its parent's clients.
 """
 
 import faulthandler
@@ -22,10 +22,10 @@ from aggregator.kafka.client import clients
 
 T = TypeVar("T")
 Tell = Callable[[T], None]
-# Gets what tells an answer, and tells it again whenever it knows more.
+# Gets a function that reports an answer, and calls it again whenever it knows more.
 Question = Callable[[Tell[T]], None]
 _FORK = multiprocessing.get_context("fork")
-# What there is to do about an error that nobody foresaw.
+# The next step after an error that nobody foresaw.
 DEFECT = "aggregator --log-level debug doctor shows where; report that line, and what is special about this cluster"
 _LATE = "did not come to an end in time"
 
@@ -45,14 +45,14 @@ class Ended(NamedTuple):
 
 
 class _Child(NamedTuple):
-    """One process, and where it tells."""
+    """One process, and the connection through which it reports."""
 
     process: Any
     answers: Connection
 
 
 class Asked:
-    """Questions by name, asked side by side from now on.
+    """Asks several questions by name, all at the same time.
 
     Args:
         questions: What each child is to find out.
@@ -109,7 +109,7 @@ def _end_with_parent() -> None:
 
 
 def _ask(question: Question[Any], outlet: Connection) -> None:
-    gc.disable()  # what was the parent's is not to be ended here
+    gc.disable()  # the parent's objects must not be finalised here
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     clients.leave_inherited()

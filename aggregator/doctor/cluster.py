@@ -1,4 +1,5 @@
-"""Is a cluster what the hub needs: its identity, version, clock, and at central transactions and replication.
+"""Checks whether a cluster is what the hub needs: its identity, version and clock, and at central transactions and
+replication.
 
 Invariant: pure. What a cluster does not tell is no finding.
 """
@@ -13,12 +14,13 @@ from aggregator.kafka.probes.cluster_view import ClusterView, TopicView
 from aggregator.kafka.probes.listener import Listener
 
 _METADATA, _FETCH = 3, 1
-# The first version of Metadata with topic ids (KIP-516), by which a recreated topic is told from the former one.
+# The first version of Metadata with topic ids (KIP-516). They tell a recreated topic from the former one.
 _WITH_TOPIC_IDS = 10
-# The first version of Fetch that each release has.
+# The first version of Fetch that came with each release.
 _RELEASES = {12: "2.7", 13: "3.1", 15: "3.5", 16: "3.7", 17: "3.9", 18: "4.1"}
 _OLDEST = "2.8"
-# A beat that waits for its broker is written ten seconds after its time at most; beyond this it is the clock.
+# A heartbeat that waits for its broker is written ten seconds after its time at most. A larger difference is clock
+# skew.
 _SKEW_MS = 30_000
 _NONE_YET = "none of the hub's own topics is there yet; the first run creates them"
 _TRANSACTION_STATE = "__transaction_state"

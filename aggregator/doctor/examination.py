@@ -1,7 +1,7 @@
-"""An examination: everything that is read of a hub's clusters, side by side, and the findings of it.
+"""Examines a hub's clusters: reads everything about them at the same time, and derives the findings.
 
-Invariant: reads only. Clusters are asked beside each other, each in a process of its own and each question within its
-bound. What one does not answer keeps no finding of another back, nor does what it answers.
+Invariant: this module only reads. Each cluster is asked in a process of its own, beside the others, and each question
+has a time limit. The findings of other clusters do not depend on whether one cluster answers, or on what it answers.
 """
 
 import os
@@ -35,15 +35,15 @@ from aggregator.state.names import HubNames
 
 _LOOK_S = 10.0
 _SNAPSHOT_S = 30.0
-# All questions to one cluster together take less.
+# All questions to one cluster together take less time.
 _CLUSTER_S = 150.0
-# Central beside the edges; no edge has this name.
+# The key of central beside the edges. No edge has this name.
 _CENTRAL_KEY = ""
 
 
 @dataclass(slots=True)
 class ClusterSeen:
-    """What was read of one cluster; filled step by step, so that a step that fails leaves the ones before it.
+    """Holds what was read of one cluster. It is filled step by step, so a step that fails leaves the earlier ones.
 
     Attributes:
         reach: The way to it.

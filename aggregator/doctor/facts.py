@@ -1,7 +1,7 @@
-"""What the doctor asks of the world: addresses, clusters, registries, this machine.
+"""Collects the doctor's facts from addresses, clusters, registries and this machine.
 
-Invariant: reads only. Every question has a bound in time. One that is not answered delays only its own cluster, and
-what is known of that cluster is still used.
+Invariant: this module only reads. Every question has a time limit. A question without an answer delays only its own
+cluster, and what is known of that cluster is still used.
 """
 
 import os
@@ -33,11 +33,11 @@ from aggregator.sandbox.java import usable_java
 from aggregator.schema.registry import Registry, UnknownSchema
 from aggregator.threads import ask_aside
 
-# Of one step of a connection; a line round the world takes a third of a second.
+# Seconds for one step of a connection. A connection round the world takes a third of a second.
 STEP_S = 5.0
 _SIGN_IN_S = 10.0
 _REGISTRY_S = 20.0
-# Of a larger cluster the first brokers stand for all; each of them may be silent.
+# In a larger cluster the first brokers stand for all, because each of them may be silent.
 _BROKERS_MOST = 64
 T = TypeVar("T")
 

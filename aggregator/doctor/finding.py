@@ -1,20 +1,21 @@
-"""A finding: one thing that was looked at, how it is, and what mends it.
+"""A finding: one thing that was checked, its state, and how to mend it.
 
-Invariant: whatever is not well says what to do next, as a command or a setting; the fields are a contract with scripts.
+Invariant: a finding that is not OK says what to do next, as a command or a setting. The fields are a contract with
+scripts.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-# `cluster` of what is no cluster; no edge can have a name with a space.
+# The value of `cluster` for a finding about this machine. No edge can have a name with a space.
 MACHINE = "this machine"
 CENTRAL = "central"
 _NAMES_MOST = 4
 
 
 class State(StrEnum):
-    """How something is: `warning` works today, `failed` does not, or loses something."""
+    """The state of what was checked. `warning`: it works today. `failed`: it does not work, or loses something."""
 
     OK = "ok"
     WARNING = "warning"

@@ -1,6 +1,7 @@
-"""Can what is at the edges be delivered: topics that rules match, leaders, record sizes, retention against record age.
+"""Checks whether records at the edges can be delivered: topics that rules match, leaders, record sizes, and retention
+against record age.
 
-Invariant: pure. Which flow would be refused for the age of its records is decided where a run decides it.
+Invariant: pure. A run's own code decides which flow would be refused for the age of its records.
 """
 
 from collections import defaultdict
@@ -20,12 +21,12 @@ from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.limits import Limits
 
-# What a cluster says where a right is missing; told with the rights.
+# Part of a cluster's answer where a right is missing. The check of rights reports it.
 _DENIED = "authorization failed"
 
 
 class CentralTopic(NamedTuple):
-    """Where an edge topic goes: its settings, those that it would get included, and whether it is there."""
+    """Where an edge topic goes: whether the topic exists, and its settings, also those that it would get."""
 
     name: str
     settings: Mapping[str, str]

@@ -1,7 +1,7 @@
-"""What a hub says of itself when it starts, in one line: its version; each cluster by name, id, protocol and release.
+"""Makes the line that a hub logs when it starts: its version, and each cluster by name, id, protocol and release.
 
-Invariant: what a cluster does not tell is told as not known; asking costs a few seconds at most, beside other work, and
-nothing of it decides anything.
+Invariant: what a cluster does not tell is shown as not known. The questions cost a few seconds at most, beside other
+work, and no decision depends on them.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def _release(cluster: ClusterConfig) -> str:
     try:
         encryption = context(cluster.client) if is_encrypted(cluster.client) else None
     except AggregatorError:
-        return ""  # the client says the same, with what to do
+        return ""  # the client reports the same error, with the next step
     found = probe(address, cluster.client, encryption, patience_s=_PATIENCE_S)
     return release(found.versions) if found.versions else ""
 

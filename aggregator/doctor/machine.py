@@ -1,6 +1,6 @@
-"""Is this machine fit to run the hub: Java, disks, and the keys that the policies use.
+"""Checks whether this machine is fit to run the hub: Java, disks, and the keys that the policies use.
 
-Invariant: pure; no key and no part of one.
+Invariant: pure. No finding holds a key or a part of one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _MIB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong, and what mends it."""
+    """Says what is wrong, and how to mend it."""
 
     what: str
     next: str

@@ -1,6 +1,6 @@
-"""What stops a connection, in words: the step that it belongs to, what is so, and what mends it.
+"""Explains in words what stops a connection: the step at which it stops, the cause, and how to mend it.
 
-Invariant: pure; every obstacle has its row, and no two rows say the same.
+Invariant: pure. Every obstacle has its row, and no two rows have the same text.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ STEPS = ("name", "route", "port", "tls", "protocol")
 
 
 class _Row(NamedTuple):
-    """Texts with places for what is known of the listener."""
+    """Texts with placeholders for what is known of the listener."""
 
     step: str
     what: str

@@ -1,7 +1,8 @@
-"""Can a cluster be reached, step by step: name, route, port, TLS, Kafka, mechanism, password, advertised listeners.
+"""Checks step by step whether a cluster can be reached: name, route, port, TLS, Kafka, mechanism, password, advertised
+listeners.
 
-Invariant: pure: facts in, findings out. A step that was not come to is not told, so the first thing to mend is the
-first that failed.
+Invariant: pure. Facts come in, and findings go out. A step that was not reached gives no finding, so the first failed
+step is the first to mend.
 """
 
 from collections.abc import Iterator, Mapping

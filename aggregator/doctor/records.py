@@ -1,6 +1,7 @@
-"""The newest records of an edge's topics: which schema ids they name, and which are in no known form.
+"""Reads the newest records of an edge's topics: which schema ids they name, and which have no known wire format.
 
-Invariant: reads only, and few: one record of a few partitions of each topic. Nothing of a record is kept but its id.
+Invariant: this module only reads, and only few records: one of a few partitions of each topic. Only a record's schema
+id is kept.
 """
 
 from collections import defaultdict
@@ -20,7 +21,7 @@ from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.schema.wire import VALUE_ID_HEADER, glue_split, header_id, split
 
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 300
-# The last offsets of a topic that is written to in transactions are markers.
+# In a topic that is written in transactions the last offsets are markers, so the read begins so far before the end.
 _BACK = 4
 _PATIENCE_S = 10.0
 

@@ -1,6 +1,6 @@
-"""Do the registries answer, and know the schemas of the newest records.
+"""Checks whether the registries answer, and whether they know the schemas of the newest records.
 
-Invariant: pure; no text of a registry, and nothing of a record but its schema id.
+Invariant: pure. No finding holds text of a registry, and of a record it holds only the schema id.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from aggregator.doctor.finding import CENTRAL, Finding, failed, listed, ok, warn
 
 @dataclass(frozen=True, slots=True)
 class Unframed:
-    """Values in no known form, out of how many."""
+    """Counts values in no known wire format, and all values that were looked at."""
 
     count: int
     seen: int

@@ -1,9 +1,10 @@
-"""May the hub's principal do what the hub does: which right is missing, by cluster, topic and name.
+"""Checks whether the hub's principal may do what the hub does: finds missing rights, by cluster, topic and name.
 
-Invariant: pure. Says what is missing only where the cluster tells it: of a topic that is there, by the operations that
-the cluster allows us; of a transactional id, by its coordinator; of what is not there yet, and of an id that was not
-asked about, by the authorizer's rules, where we may read them; so it is with groups, of which the hub itself has none.
-An id of which nobody tells is named.
+Invariant: pure. A right is called missing only if the cluster says so. For a topic that exists, the source is the list
+of operations that the cluster allows the hub. For a transactional id it is the id's coordinator. For topics that do not
+exist yet, and for ids that were not asked about, it is the authorizer's rules. The hub must have the right to read
+these rules. They are also the source for groups, of which the hub itself has none. An id about which no source says
+anything is named.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -34,14 +35,14 @@ from aggregator.state.rights import (
 
 _NO_AUTHORIZER = ""
 _ANYBODY = "User:*"
-# How rules call the cluster as a whole.
+# The name of the cluster as a whole in the authorizer's rules.
 _CLUSTER = "kafka-cluster"
-# Present where somebody has set it, without its value.
+# This key is present if somebody has set that setting; its value is not read.
 _OPEN = "allow.everyone.if.no.acl.found"
 _WHOLE = Right("cluster", "", False, (DESCRIBE,), "to tell what is missing")
 # Each of these implies Describe.
 _IMPLYING = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",)}
-# What a need is called, and how Kafka's protocol says it.
+# The hub's words for operations, and those of Kafka's protocol.
 _CALLED = {
     READ: "READ",
     WRITE: "WRITE",

@@ -1,1 +1,1 @@
-"""The lake: committed ranges of central topics as rows of tables, positions in the same commit."""
+"""The lake writes committed ranges of central topics as rows of tables, and commits the positions with the rows."""

@@ -1,7 +1,9 @@
-"""An Avro schema as a small tree of shapes: how its bytes lie on the wire, and which Arrow type holds each value.
+"""Turns an Avro schema into a small tree of shapes. A shape says how a value's bytes lie on the wire, and which Arrow
+type holds the value.
 
-Invariant: nothing about a type is decided anywhere else in the lake. Refuses what no table format can hold, with a
-sentence that names the place: recursion, decimals beyond 38 digits, arrays and maps of nothing.
+Invariant: no other module of the lake decides anything about a type. Schemas that no table format can hold are refused,
+in a sentence that names the place. These are recursive types, decimals of more than 38 digits, and arrays and maps
+whose items are empty.
 """
 
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ MAXIMUM_DECIMAL_DIGITS = 38
 
 
 class Bounds(NamedTuple):
-    """The lowest and the highest number, as it lies on the wire, that its column and every reader of it can hold."""
+    """The lowest and the highest number, in the value's wire form, that its column and every reader of the column can
+    hold.
+    """
 
     low: int
     high: int
@@ -42,7 +46,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """`null`, or a record without fields: no bytes, no information, and so no column."""
+    """`null`, or a record without fields. It has no bytes, and therefore no column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ Shape = Leaf | Nothing | Enumeration | Nullable | Union | Array | Map | Record
 _INT = (pa.int32(),)
 _PRIMITIVES = {
     "boolean": Leaf("boolean", pa.bool_()),
-    # Read as long and narrowed with a check: polars truncates an overlong int in silence.
+    # Read as long, then narrowed with a check: polars truncates an int that is too long without an error.
     "int": Leaf("long", pa.int64(), _INT),
     "long": Leaf("long", pa.int64()),
     "float": Leaf("float", pa.float32()),
@@ -115,13 +119,14 @@ _PRIMITIVES = {
     "string": Leaf("string", pa.large_string(), (pa.string(),)),
     "bytes": Leaf("bytes", pa.large_binary(), (pa.binary(),)),
 }
-# Logical types that are numbers on the wire, read as numbers: polars makes null of a time that is out of range.
-# timestamp-nanos stays a long, because tables hold microseconds. Times and dates are those of the years 1 to 9999.
+# These logical types are numbers on the wire, and are read as numbers: polars turns a time that is out of range into
+# null. timestamp-nanos stays a long, because tables hold microseconds. Times and dates are those of the years 1 to
+# 9999.
 _DAYS = Bounds(-719_162, 2_932_896)
 _DAY_MS = 86_400_000
 _MILLIS = Bounds(_DAYS.low * _DAY_MS, (_DAYS.high + 1) * _DAY_MS - 1)
 _MICROS = Bounds(_MILLIS.low * 1000, (_MILLIS.high + 1) * 1000 - 1)
-# Microseconds of the day: Delta has no time of day, and Spark reads no Iceberg table that has one.
+# Microseconds of the day. Delta has no type for a time of day, and Spark cannot read an Iceberg table that has one.
 _TIME = (pa.time64("us"), pa.int64())
 _LOGICAL = {
     ("int", "date"): ((*_INT, pa.date32()), _DAYS),
@@ -132,7 +137,7 @@ _LOGICAL = {
     ("long", "local-timestamp-millis"): ((pa.timestamp("ms"), pa.timestamp("us")), _MILLIS),
     ("long", "local-timestamp-micros"): ((pa.timestamp("us"),), _MICROS),
 }
-RECORD_TIMES = _MILLIS  # a record's own timestamp is milliseconds
+RECORD_TIMES = _MILLIS  # a record's own timestamp is in milliseconds
 
 
 def read_shape(text: str) -> Record:
@@ -153,7 +158,7 @@ def read_shape(text: str) -> Record:
 
 
 class _Shapes:
-    """Makes shapes of a schema's nodes; a type that stands at many places is made, and counted, at each."""
+    """Makes shapes from a schema's nodes. A type that is used at several places is made, and counted, at each."""
 
     def __init__(self, schema: Schema) -> None:
         self._nodes = schema.nodes

@@ -1,8 +1,9 @@
-"""The loop around every commit of the lake: tries again from a fresh handle, as long as other writers are first.
+"""The loop around every commit of the lake. It tries again from a fresh handle as long as other writers commit first.
 
-Invariant: only a commit that was definitely refused (`CommitConflict`) is tried again. One without an answer ends the
-loop, and the next cycle looks at the table. Who needs longer for an attempt than others leave between their commits
-asks for a turn; the hub's own cycles then wait, for a bounded time. Nothing but that depends on a turn.
+Invariant: only a commit that was definitely refused (`CommitConflict`) is tried again. A commit without an answer ends
+the loop, and the next cycle looks at the table. Some writers need more time for an attempt than other writers leave
+between two commits. Such a writer asks for a turn: the hub's own cycles then wait, for a bounded time. Nothing else
+depends on a turn.
 """
 
 import contextlib
@@ -19,23 +20,23 @@ from aggregator.lake.tables.port import CommitConflict
 
 T = TypeVar("T")
 _AT_ONCE = Backoff(first_s=0.0, most_s=0.0)
-# A file in a table's folder, with a word of its own.
+# A file in a table's folder. It holds a word that is unique to its writer.
 TURN = "hub-turn"
-# Conflicts after which a turn is asked for, and again after as many more.
+# After so many conflicts a writer asks for a turn, and asks again after as many more.
 _LOST = 4
-# So long a turn lasts; a drain gives up after thirty seconds in which nothing moves.
+# A turn lasts so long. It must be shorter than the thirty seconds without progress after which a drain gives up.
 _TURN_S = 20.0
 log = logging.getLogger(__name__)
 
 
 class Done(NamedTuple, Generic[T]):
-    """The end of the attempts, and what they brought."""
+    """Ends the attempts, and holds their result."""
 
     result: T
 
 
 class Turns:
-    """Whose turn it is, for a writer that can wait.
+    """Tells whose turn it is to commit, to a writer that can wait.
 
     Args:
         clock: Seconds, never set back.
@@ -63,7 +64,7 @@ class Turns:
             self._seen[folder.root] = asked, self._clock()
         if self._clock() - self._seen[folder.root][1] < _TURN_S:
             return True
-        folder.remove(TURN)  # its owner died, or asks again
+        folder.remove(TURN)  # the turn's owner died, or will ask again
         return False
 
 

@@ -1,4 +1,4 @@
-"""When the next cycle begins: after the commit interval, or sooner, once enough records wait at central.
+"""Decides when the lake's next cycle begins: after the commit interval, or earlier when enough records wait at central.
 
 Invariant: a stop ends the wait. If central does not answer, the next cycle begins after the interval.
 """

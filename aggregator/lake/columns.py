@@ -1,7 +1,8 @@
-"""Columns of a lake table: eleven fixed ones in front, then one per field of the central schemas, and how they grow.
+"""Defines the columns of a lake table, and how they grow. Eleven fixed columns come first, then one column for each
+field of the central schemas.
 
-Invariant: every table has the fixed columns, a field never takes one's name, and a table's column keeps its type; a
-schema that asks for another is refused with the difference.
+Invariant: every table has the fixed columns, and no field takes the name of a fixed column. A column keeps its type. A
+schema that asks for another type is refused, and the refusal tells the difference.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,9 +31,9 @@ FIXED_COLUMNS = pa.schema(
         ("_central_offset", pa.int64()),
     ]
 )
-DAY_COLUMN = "_day"  # of a table that is divided by day: the UTC date of `_timestamp`
+DAY_COLUMN = "_day"  # of a table that is partitioned by day: the UTC date of `_timestamp`
 _RESERVED = frozenset(name.casefold() for name in (*FIXED_COLUMNS.names, COLUMN))
-# Avro's own promotions, and what decoded values of the narrower type may be written as.
+# Avro's own promotions, and the types that decoded values of the narrower type may be written as.
 _WIDER = {
     (pa.int32(), pa.int64()),
     (pa.int32(), pa.float64()),

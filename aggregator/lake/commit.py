@@ -1,8 +1,9 @@
-"""Bringing staged outcomes into a table: settle, create or widen, commit, and after a conflict all of it again.
+"""Brings staged outcomes into a table: settles them, creates or widens the table, and commits. After a conflict all
+steps are repeated.
 
-Invariant (protocol, rule G): positions are read from the handle that commits, every attempt has a handle of its own,
-and outcomes that another writer's commit overtook are dropped. Outcomes belong to their commit, which removes those
-that it never sent. Refuses an outcome whose columns do not fit.
+Invariant (protocol, rule G): positions are read from the handle that commits, and every attempt has a handle of its
+own. Outcomes that another writer's commit has overtaken are dropped. A commit owns its outcomes, and removes those that
+it never sent. An outcome whose columns do not fit the table is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from aggregator.lake.tables.port import TableHandle, Tables
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What a commit brought; without a version nothing was worth one.
+    """Describes what a commit did. It has no version if there was nothing worth a commit.
 
     Attributes:
         version: The table's version, None if nothing was committed.
@@ -44,7 +45,7 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One attempt after another to bring outcomes into table `name`.
+    """Repeats attempts to bring outcomes into table `name`.
 
     Args:
         tables: The format.
@@ -70,7 +71,7 @@ class Commit:
         first = [handle]
         try:
             result = attempted(self.name, lambda: self._attempt(first.pop() if first else self.tables.open(self.name)))
-        except AggregatorError:  # again and again, perhaps: what was never sent may not pile up
+        except AggregatorError:  # this may be repeated, so files that were never sent must not pile up
             self._discard(self.outcomes)
             raise
         taken = result.settled.accepted if result.version is not None else ()

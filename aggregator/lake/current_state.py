@@ -1,8 +1,8 @@
-"""The current state of a table: the latest row per key of its edge partition, without the keys that were deleted.
+"""Maintains the current state of a table: the latest row for each key of its edge partition, without deleted keys.
 
 Invariant: `<table>__current` is derived from one version of the table, and its commit carries that version's positions.
-It is worked out from the whole table, because a backfilled row may be older than a tombstone that came before it.
-Memory holds the keys and one batch of rows. Rows without a key or an origin have no current state.
+Each refresh reads the whole table, because a backfilled row may be older than a tombstone that came before it. Memory
+holds the keys and one batch of rows. Rows without a key or an origin have no current state.
 """
 
 import logging

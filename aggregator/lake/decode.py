@@ -1,10 +1,13 @@
-"""Central records to columns: one batch of one partition in, one Arrow table out, rows in central order.
+"""Decodes central records into columns. It takes one batch of one partition and returns one Arrow table, with rows in
+central's order.
 
-Records of one schema share their five frame bytes (magic, schema id). A group is decoded as one Avro block in which
-each body is followed by the *next* record's frame, read as a last field of the record: where a body is too long or too
-short for its schema, the frame is not where it must be, and the group is refused instead of shifted.
-Invariant: both decoders give the same table, and a number that its column cannot hold costs its own value only (see
-`out_of_range`). Refuses a record that does not decode, by its coordinates alone.
+Records of one schema share their five frame bytes (magic, schema id). A group of them is decoded as one Avro block. In
+the block each body is followed by the *next* record's frame, which is read as a last field of the record. If a body is
+too long or too short for its schema, the frame is not at its place. The group is then refused, and no value is read
+from a shifted position.
+
+Invariant: both decoders give the same table. A number that its column cannot hold costs only its own value (see
+`out_of_range`). A record that does not decode is refused, and the refusal names its coordinates only.
 """
 
 import io
@@ -33,12 +36,12 @@ from aggregator.schema.wire import HEADER_BYTES
 
 _TIMESTAMP = "_timestamp"
 _MS, _US = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")
-_FEW = 64  # values that are decoded again one by one for the sake of one of them
+_FEW = 64  # if one value of so few is out of range, all of them are decoded again one by one
 _SYNC = bytes(range(16))
 
 
 class Undecodable(Exception):
-    """A group of bodies is not what its schema says; carries no text, because a library's text may quote the value."""
+    """A group of bodies does not fit its schema. The error has no text: a library's text may quote the value."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class Decoder:
         try:
             read = pl.read_avro(io.BytesIO(block)).to_arrow()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
-            # A Rust panic is a BaseException; the values may still be right (a decimal padded beyond 16 bytes).
+            # A Rust panic is a BaseException. The values may still be valid (a decimal padded beyond 16 bytes).
             return None
         if (
             read.num_rows != count
@@ -148,7 +151,7 @@ class Decoder:
     def _by_fastavro(self, data: bytes, count: int, frame: bytes, notes: list[Note]) -> dict[str, Any]:
         try:
             struct = self._struct(_rows(data, count, frame, self._parsed))
-        except Undecodable:  # a decimal, perhaps, of more digits than its schema says
+        except Undecodable:  # perhaps a decimal of more digits than its schema says
             rows = map(self._unwrap, _rows(data, count, frame, self._bare))
             struct = self._struct([self._bounded(at, row, notes) for at, row in enumerate(rows)], unwrap=False)
         return {struct.type.field(index).name: struct.field(index) for index in range(struct.type.num_fields)}

@@ -1,7 +1,7 @@
-"""The lake's driver: cycles of plan, Spark job, commit, for all tables, until stopped or drained.
+"""Runs the lake's cycles until it is stopped or drained. A cycle plans, runs a Spark job and commits, for all tables.
 
-Invariant: all state is in the tables and at central, so a driver may die anywhere and two may run: what one commits the
-other drops. A table that is held or does not answer does not stop another.
+Invariant: all state is in the tables and at central. A driver may therefore die at any point, and two may run: each
+drops what the other has committed. A table that is held, or does not answer, stops no other table.
 """
 
 import logging
@@ -55,7 +55,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class LakeBounds:
-    """How much one cycle takes on.
+    """Limits how much one cycle does.
 
     Attributes:
         parallel: Spark tasks that run at a time; the session keeps two cores free of slots.
@@ -119,7 +119,7 @@ class LakeDriver:
         self._swept: dict[str, float] = {}
         self._gates = _gates(config, spark, self._tables, clock)
         self._without_pending: set[str] = set()
-        self._lost: frozenset[str] = frozenset()  # tables whose job Spark lost: staged by themselves until it runs
+        self._lost: frozenset[str] = frozenset()  # tables whose job Spark lost: each is staged alone for now
         self._repeated = RepeatedWarnings()
 
     def cycle(self, *, force: bool = False, stop: threading.Event | None = None) -> CycleReport:
@@ -224,7 +224,7 @@ class LakeDriver:
             return [work(one) for one in todo]
         with ThreadPoolExecutor(self._bounds.tables) as pool:
             futures = [pool.submit(work, one) for one in todo]
-        return [one.result() for one in futures]  # all have ended: what ends one ends no other
+        return [one.result() for one in futures]  # all have ended, so an error of one interrupts no other
 
     @staticmethod
     def _told(name: str, work: Callable[[], R]) -> R | TableReport:
@@ -236,7 +236,7 @@ class LakeDriver:
             return TableReport(name, held=(Held(None, str(error)),))
         except RetryError as error:
             return TableReport(name, failed=error)
-        except AggregatorError:  # ends the lake
+        except AggregatorError:  # such an error ends the lake
             raise
         except Exception as error:  # noqa: BLE001 - metadata that somebody damaged raises anything, and others wait
             why = f"table {name}: {kind_and_place(error)}"
@@ -300,7 +300,7 @@ class LakeDriver:
     ) -> TableReport:
         try:
             published = self._published(plan, outcomes, changed, force=force)
-        except Exception:  # again and again, perhaps: what was never sent may not pile up
+        except Exception:  # may be repeated: files that were never sent must not pile up
             self._discard(plan.name, outcomes)
             raise
         files = published.result.files

@@ -1,7 +1,8 @@
-"""Parquet files that a task stages in a table's folder: complete and on disk, in no table until a commit names them.
+"""Stages Parquet files in a table's folder, for a task. A staged file is complete and on disk, and belongs to no table
+until a commit names it.
 
-Invariant: a name is never used twice, a staged file is fsync'd before anybody hears of it, and memory holds one row
-group and one piece. Statistics are written in Delta's form and hold nothing that the file does not hold.
+Invariant: a file name is used only once. A file is fsync'd before any other process learns of it. Memory holds one row
+group and one piece. Statistics have Delta's form, and hold nothing that the file does not hold.
 """
 
 import contextlib

@@ -1,8 +1,9 @@
-"""A folder of the lake, on a disk or in an object store: the one way to the files in it.
+"""Gives access to a folder of the lake, on a disk or in an object store. No other module touches files in the lake's
+folders.
 
-Invariant: an address is read and written by the table library's own file system, under the library's own options; a
-disk by pyarrow's, and what was synced is on it. Secrets are references until a file is touched, so a folder travels to
-executors. Whatever a library raises becomes an OSError that quotes neither an option nor a value.
+Invariant: an address is read and written through the table library's own file system, with the library's own options. A
+disk is accessed through pyarrow's, and what was synced is on the disk. Secrets stay references until a file is touched,
+so a folder can be sent to executors. Every error of a library becomes an OSError that quotes no option and no value.
 """
 
 import os
@@ -34,7 +35,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Folder:
-    """One folder; `folder / name` is one below it.
+    """A folder. `folder / name` is the folder of that name inside it.
 
     Args:
         root: An absolute path, or an address as `s3://bucket/lake`.

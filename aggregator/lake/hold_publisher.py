@@ -1,7 +1,7 @@
-"""Publishes what keeps tables of the lake from going on, and what their upkeep did, to the topic of edge states.
+"""Publishes to the topic of edge states what keeps tables of the lake from going on, and what their upkeep did.
 
-Invariant: never waits for central. Holds are written when they change and again every minute, so that a lost record is
-soon corrected; the last one stays, because a hold outlives whoever found it.
+Invariant: a call never waits for central. Holds are written when they change and again every minute, so that a lost
+record is soon corrected. The last record stays at central, because a hold outlives the process that found it.
 """
 
 import time
@@ -40,7 +40,7 @@ def lake_holds(report: CycleReport, before: tuple[LakeHold, ...], now_ms: int) -
 
 
 class HoldPublisher:
-    """Takes the reports of the lake's cycles.
+    """Publishes holds from the reports of the lake's cycles.
 
     Args:
         config: The hub.

@@ -1,7 +1,9 @@
-"""One Spark job that stages for many tables: packed ranges, without a shuffle and without rows through the JVM.
+"""Runs one Spark job that stages for many tables. The ranges are packed into tasks; there is no shuffle, and no row
+passes through the JVM.
 
-Invariant: what comes back is one outcome per task of each table, in the order of its plan; a task that fails is its
-table's trouble alone. So is a job that Spark loses: it is run again in halves. Spark's own errors do not leave here.
+Invariant: the job returns one outcome for each task of each table, in the order of its plan. A task that fails affects
+only its own table. If Spark loses a whole job, the job is run again in halves. Spark's own errors do not leave this
+module.
 """
 
 import heapq
@@ -21,7 +23,7 @@ _ROW = "table long, number long, outcome string"
 
 
 class JobLost(RetryError):
-    """Spark could not run the job of one table alone: what it reads may end the process that reads it."""
+    """Spark could not run a job of a single table. What that job reads may end the process that reads it."""
 
 
 def run_job(spark: "SparkSession", task: StagingTask) -> list[Outcome]:

@@ -1,7 +1,7 @@
-"""From the plain columns that a decoder delivers to the native columns that a table holds.
+"""Converts the plain columns that a decoder delivers into the native columns that a table holds.
 
-Invariant: a value changes its type, never its meaning; one that the type cannot hold is null and noted, or raises
-instead of wrapping round.
+Invariant: a value changes its type, but not its meaning. A value that the type cannot hold becomes null and is noted,
+or raises an error; it never wraps round.
 """
 
 from typing import Any
@@ -71,7 +71,7 @@ def lift(shape: Shape, array: Any, place: Place) -> Any:
             return pa.MapArray.from_arrays(array.offsets.cast(pa.int32()), keys, values, mask=_nulls(array))
         case Union() | Record():
             parts = named_parts(shape)
-            # Flattened: below a null record a decoder may leave an empty value, which a fixed's cast refuses.
+            # Flattened: below a null record a decoder may leave an empty value, which the cast to a fixed refuses.
             children = [
                 lift(inner, child, place.inside(name))
                 for (name, inner), child in zip(parts, array.flatten(), strict=True)

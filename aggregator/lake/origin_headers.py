@@ -1,6 +1,6 @@
-"""`hub.origin` headers to columns: edge, topic, partition, offset and incarnation of every record.
+"""Converts `hub.origin` headers into columns: edge, topic, partition, offset and incarnation of every record.
 
-Invariant: a header that is not the hub's own gives nulls, and stops nothing.
+Invariant: a header that the hub did not write gives nulls, and no error.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-# A further tombstone of a record ends in its number; it deletes what its record would, under another key.
+# Six parts, or seven: a further tombstone of a record ends in its number. It deletes what its record would delete,
+# under another key.
 _ORIGIN_PARTS = (6, 7)
 
 
@@ -17,7 +18,7 @@ def origin_columns(headers: Sequence[bytes | None]) -> tuple[Any, ...]:
     """Edge, topic, partition, offset, incarnation of `hub.origin` headers, as `coordinates.Origin` writes them."""
     try:
         texts = pl.Series(headers, dtype=pl.Binary).cast(pl.String)
-    except pl.exceptions.PolarsError:  # not the hub's own: one is no UTF-8
+    except pl.exceptions.PolarsError:  # not written by the hub: a header is not UTF-8
         texts = pl.Series([_text(header) for header in headers], dtype=pl.String)
     return _alike(texts) or _each(texts)
 

@@ -1,8 +1,11 @@
-"""Where a table's rows come from: incarnation and offset of every row of one edge partition, from the live files.
+"""Reads where a table's rows come from: the incarnation and the offset of every row of one edge partition, from the
+live files.
 
-A record's tombstones under several versions of a key share them, and are told apart by their keys.
+A record may have several tombstones, one for each version of its key. They share incarnation and offset, and their keys
+tell them apart.
 
-Invariant: reads the files that the given version names, never the folder; a file that is gone is an error, not a hole.
+Invariant: only files that the given version names are read; the folder is not listed. A file that is gone raises an
+error and is not skipped.
 """
 
 from collections.abc import Iterator, Sequence

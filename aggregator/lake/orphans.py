@@ -1,8 +1,9 @@
-"""The one owner of deletion in the lake's folders: what is removed at once, what by age, and what never.
+"""Owns all deletion of files in the lake's folders. It decides what is removed at once, what is removed by age, and
+what is never removed.
 
-Invariant: no process removes a file that it sent a commit with, whatever the answer was: a store may apply a commit and
-still refuse it. The sweep removes files that no kept version of the table names. They must be older than any cycle can
-last, and older than every job that still renews its lease.
+Invariant: no process removes a file that it sent a commit with, even if the commit was refused: a store may apply a
+commit and still refuse it. The sweep removes files that no kept version of the table names. They must be older than any
+cycle can last, and older than every job that still renews its lease.
 """
 
 import contextlib
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 
 PREFIX = "hub-"
 SUFFIX = ".parquet"
-SCRATCH = ".restate-"  # of a folder beside the tables
+SCRATCH = ".restate-"  # prefix of a folder beside the tables
 KEEP = timedelta(days=1)
 _LEASE, _LEASE_SUFFIX = f"{PREFIX}since-", ".lease"
 _RENEW_S = 3_600.0
-_CLOCKS = timedelta(hours=1)  # between a job's machine and the storage
-_METADATA, _MANIFEST = "metadata", ".avro"  # where Iceberg's manifests lie, which a refused commit leaves behind
-_REMEMBERED = 100_000  # files sent; whoever still holds one was given it within the last few commits
+_CLOCKS = timedelta(hours=1)  # the clocks of a job's machine and of the storage may differ so much
+_METADATA, _MANIFEST = "metadata", ".avro"  # the folder of Iceberg's manifests, which a refused commit leaves behind
+_REMEMBERED = 100_000  # files sent; a process that still holds one got it within the last few commits
 _SENT: dict[tuple[str, str], None] = {}
-_NOTING = threading.Lock()  # tables are committed side by side
+_NOTING = threading.Lock()  # several tables are committed at the same time
 log = logging.getLogger(__name__)
 
 
@@ -63,7 +64,8 @@ def discard(folder: Folder, paths: Iterable[str]) -> None:
 
 
 class Lease:
-    """A file in each folder that a job stages in: what the job staged since it began may still be committed.
+    """A file in each folder that a job stages in. While it is renewed, files that the job staged may still be
+    committed.
 
     Args:
         folders: The table's, and where else.
@@ -162,7 +164,8 @@ def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = KEEP) 
     files = folder.entries()
     since_s = working_since(files, now_s=now_s, keep=keep)
     manifests = [one._replace(name=f"{_METADATA}/{one.name}") for one in _manifests(folder)]
-    # Only now: a job that ended before its lease was looked for has committed by now, and this version names its files.
+    # Opened only here: a job that ended before the search for its lease has committed, and this version names its
+    # files.
     handle = tables.open(name)
     manifests = manifests if handle else []
 
@@ -173,7 +176,7 @@ def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = KEEP) 
         return [*gone, *ended, *(name for name in old if name not in named)]
 
     named: set[str] = set()
-    if handle is not None and found(named):  # history is read only if there is something old
+    if handle is not None and found(named):  # the history is read only if old files were found
         named = handle.named()
     removed = found(named)
     for one in removed:

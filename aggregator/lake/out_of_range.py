@@ -1,7 +1,8 @@
-"""Numbers that their column cannot hold: a time beyond the years 1 to 9999, a decimal of more digits than it has.
+"""Handles numbers that their column cannot hold: a time outside the years 1 to 9999, or a decimal of more digits than
+its type has.
 
-Invariant: such a number stops no table. Its column has null in that row, and the row's `_out_of_range` has the number
-as it came, under the name of its field; a table has that column from the first such row on.
+Invariant: such a number does not stop its table. Its column has null in that row. The row's column `_out_of_range` has
+the original number under the name of its field. A table gets that column with the first such row.
 """
 
 import json
@@ -19,13 +20,15 @@ from aggregator.lake.arrow_types import Array, Bounds, Leaf, Map, Nullable, Reco
 from aggregator.lake.plain_schema import numbered
 
 COLUMN = "_out_of_range"
-_SHOWN = 100  # numbers of one path in one row: a record of nothing else must not cost more than others
+_SHOWN = 100  # numbers of one path in one row: a record full of them must not cost more than other records
 _LONGEST = 10**100  # a decimal's bytes may hold any number; central has it whole
 Rows = Callable[[], npt.NDArray[np.int64]]
 
 
 class Note(NamedTuple):
-    """One number: its row, the path of its field, and itself; None where it is too long to be told."""
+    """A number that is out of range: its row, the path of its field, and its value. The value is None if it is too long
+    to be shown.
+    """
 
     row: int
     path: str
@@ -34,7 +37,7 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the records an array's values lie.
+    """Describes where in the records an array's values lie.
 
     Args:
         path: Field path; items of an array are `[]`, values of a map `{}`.

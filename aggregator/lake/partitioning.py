@@ -1,7 +1,7 @@
-"""Rows divided as their table is: one part per combination of values, each in files of its own.
+"""Divides rows by a table's partition columns. Each combination of values is one part, with files of its own.
 
-Invariant: a part's columns hold exactly its values, so that a reader of the files alone sees what the table's metadata
-says; rows keep their order within a part.
+Invariant: a part's columns hold exactly the part's values. A reader of the files alone therefore sees what the table's
+metadata says. Rows keep their order within a part.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from aggregator.errors import HoldError
 from aggregator.lake.columns import DAY_COLUMN
 
 Part = tuple[tuple[str, str | None], ...]
-_INDEX = "hub.index"  # no column has a dot and this name: fields are Avro names
+_INDEX = "hub.index"  # no column has this name, because it has a dot: fields are Avro names
 
 
 def with_day(rows: pa.Table) -> pa.Table:

@@ -1,7 +1,8 @@
-"""The plain schema: another Avro schema for the same bytes, in the few types that every decoder reads rightly.
+"""Makes the plain schema: another Avro schema for the same bytes, in the few types that every decoder reads correctly.
 
-Enums become longs, maps become arrays of entries, `null` fields vanish, a second use of a named type becomes a type of
-its own, and each branch of a union becomes a record of one field, so that the decoder says which branch it was.
+Enums become longs, maps become arrays of entries, and `null` fields vanish. A second use of a named type becomes a type
+of its own. Each branch of a union becomes a record of one field, so that the decoder says which branch it was.
+
 Invariant: encoded values are byte for byte the same under both schemas (Avro 1.12, "Binary Encoding").
 """
 
@@ -27,7 +28,7 @@ from aggregator.lake.arrow_types import (
 )
 from aggregator.schema.wire import HEADER_BYTES
 
-FRAME_FIELD = "frame"  # the last field: a shape's own fields are numbered, so no name collides
+FRAME_FIELD = "frame"  # the last field; a shape's own fields have numbers as names, so the names cannot collide
 
 
 def plain_schema(record: Record, *, bare: bool = False) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def _union_unwrapped(union: Union) -> Callable[[Any], Any]:
     def unwrap(value: Any) -> Any:
         if value is None:
             return None
-        # fastavro names the branch only where several are records, that is: not in a union of one.
+        # fastavro names the branch only where several branches are records. In a union of one branch it does not.
         field, inner = by_name[value[0].partition("_")[2]] if isinstance(value, tuple) else sole
         content = value[1] if isinstance(value, tuple) else value
         return {field: inner(content["v"])} if content else {}

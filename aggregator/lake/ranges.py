@@ -1,7 +1,7 @@
-"""Which offsets a cycle reads, cut into tasks; and what of the staged outcomes may be committed.
+"""Decides which offsets a cycle reads, cuts them into tasks, and decides which staged outcomes may be committed.
 
-Invariant: per central partition the committed ranges follow each other without a hole and without an overlap, starting
-at the table's own position. Refuses a position that central no longer has, or does not have yet.
+Invariant: for each central partition the committed ranges follow each other without a gap and without an overlap, from
+the table's own position on. A position that central no longer has, or does not have yet, is refused.
 """
 
 import itertools
@@ -13,9 +13,9 @@ from typing import NamedTuple
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.files import StagedFile
 
-# Positions that moved over nothing but markers are worth a commit of their own only now and then.
+# A position that moved only over transaction markers gets a commit of its own after so many offsets.
 SPARSE_OFFSETS = 10_000
-# Of a commit's ranges in the table's history: every version that is kept holds them.
+# So many ranges of a commit are written into the table's history, because every kept version holds them.
 SHOWN_RANGES = 16
 
 
@@ -27,14 +27,14 @@ class Span(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Why a central partition cannot go on; without a partition, why the whole table cannot."""
+    """Says why a central partition cannot go on. Without a partition it says why the whole table cannot."""
 
     partition: CentralPartition | None
     reason: str
 
 
 class Reached(NamedTuple):
-    """How far a task came in one span; short of the span's end it says why."""
+    """Says how far a task came in one span. If that is before the span's end, it also says why."""
 
     span: Span
     next_offset: int
@@ -43,7 +43,7 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one task staged, all of it or nothing of it to be committed.
+    """Describes what one task staged. It is committed as a whole or not at all.
 
     Attributes:
         reached: How far it came.
@@ -58,7 +58,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a table has not read yet, and the partitions that cannot go on."""
+    """The offsets that a table has not read yet, and the partitions that cannot go on."""
 
     spans: tuple[Span, ...]
     held: tuple[Held, ...]
@@ -66,7 +66,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Outcomes that follow the table's positions, the positions after them, and the outcomes that do not follow."""
+    """The outcomes that follow the table's positions, the positions after them, and the outcomes that do not follow."""
 
     accepted: tuple[Outcome, ...]
     positions: Mapping[CentralPartition, int]
@@ -139,7 +139,7 @@ def tasks(spans: Sequence[Span], *, parallel: int, records: int, fewest: int = 5
         fewest: No span is cut below it: a file costs more than the records in it.
     """
     total = sum(len(span.offsets) for span in spans)
-    # A quarter above an even share: a span that is a little longer than its neighbour is not worth a task more.
+    # A quarter above an even share: a span that is a little longer than its neighbour does not justify another task.
     size = min(records, max(fewest, -(-total * 5 // (4 * max(1, parallel)))))
     cut: list[tuple[Span, ...]] = []
     shared: list[Span] = []

@@ -1,6 +1,7 @@
-"""What a cycle of the lake did, per table: the words in which the driver answers.
+"""Reports what a cycle of the lake did, for each table.
 
-Invariant: whatever could not be brought in is named, held or failed; silence means that everything is in.
+Invariant: everything that could not be brought into the lake is named, as held or as failed. A report without such an
+entry means that everything is in the lake.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Which central topics feed which lake table: the flows of the ledger, read through the topic rules.
+"""Finds which central topics feed which lake table, from the ledger's flows and the topic rules.
 
-Invariant: a pure function of configuration and flows. Heartbeats are no data and feed no table.
+Invariant: a pure function of configuration and flows. Heartbeats are not data and feed no table.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.state.names import central_topic
 
-# A table beside a table holds its current state.
+# The suffix of the table that holds a table's current state.
 CURRENT = "__current"
 
 

@@ -1,7 +1,7 @@
-"""The state of the lake's tables, read from the tables and from central without a Spark session: for `aggregator
-status`.
+"""Reads the state of the lake's tables for `aggregator status`, from the tables and from central, without a Spark
+session.
 
-Invariant: reads only; a table that cannot be read is reported as such and hides no other.
+Invariant: this module only reads. A table that cannot be read is reported as such, and hides no other table.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""What a storage raises, in the hub's own words: here an OSError of a folder becomes an error of the tree.
+"""Translates errors of storage into the hub's own: an OSError of a folder becomes an error of the hub's hierarchy.
 
 Invariant: a text names the folder, the file or the table, and the system's reason. A library's own text may quote an
-address or an option, so it stays here.
+address or an option, so it is not passed on.
 """
 
 from collections.abc import Iterator

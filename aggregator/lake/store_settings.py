@@ -1,7 +1,8 @@
-"""Settings of a store or a catalogue as its client gets them, and what that client hears beside them.
+"""Makes the settings that a store's or a catalogue's client gets, and checks what that client reads besides.
 
-Invariant: nothing opens a store that the file leaves closed: no secret's content, no variable of the environment, no
-profile that a client reads by itself. Refuses by name, before anything is connected; no text holds a value.
+Invariant: a store that the configuration file leaves protected cannot be opened by anything else. That holds for a
+secret's content, for variables of the environment, and for profiles that a client reads by itself. A refusal names the
+setting, comes before any connection, and holds no value.
 """
 
 import os
@@ -14,7 +15,7 @@ from aggregator.config.transport import INSECURE, Opening, properties
 from aggregator.errors import ConfigError
 
 _BYTES = 1 << 20
-# What AWS's and Google's clients read without being asked, and the variables that say another place.
+# Files that AWS's and Google's clients read by default, and the variables that name another place for them.
 _PROFILES = {
     "AWS_CONFIG_FILE": "~/.aws/config",
     "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
@@ -103,5 +104,5 @@ def _profiled(environ: Mapping[str, str], files: list[str]) -> Iterator[Opening]
             with Path(path).open("rb") as content:
                 text = content.read(_BYTES).decode("utf-8", "replace")
         except (OSError, ValueError):
-            continue  # the client finds nothing there either, and says so
+            continue  # the client cannot read it either, and reports that itself
         yield from profile_openings(path, text)

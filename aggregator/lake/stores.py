@@ -1,7 +1,8 @@
-"""The file systems through which the table libraries themselves reach an object store, as pyarrow's.
+"""Wraps the table libraries' own clients of object stores as file systems of pyarrow.
 
-Invariant: a store is reached by the library's own client with its own options, so that a commit names exactly what was
-staged. Refuses an address or options that the library does not understand. Its error texts quote them and stay here.
+Invariant: a store is reached through the library's own client with its own options, so that a commit names exactly the
+staged files. An address or options that the library does not understand are refused. The library's error texts quote
+them, and are not passed on.
 """
 
 from functools import lru_cache
@@ -45,7 +46,7 @@ def _by_pyiceberg(root: str, options: dict[str, str]) -> fs.FileSystem:
 
 
 class _DeltaStore(DeltaStorageHandler):  # type: ignore[misc]
-    """delta-rs's store; what pyarrow writes to it are buffers, and it takes bytes."""
+    """The store of delta-rs. pyarrow writes buffers, and this store converts them to the bytes that delta-rs takes."""
 
     def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
         return pa.PythonFile(_Bytes(self._handler.open_output_stream(path, metadata)), mode="w")

@@ -1,7 +1,7 @@
-"""What a cycle is to do for one table, which tables it does together, and what it reports of one.
+"""Plans what a cycle does for one table, decides which tables are done together, and makes the table's report.
 
-Invariant: pure. Plans that are staged together hold about as many offsets as one table's cycle may, so that a long
-backlog is committed, and a stop heard, in pieces of that size however many tables there are.
+Invariant: pure. Plans that are staged together hold about as many offsets as one table's cycle may. A long backlog is
+therefore committed in pieces of that size, and a stop is noticed after each piece, however many tables there are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -58,7 +58,8 @@ class TablePlan:
     def report(self, published: Published) -> TableReport:
         """The report of a cycle that published what was staged."""
         result, files = published.result, published.result.files
-        # What did not fit beside what was committed is staged again by the table's new columns, and held at its record.
+        # The outcome that did not fit beside the committed ones is staged again under the table's new columns. It is
+        # then held at its record.
         unfit = (*result.held, *published.held) if result.version is None else ()
         reached = [one for outcome in result.settled.accepted for one in outcome.reached]
         held = [*self.todo.held, *unfit, *(Held(one.span.partition, one.held) for one in reached if one.held)]

@@ -1,8 +1,9 @@
-"""The Spark task: read a few spans of central, decode them, stage Parquet files, and tell what was staged.
+"""The Spark task of the lake: reads a few spans of central, decodes them, stages Parquet files, and returns what it
+staged.
 
-Invariant: nothing but references travels to an executor and nothing but file names, counts and error texts of our own
-comes back; a span that cannot go on is reported and keeps what came before it. A retried task stages again under new
-names; what the first attempt left is in no commit.
+Invariant: only references travel to an executor. Only file names, counts and the hub's own error texts come back. A
+span that cannot go on is reported, and keeps the records before that point. A retried task stages again under new file
+names, and no commit names the files of the first attempt.
 """
 
 import base64
@@ -33,14 +34,14 @@ from aggregator.lake.tables.port import Tables
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registry
 
-# Tasks that one process runs one after the other: which table's, and the number in its plan.
+# Tasks that one process runs one after the other: each is the number of a table, and the task's number in its plan.
 Share = tuple[tuple[int, int], ...]
-PIECE_BYTES = 4 * 1024 * 1024  # of keys and values; what is decoded at a time, and more falls out of the CPU's cache
+PIECE_BYTES = 4 * 1024 * 1024  # of keys and values, decoded at a time; a larger piece falls out of the CPU's cache
 
 
 @dataclass(frozen=True)
 class StagingTask:
-    """What every task of one table's cycle needs; pickled into the Spark job.
+    """Holds what every task of one table's cycle needs. It is pickled into the Spark job.
 
     Args:
         name: Table name.
@@ -76,7 +77,8 @@ class StagingTask:
         """
         registry = open_registry(self.registry, self.registry_client)
         columns = self._begun(registry) if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
-        # Of its own: one that goes on to other partitions waits for the broker's answer about the former ones first.
+        # A reader of its own: a reader that changes its partitions first waits for the broker's answer about the former
+        # ones.
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
         running = _Running(self, reader, Decoding(registry.schema), stage, Stage(self.folder, None))
@@ -100,7 +102,7 @@ class StagingTask:
             versions = [one.text for topic in topics for one in registry.versions(f"{topic}-value")]
         schemas = []
         for text in versions:
-            with suppress(HoldError):  # what no table can hold is told with its first record
+            with suppress(HoldError):  # a schema that no table can hold is reported with its first record
                 schemas.append(self.tables.narrowed(arrow_schema(text)))
         return initial_schema(schemas, self.tables.promotes)
 
@@ -134,7 +136,7 @@ class _Running:
                     raise piece.held
             except RecordHeld as error:
                 held[at] = error
-            except HoldError as error:  # not of a record: the partition cannot be read on
+            except HoldError as error:  # not about one record: the partition cannot be read on
                 held[at] = RecordHeld(next_offsets[at], error.message, hint=error.hint)
         return tuple(
             Reached(span, held[at].offset, str(held[at])) if at in held else Reached(span, span.offsets.end)
@@ -163,7 +165,7 @@ class _Running:
             self._add(piece.before(error.offset))
             raise
         except HoldError as error:
-            refused = newest_schema(piece)  # it, or one before it, which then is the newest of what is left
+            refused = newest_schema(piece)  # this record, or one before it, which is then the newest of the rest
             self._add(piece.before(piece.offsets[refused]))
             raise record_held(piece, refused, f"cannot be written: {error.message}", error.hint) from None
 

@@ -1,1 +1,1 @@
-"""Observation: what a running hub shows of itself: monitor, status, metrics."""
+"""Observation: shows the state of a running hub, by its monitor, its status and its metrics."""

@@ -1,7 +1,8 @@
-"""Everything that a hub keeps at central, followed record by record: positions, requests, telemetry, letters, beats.
+"""Follows every record that a hub keeps at central: positions, requests, telemetry, dead letters and heartbeats.
 
-Invariant: reads only and never blocks for long. `look` takes in what has arrived; later records come with a later
-`look`. A record that the hub did not write is counted and skipped, because nothing is decided here.
+Invariant: this module only reads, and never blocks for long. `look` takes in the records that have arrived; later
+records come with a later `look`. A record that the hub did not write is counted and skipped, because nothing is decided
+here.
 """
 
 from collections import Counter
@@ -31,10 +32,10 @@ from aggregator.state.successions import Succession
 from aggregator.state.telemetry import SlotFeed, SlotWord
 from aggregator.state.traffic import Moved
 
-# Older dead letters than these many are not told by reason; the ledger counts them all.
+# Only so many of the newest dead letters are shown by reason. The ledger counts all of them.
 _LETTERS = 100_000
 _DISCOVER_EVERY_S = 5.0
-# A slot that lives repeats its fields every ten minutes.
+# A running slot repeats its fields every ten minutes; after twice that time without a word its session is over.
 _SILENT_MS = 20 * 60_000
 
 
@@ -55,7 +56,7 @@ class CentralFeeds:
         self.statuses: EdgeStatuses = read_edge_statuses(central, self._names)
         self._ledger_partitions = topics.partition_count(central, self._names.ledger)
         parts = [(self._names.ledger, partition) for partition in range(self._ledger_partitions)]
-        self._ledger_starts = ends.stable_end_offsets(central, parts)  # before the read, so that nothing is missed
+        self._ledger_starts = ends.stable_end_offsets(central, parts)  # before the read, so no record is missed
         self.ledger: dict[EdgePartition, LedgerRecord] = read_ledger(central, self._names)
         self.decisions: dict[str, Decision] = {}
         self.pauses: dict[str, Pause] = {}
@@ -105,7 +106,7 @@ class CentralFeeds:
         for arrival in self._beats.arrived():
             try:
                 beat = decode(arrival.key, arrival.value)
-            except ValueError:  # a merged topic of that name, or somebody else's records
+            except ValueError:  # a merged topic of that name, or records of another writer
                 continue
             take_beat(self._sources[arrival.topic], beat, arrival.stamp_ms)
 
@@ -175,7 +176,7 @@ class CentralFeeds:
         for record in self._arrived(self._names.ledger):
             try:
                 found = winners([record], self._names.ledger)
-            except Failed:  # the driver refuses it by name
+            except Failed:  # the driver refuses this record by name
                 self._damaged[self._names.ledger] += 1
                 continue
             for source, entry in found.items():

@@ -1,6 +1,6 @@
-"""Which cluster answers under each name, as somebody sees it who only follows what a hub keeps at central.
+"""Judges which cluster answers under each name, for an observer who only follows what a hub keeps at central.
 
-Invariant: judges by what the hub has kept and people have decided; asks nobody.
+Invariant: the judgement uses only records of the hub and decisions of people. No cluster is asked.
 """
 
 from collections.abc import Mapping

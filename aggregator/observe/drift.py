@@ -1,6 +1,7 @@
-"""Drift as status shows it: where central's topic settings differ from their edges' now.
+"""Finds drift for the status: topic settings in which central differs from its edges now.
 
-Invariant: reads only, edges side by side; an edge or a central that does not tell its settings is left out.
+Invariant: this module only reads, and asks all edges at the same time. A cluster that does not tell its settings is
+left out, edge or central.
 """
 
 from collections.abc import Collection

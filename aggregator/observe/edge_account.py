@@ -1,6 +1,7 @@
-"""The account of one edge: its beats, its movement, its state and its history, brought up to date look by look.
+"""Keeps the account of one edge: its heartbeats, its movement, its state and its history, updated with every look.
 
-Invariant: reads no clock and asks nobody; whatever it knows came in through its methods, with the moment of it.
+Invariant: this module reads no clock and asks no cluster. Everything that it knows came in through its methods,
+together with the moment.
 """
 
 from collections.abc import Mapping
@@ -20,9 +21,9 @@ from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause
 from aggregator.state.traffic import MOST, Moved
 
-# What lay at central before comes within this time after the watching began, and tells nothing of the present.
+# Records that lay at central before arrive so soon after the watching began. They say nothing about the present.
 OLD_NEWS_S = 2.0
-# An edge that flaps for a month is remembered more coarsely.
+# The history of an edge that flaps for a month is kept in coarser spans.
 _SPANS_MOST = 2000
 
 
@@ -67,12 +68,12 @@ class EdgeAccount:
     def beat(self, beat: Heartbeat, stamp_ms: int, now_s: float) -> None:
         """Take a beat that arrived at `stamp_ms` by central's clock; its own timestamp is shown, not trusted."""
         fresh = self.beat_ms is None or stamp_ms > self.beat_ms
-        # What was there when the watching began comes all at once.
+        # Heartbeats that were there when the watching began arrive all at once.
         self._beat_came = self._beat_came or (fresh and now_s - self._began_s > OLD_NEWS_S)
         self.beat_ms = max(stamp_ms, self.beat_ms or stamp_ms)
         if self._emits and beat.source == self._hub:
             self.latency_ms = stamp_ms - beat.timestamp_ms
-        else:  # written near the edge, by its clock or by one beside it
+        else:  # written near the edge, by the edge's clock or by one beside it
             self.skew_ms = beat.timestamp_ms - stamp_ms
 
     def moved(self, entries: Mapping[EdgePartition, LedgerRecord], seen: EdgeSnapshot) -> None:
@@ -112,12 +113,12 @@ class EdgeAccount:
             limited: Whether its `rate_limit` holds something back.
         """
         paused = pause is not None and pause.paused
-        if self.availability.state is State.PAUSED and not paused:  # its first beat is to come once more
+        if self.availability.state is State.PAUSED and not paused:  # its next first beat is still to come
             self._began_s, self._beat_came = moment.now_s - OLD_NEWS_S, False
         moving = {source: track for source, track in self.tracks.items() if source not in held}
         doomed = self._doomed(moment, seen, moving)
         watched_s = moment.now_s - self._began_s
-        # A machine that is busy reads what lay there late: only a stamp of after the beginning is news.
+        # A busy machine reads old heartbeats late. Only a stamp after the beginning of the watching counts as new.
         beat_came = self._beat_came and (self.beat_ms or 0) > moment.now_ms - watched_s * 1000
         return Observation(
             watched_s=watched_s,

@@ -1,10 +1,11 @@
-"""An edge's logs beside the ledger: the unread records of each flow, their age, and how long the edge keeps them.
+"""Compares an edge's logs with the ledger: the unread records of each flow, their age, and how long the edge keeps
+them.
 
-Beyond the last stable offset lies what transactions at the edge have not decided yet. Nobody may read that, and where
-such a transaction is never ended, a flow without any lag stands still.
+Records beyond the last stable offset belong to open transactions at the edge. No consumer may read them. If such a
+transaction is never ended, a flow without any lag stands still.
 
-Invariant: reads only. Offsets are compared only with the topic that the ledger's position belongs to: those of a
-recreated topic mean nothing to it.
+Invariant: this module only reads. An offset is compared only with the topic that the ledger's position belongs to.
+Offsets of a recreated topic say nothing about that position.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,7 +27,7 @@ from aggregator.state.ledger import LedgerRecord
 
 TIMEOUT_S = 5.0
 _PEEK_S = 2.0
-# An edge's transaction that is open for so long is worth a word: clients commit within seconds, and brokers abort after
+# A transaction at an edge that is open for so long is reported. Clients commit within seconds, and brokers abort after
 # a minute, unless the producer asked for more.
 _HANGS_MS = 120_000
 
@@ -52,7 +53,7 @@ NOTHING_UNDECIDED = Undecided(0, None)
 
 @dataclass(frozen=True, slots=True)
 class EdgeLogs:
-    """The logs of one edge, as far as they matter to the flows of a ledger.
+    """What the logs of one edge show about the flows of a ledger.
 
     Attributes:
         unanswered: Flows of partitions that nobody answers for; they hide no other.
@@ -174,7 +175,7 @@ def gap_of(
         wanted = start_of(config, source.edge, source.topic) and not skips_gaps(config, source.edge, source.topic)
         return deleted(entry, since_ms=now_ms) if wanted else known
     if known is not None and known.kind is GapKind.DELETED:
-        known = None  # it is back, and the hub has not noticed yet
+        known = None  # the topic exists again, and the hub has not noticed yet
     if known is not None and known.kind is GapKind.TRUNCATED:
         return known  # a log that grew again does not bring back what was cut
     mark = log.end + logs.undecided.get(source, NOTHING_UNDECIDED).records

@@ -1,6 +1,6 @@
-"""What one edge showed of its flows: its last answer, its logs, and the gaps that follow from them.
+"""Holds what one edge showed of its flows: its last answer, its logs, and the gaps that follow from them.
 
-Invariant: frozen; each part has the moment at which it was asked for. An edge that does not answer is an answer.
+Invariant: frozen. Each part has the moment at which it was asked for. An edge that does not answer also has a snapshot.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Entries = Mapping[EdgePartition, LedgerRecord]
 
 @dataclass(frozen=True, slots=True)
 class EdgeSnapshot:
-    """One edge; moments are of the watcher's clock, which only goes forward.
+    """The snapshot of one edge. Its moments are of the watcher's clock, which only goes forward.
 
     Attributes:
         answer: What it answered last.

@@ -1,7 +1,7 @@
-"""Counts per field that the slots reported, summed: the newest report of every slot process, over all processes.
+"""Sums the counts per field that the slots reported: the newest report of every slot process, over all processes.
 
-Invariants: pure. A record that the hub did not write, or half of a report, changes nothing; the former is counted.
-Counters of one process are cumulative and replace each other; those of different processes add up.
+Invariants: pure. A record that the hub did not write changes nothing, and is counted. Half of a report changes nothing
+either. Counters of one process are cumulative and replace each other; those of different processes add up.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from aggregator.replicate.flow.field_counts import KIND
 from aggregator.state.telemetry import kind_of
 
 _COUNTS = ("seen", "null", "transformed", "rejected")
-# In place of a session: all that are over.
+# Stands in place of a session for all sessions that are over.
 _PAST = ""
 _MARK = f'"{KIND}"'.encode()
-# More topics and sessions are no hub's.
+# No hub has more topics and sessions than this.
 _PLACES_MOST = 100_000
 
 
 class _Row(NamedTuple):
-    """A `ReportRow` as it is told: counts that can be added up without end."""
+    """A `ReportRow` in its transmitted form, with counts that can be added up without a limit."""
 
     schema_id: SchemaName | None
     path: str
@@ -42,7 +42,7 @@ class _Row(NamedTuple):
 
 
 class FieldSum(NamedTuple):
-    """One leaf with its counts over all slots; those in `row` are of one of them."""
+    """One leaf with its counts over all slots. The counts inside `row` are those of a single slot."""
 
     row: ReportRow
     seen: int
@@ -53,7 +53,9 @@ class FieldSum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicFields:
-    """One topic of one edge: the policy that the newest slot applies, and every leaf; unclassified by that policy."""
+    """One topic of one edge: the policy that the newest slot applies, and every leaf. A leaf counts as unclassified by
+    that policy only.
+    """
 
     policy: PolicyId
     key_versions: Mapping[str, int]
@@ -62,7 +64,7 @@ class TopicFields:
 
 @dataclass(slots=True)
 class _Word:
-    """The newest thing that one session of a slot has said of one topic; whole when all its parts are there."""
+    """The newest report of one session of a slot about one topic. It is complete when all its parts have arrived."""
 
     number: int
     at_ms: int
@@ -150,7 +152,7 @@ def _summed(words: list[_Word]) -> TopicFields:
     sums: dict[tuple[Any, ...], FieldSum] = {}
     for word in words:
         for row in (row for part in sorted(word.parts) for row in word.parts[part]):
-            # A field that only a former policy left unclassified is none any more.
+            # A field that only a former policy left unclassified no longer counts as such.
             is_open = row.unclassified and word.policy == newest.policy
             place = (*row[:7], is_open)
             before = sums.get(place, FieldSum(row, 0, 0, 0, 0))

@@ -1,7 +1,8 @@
-"""One flow as status, metrics and the page show it: its newest position, its edge's last end, and what the past says.
+"""Makes the status of one flow for status, metrics and page, from its newest position, its edge's last end, and its
+past.
 
-Invariant: pure. An end that nobody has asked for, or that is too old, is None, never zero. How long the edge still
-keeps what waits is counted down all the same.
+Invariant: pure. An end that was never asked for, or that is too old, is None and never zero. The time for which the
+edge still keeps unread records is counted down even then.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from aggregator.observe.hub_status import FlowStatus
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
-# An edge that answers tells its ends every second.
+# An edge that answers reports its ends every second.
 _END_LASTS_S = 10.0
 
 

@@ -1,6 +1,6 @@
-"""How amounts read for people: durations, sizes and shares, the same on the terminal and on the page.
+"""Formats amounts for people: durations, sizes and shares, in the same way on the terminal and on the page.
 
-Invariant: pure. An unknown amount is `-`, and a share is never rounded up to a better one.
+Invariant: pure. An unknown amount is `-`, and a share is never rounded to a better value.
 """
 
 

@@ -1,7 +1,7 @@
-"""Gaps as a person sees them: the open ones of the ledger and the edges, and every decision that was ever made.
+"""Lists gaps for people: the open ones of the ledger and the edges, and every decision that was ever made.
 
-Invariant: reads only; one gap is listed once, under the state that it has now. What is decided stays listed, because
-an audit explains by it.
+Invariant: this module only reads. A gap is listed once, under its present state. Decided gaps stay listed, because an
+audit uses them as explanations.
 """
 
 from collections.abc import Collection, Iterator, Mapping

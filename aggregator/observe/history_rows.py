@@ -1,6 +1,6 @@
-"""The history of states on its way from and to central: spans as rows of JSON, and what is to be written when.
+"""Converts the history of states between spans and the JSON rows at central, and says which rows are to be written now.
 
-Invariant: pure. A row that is not readable counts as time that nobody watched.
+Invariant: pure. A row that cannot be read counts as time that nobody watched.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

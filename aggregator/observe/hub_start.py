@@ -1,13 +1,14 @@
-"""Whether the hub itself is what edges wait for: from the beginning of an epoch until all of its slots deliver.
+"""Tells whether edges wait for the hub itself: from the beginning of an epoch until all of its slots deliver.
 
-Invariant: pure but for the moment at which it first heard of an epoch. A slot that never delivers is not waited for.
+Invariant: pure, except for the moment at which it first learned of an epoch. A slot that never delivers is not waited
+for.
 """
 
 from collections.abc import Collection
 
 from aggregator.state.telemetry import SlotWord
 
-# A slot begins within seconds; a machine that starts everything at once may need a minute.
+# A slot begins within seconds. A machine that starts everything at once may need a minute.
 _BEGINS_S = 60.0
 
 

@@ -1,6 +1,6 @@
-"""How a hub stands at one moment: its flows, its edges, its gaps and its tables, as status, metrics and page show them.
+"""Describes a hub at one moment for status, metrics and page: its flows, its edges, its gaps and its tables.
 
-Invariant: frozen; the names are the contract of `-o json`. What nobody knows is None.
+Invariant: frozen. The names are the contract of `-o json`. Unknown values are None.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

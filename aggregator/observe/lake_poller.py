@@ -1,6 +1,6 @@
-"""A look at the lake's tables every few seconds, beside everything else: they may lie on slow storage.
+"""Looks at the lake's tables every few seconds, in a thread of its own, because the tables may lie on slow storage.
 
-Invariant: reads only; tables that do not answer are looked at again, and the last answer stays.
+Invariant: this module only reads. Tables that do not answer are looked at again, and the last answer stays.
 """
 
 import logging
@@ -17,13 +17,13 @@ from aggregator.lake.status import TableStatus, lake_status
 from aggregator.threads import Pulse, Threads
 
 _EVERY_S = 10.0
-# Slow storage may take minutes for many tables.
+# Many tables on slow storage may take minutes.
 _BOUND_S = 600.0
 log = logging.getLogger(__name__)
 
 
 class Stalls:
-    """Remembers since when each partition of a table has had records and not moved, whatever the reason; pure."""
+    """Remembers since when each partition of a table has had records without moving, whatever the reason. Pure."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
@@ -52,7 +52,7 @@ class Stalls:
 
 
 class LakePoller:
-    """Looks again and again; a hub without a lake has no tables."""
+    """Looks at the lake's tables at intervals. A hub without a lake has no tables."""
 
     def __init__(self, config: HubConfig) -> None:
         self.tables: tuple[TableStatus, ...] = ()

@@ -1,7 +1,7 @@
-"""A snapshot as samples of the measures.
+"""Converts a snapshot into samples of the measures.
 
-Invariant: pure; per topic unless partitions are asked for, so that the number of series follows that of topics. No
-label holds anything of a record.
+Invariant: pure. Samples are per topic unless partitions are asked for, so that the number of series follows the number
+of topics. No label holds any content of a record.
 """
 
 from collections import Counter, defaultdict

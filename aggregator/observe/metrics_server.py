@@ -1,7 +1,8 @@
-"""Metrics over HTTP, from a thread of the hub. A request names one of its hosts, and brings its token if one is set.
+"""Serves metrics over HTTP from a thread of the hub. A request must name one of the server's hosts, and bring the token
+if one is set.
 
-Invariant: a scraper costs the hub a descriptor for some seconds and never a thread; few of them are there at once.
-Refuses an address that cannot be listened on before the hub begins.
+Invariant: a scraper uses one descriptor of the hub for some seconds, and no thread. Few scrapers are served at once. If
+the address cannot be listened on, it is refused before the hub begins.
 """
 
 import socket

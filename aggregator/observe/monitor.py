@@ -1,8 +1,8 @@
-"""The monitor: watches a hub's edges and its topics at central without a pause, judges, and keeps one frozen snapshot.
+"""The monitor: watches a hub's edges and its topics at central all the time, judges, and keeps one frozen snapshot.
 
-Invariants: never stops the hub: what does not answer is looked at again, and any other error is its supervisor's. The
-monitor of a running hub publishes the states that it finds, with their history; every other one shows those while they
-are told, and its own otherwise. Reads only, apart from that topic.
+Invariants: the monitor never stops the hub. A cluster that does not answer is asked again; any other error goes to its
+supervisor. The monitor of a running hub publishes the states that it finds, with their history, and writes nothing
+else. Every other monitor shows those while they are published, else its own, and only reads.
 """
 
 import logging
@@ -43,22 +43,22 @@ from aggregator.state.telemetry import StandStill
 from aggregator.threads import Pulse, Threads
 
 TICK_S = 0.25
-# Longer than all questions of one look at central together, each with its time-outs.
+# Longer than all questions to central in one look together, with their time-outs.
 MONITOR_BOUND_S = 120.0
 # A look at thousands of flows takes a while: the monitor never takes more than a fifth of a core.
 _REST = 4.0
 _SNAPSHOT_EVERY_S = 1.0
-# A snapshot that is taken sooner, because a state changed, is too short for a rate.
+# A snapshot that is taken early, because a state changed, covers too little time for a rate.
 _RATE_EVERY_S = 0.9
 _SLOW_EVERY_S = 10.0
 _PULSE_FRESH_MS = 4000
-# Central's first fresh stamp is waited for: two beats after what lay there.
+# The monitor waits for central's first fresh stamp: two heartbeats after the old ones.
 _CLOCK_S = OLD_NEWS_S + 2.0
 log = logging.getLogger(__name__)
 
 
 class Monitor:
-    """Watches until `stop` is set.
+    """Watches the edges and central until `stop` is set.
 
     Args:
         config: The hub.
@@ -212,7 +212,7 @@ class Monitor:
 
     def _is_busy(self, moment: Moment) -> bool:
         """Whether the hub that this monitor belongs to still begins its newest epoch."""
-        # Words of the former hub lie there, too, and seem to be new when the watching begins.
+        # Words of the former hub are there, too, and seem new when the watching begins.
         running = self._feeds.slots(moment.now_s, after_s=self._began_s + OLD_NEWS_S)
         busy = self._start.is_busy(self._feeds.control.newest, running, moment.now_s)
         return self._publisher is not None and busy
@@ -324,7 +324,7 @@ class Monitor:
             self._seen_backfills = self._backfills.look(now_s)
         except RetryError as error:
             log.debug("backfills are looked at again: %s", error.message)
-        except AggregatorError as error:  # a damaged record; the next look goes on behind it
+        except AggregatorError as error:  # a damaged record; the next look goes on after it
             log.warning("%s", error)
         return self._seen_backfills
 

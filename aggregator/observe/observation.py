@@ -1,8 +1,8 @@
-"""Observation beside a running hub: its monitor and the servers of what it finds, from the lease until the end.
+"""Runs observation beside a hub: its monitor and the servers of its findings, from the lease until the end.
 
-Invariants: an error in here leads to a restart and never ends the hub, except for an address that cannot be listened
-on; that one is reported before the hub leads. A monitor that an error ended is replaced by a new one, which reads its
-state from central. Until it has a snapshot, the last one of its predecessor is shown.
+Invariants: an error in this module leads to a restart and never ends the hub. The exception is an address that cannot
+be listened on, which is reported before the hub leads. A monitor that an error ended is replaced by a new one, which
+reads its state from central. Until that one has a snapshot, the last snapshot of its predecessor is shown.
 """
 
 import threading
@@ -27,7 +27,7 @@ _AGAIN_LOOKS = 15
 
 
 class Teller(Protocol):
-    """Serves what a watcher finds to somebody outside of the process."""
+    """Serves a watcher's snapshots to readers outside of the process."""
 
     def serve(self, watcher: Watcher) -> None:
         """Serve what this watcher finds from now on."""
@@ -39,7 +39,7 @@ class Teller(Protocol):
 
 
 class Watching:
-    """The monitor of the hub that leads, its metrics, and whatever else serves what it finds.
+    """The monitor of the hub that leads, its metrics server, and other servers of its snapshots.
 
     Args:
         config: The hub.
@@ -142,7 +142,8 @@ class Watching:
 
 
 class ProcessPublisher:
-    """Writes how the threads of the leading hub are, and why it did not take policies, to the topic of edge states.
+    """Publishes to the topic of edge states how the leading hub's threads are, and why the hub did not take changed
+    policies.
 
     It does so at every change, and now and then.
 

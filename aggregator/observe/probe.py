@@ -1,7 +1,7 @@
-"""The probe of one edge: follows the flows that are wanted of it, and asks for its logs every few seconds.
+"""Probes one edge: follows the flows that are wanted of it, and asks for its logs every few seconds.
 
-Invariant: reads only. The watch of the edge asks every second what is wanted. What takes longer is asked here, in a
-thread of its own, so that it delays nobody, and only while the edge answers.
+Invariant: this module only reads. The edge's watch asks the quick questions every second. The slow questions are asked
+here, in a thread of its own and only while the edge answers, so that they delay nothing else.
 """
 
 import threading
@@ -21,10 +21,11 @@ from aggregator.replicate.discovery.edge_watch import EVERY_S, EdgeWatch
 from aggregator.threads import Pulse, Threads
 
 _LOGS_EVERY_S = 15.0
-# A look reads a batch of every partition that is behind: little beside what an edge sends, unless that is limited.
+# A look reads a batch of every partition that is behind. That is little beside what an edge sends, unless the edge's
+# rate is limited.
 _LIMITED_EVERY_S = 60.0
 _QUESTION_S = 2.0
-# Longer than all questions of one turn together, each with its time-outs.
+# Longer than all questions of one turn together, with their time-outs.
 _BOUND_S = 300.0
 
 
@@ -64,7 +65,7 @@ class EdgeProbe:
             pulse()
             now = self._watch.answer
             if now.answered_s is not None and not now.trouble and time.monotonic() >= due_s:
-                with suppress(AggregatorError):  # the watch says what is wrong with the edge
+                with suppress(AggregatorError):  # the watch reports what is wrong with the edge
                     self.ask()
                 due_s = time.monotonic() + (_LOGS_EVERY_S if limit is None else _LIMITED_EVERY_S)
             over.wait(EVERY_S)
@@ -82,5 +83,5 @@ class EdgeProbe:
         try:
             found = peek.newest_stamped(cluster, HEARTBEATS, patience_s=_QUESTION_S)
             return None if found is None else found.stamp_ms - decode(found.key, found.value).timestamp_ms
-        except (AggregatorError, ValueError):  # no right to read them, or somebody writes other things there
+        except (AggregatorError, ValueError):  # no right to read heartbeats, or another writer's records
             return None

@@ -1,7 +1,7 @@
-"""The publisher: writes what the running hub's monitor finds to the topic of edge states.
+"""Writes what the running hub's monitor finds to the topic of edge states.
 
-Invariant: never waits for central. A state is written when it changes and again every few seconds, so that a lost
-record is soon corrected. A day of history is one record, written once a minute and at the end.
+Invariant: a call never waits for central. A state is written when it changes and again every few seconds, so that a
+lost record is soon corrected. A day of history is one record, written once a minute and at the end.
 """
 
 import time
@@ -17,7 +17,7 @@ from aggregator.state.names import HubNames
 _PULSE_S = 0.9
 _AGAIN_S = 15.0
 _HISTORY_S = 60.0
-# So long after a start the first history record follows, which marks the time before as unwatched.
+# The first history record follows so long after a start. It marks the time before as unwatched.
 _FIRST_S = 5.0
 
 

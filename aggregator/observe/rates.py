@@ -1,6 +1,7 @@
-"""Rates: how fast cumulative counters move, over the last few seconds and second by second.
+"""Computes how fast cumulative counters move, over the last few seconds and for each second.
 
-Invariant: pure; a counter that went back (another ledger, a rewind) has no rate until it has moved on from there.
+Invariant: pure. A counter that went back (another ledger, a rewind) has no rate until it has moved on from its new
+value.
 """
 
 from collections import deque
@@ -13,7 +14,7 @@ _KEPT = 60
 
 
 class Rates:
-    """Takes the delivered counters of all flows, about once a second."""
+    """Computes rates from the delivered counters of all flows, which it takes about once a second."""
 
     def __init__(self) -> None:
         self._past: deque[tuple[float, dict[EdgePartition, int]]] = deque()

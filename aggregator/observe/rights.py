@@ -1,7 +1,8 @@
-"""Which rights the hub's principals lack, by name and operation, before anything stands still for want of one.
+"""Finds which rights the hub's principals lack, by name and operation, before a flow stands still because of one.
 
-Invariant: reads only; a cluster that does not answer is left out, and costs its time-out once, beside the others. What
-only the creation or the widening of a topic needs is not asked for here: whoever does that says so.
+Invariant: this module only reads. All clusters are asked at the same time; one that does not answer is left out, and
+costs its time-out once. Rights that only the creation or the widening of a topic needs are not checked here. The code
+that creates or widens topics reports them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -101,7 +102,8 @@ def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
     """Transactional ids of a hub that has run, as their coordinators say; before, brokers may have no topic for it."""
     names = HubNames(config.hub)
     needed = [one for one in rights if one.kind == TRANSACTIONAL_ID]
-    # Of slots an id that none has; of MirrorMaker 2's tasks the first one's, which the question takes from nobody.
+    # For slots the question uses an id that no slot has. For MirrorMaker 2's tasks it uses the first task's id: the
+    # question takes that id from nobody.
     name_of = {
         one: one.name if not one.prefixed else f"{one.name}0" if one.why == TAKEOVER else names.unused_id
         for one in needed
@@ -111,7 +113,7 @@ def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
     for one in needed:
         if not answers.get(name_of[one], True):
             shown = f"{one.name}*" if one.prefixed else one.name
-            # A right for each slot's id alone is enough, too.
+            # A right on each slot's own id is also sufficient.
             yield Lacking(CENTRAL, shown, one.operations, hidden=False, own=not one.prefixed, kind=TRANSACTIONAL_ID)
 
 
@@ -141,7 +143,7 @@ def _of(
     try:
         may = authorized(cluster, needed, patience_s=_PATIENCE_S)
     except Unreachable:
-        return []  # said wherever the cluster is needed
+        return []  # reported wherever the cluster is needed
     own = {one.name for one in rights if one.why == OWN}
     return [
         Lacking(place, name, missing, have is None, name in own)

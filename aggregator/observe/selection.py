@@ -1,6 +1,8 @@
-"""Parts of a hub's status: one edge, some topics, what has a problem; and its flows, folded to one line for each topic.
+"""Selects parts of a hub's status (one edge, some topics, problems only), and sums its flows to one line for each
+topic.
 
-Invariant: pure. What is left out is left out of lists; sums of an edge stay those of the whole edge.
+Invariant: pure. Entries that are not selected are left out of lists. The sums of an edge remain those of the whole
+edge.
 """
 
 from collections import defaultdict
@@ -82,7 +84,7 @@ class Selection(NamedTuple):
 
 
 class TopicFlows(NamedTuple):
-    """The flows of one edge topic as one line; each attribute is the sum of its flows, unless it says otherwise.
+    """The flows of one edge topic as one line. Each attribute is the sum over its flows, unless it says otherwise.
 
     Attributes:
         edge: Its edge.

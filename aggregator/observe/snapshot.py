@@ -1,6 +1,6 @@
-"""A snapshot: everything that is known of a hub at one moment, frozen; what metrics, page and terminal are made of.
+"""A snapshot: everything that is known of a hub at one moment. Metrics, page and terminal are made from it.
 
-Invariant: nothing in it changes, and nothing in it is a record's content.
+Invariant: frozen, and without any content of a record.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""Status: edges, flows and the lake, composed from the ledger, the edges' ends and central's heartbeats.
+"""Composes the status of edges, flows and the lake from the ledger, the edges' ends and central's heartbeats.
 
-Invariant: reads only; an edge that does not answer costs its time-out once, beside the others, and its flows are
-still shown from the ledger. The state of an edge is the one that the running hub told; without a hub, one look's. Why
-flows stand still is what a hub said last, whether it still runs or not.
+Invariant: this module only reads. All edges are asked at the same time; one that does not answer costs its time-out
+once, and its flows are still shown from the ledger. An edge's state is the one that the running hub published. Without
+a running hub it is judged by one look. The reasons why flows stand still are the last that a hub published, whether it
+still runs or not.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ from aggregator.state.telemetry import SlotFeed
 from aggregator.state.traffic import Moved, Traffic
 from aggregator.threads import side_by_side
 
-# Some seconds of many slots, fields included.
+# So many telemetry records are read: those of many slots over some seconds, fields included.
 _WORDS = 1000
 
 
@@ -249,6 +250,6 @@ def unwatched(
         paused=pause.sentence if pause else "",
     )
     state, reason = judge(seen, Patience(beat_s=config.heartbeats.interval.total_seconds()))
-    if state is State.STALLED and config.heartbeats.emit:  # a hub that runs would send them
+    if state is State.STALLED and config.heartbeats.emit:  # a running hub would send them
         reason = "the edge answers, and no hub runs that would send it heartbeats: aggregator run"
     return EdgeState(state.value, reason, 0)

@@ -1,7 +1,7 @@
-"""A survey: the ledger, what every edge shows beside it, and every gap that follows from the two.
+"""A survey: the ledger, the answers of every edge, and every gap that follows from both.
 
-Invariant: reads only, the ledger before the edges, which are looked at side by side; an edge that does not answer costs
-its time-out once.
+Invariant: this module only reads. It reads the ledger first, and then looks at all edges at the same time. An edge that
+does not answer costs its time-out once.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
-"""Topics of an edge that nobody has decided about: no rule takes them, and no `exclude` leaves them out.
+"""Finds topics of an edge that the configuration does not decide about: no rule takes them, and no `exclude` names
+them.
 
-Invariant: pure. Internal topics are never replicated and not named.
+Invariant: pure. Internal topics are never replicated and are not listed.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Flows that the configuration wants, edge by edge, each with its ledger record.
+"""Finds the flows that the configuration wants, for each edge, each with its ledger record.
 
-Invariant: touches nothing. What the ledger knows of a topic that no rule names, or of an edge that is no longer
-configured, is left out. A gap that an edge showed counts only while its flow still stands at the position of that gap.
+Invariant: no cluster is touched. Ledger records of a topic that no rule names, or of an edge that is no longer
+configured, are left out. A gap that an edge showed counts only while its flow still stands at the gap's position.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from aggregator.state.ledger import LedgerRecord
 
 
 class WantedFlows:
-    """Wanted flows of every edge, as of the ledger's newest records that were taken.
+    """The wanted flows of every edge, from the newest ledger records that were taken.
 
     Other threads read while one takes: each edge's entries are replaced as a whole.
     """

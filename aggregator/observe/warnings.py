@@ -1,6 +1,6 @@
-"""Warnings: what an edge is about to delete unread, what it has lost, and why a flow is not read, in words for the log.
+"""Writes warnings to the log: what an edge will soon delete unread, what it has lost, and why a flow is not read.
 
-Invariant: a warning is said once, again each hour while it stands, and anew after it was over.
+Invariant: a warning is logged once, again each hour while it holds, and anew after it was over.
 """
 
 import logging
@@ -16,7 +16,7 @@ from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.replicate.flow.gaps import sentence
 from aggregator.state.telemetry import SlotWord
 
-# How a flow that is held begins to say why; one that tries again begins otherwise.
+# The text with which a held flow begins its reason. A flow that tries again uses another beginning.
 HELD = "held, "
 _LEVELS = {State.STALLED: logging.WARNING, State.UNREACHABLE: logging.WARNING, State.LOSING_DATA: logging.ERROR}
 log = logging.getLogger(__name__)

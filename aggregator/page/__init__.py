@@ -1,1 +1,1 @@
-"""The page: what a hub's monitor knows, in a browser."""
+"""The page: shows in a browser what a hub's monitor knows."""

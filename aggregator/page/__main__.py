@@ -1,4 +1,4 @@
-"""`python -m aggregator.page`: the page's own process, as the hub starts it, which hands it its descriptors."""
+"""`python -m aggregator.page`: starts the page's own process. The hub starts it, and hands it its descriptors."""
 
 from aggregator.page.process import main
 

@@ -1,7 +1,7 @@
-"""The application: addresses, what answers each, and the stream of what changed.
+"""The page's web application: maps addresses to answers, and streams changes to readers.
 
-Invariants: only GET, except for signing in with the token; a name in an address is looked up and never shown as markup.
-No answer holds anything of a record.
+Invariants: only GET is allowed, except for signing in with the token. A name in an address is looked up and never shown
+as markup. No answer holds any content of a record.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WORD_BYTES = 4096
 _WORD_S = 5.0
 _WRONG_S = 1.0
-# Each waits for a second at least: no reader who has a session waits for them.
+# So many attempts to sign in run at a time, and a wrong token waits for a second. Readers with a session do not wait.
 _ENTERING_MOST = 32
 _STREAM = "text/event-stream"
 

@@ -1,6 +1,6 @@
-"""What needs somebody, the worst first, each with what to do next.
+"""Lists what needs a person's attention, the worst first, each with its next step.
 
-Invariant: pure. It says only what is in the snapshot; when nobody is needed, the list is empty.
+Invariant: pure. Every entry comes from the snapshot. The list is empty when nothing needs a person.
 """
 
 import re
@@ -27,12 +27,12 @@ _QUALITY = Badge("Quality", "losing", "bad")
 _CLUSTER = Badge("Cluster", "stalled", "bad")
 _THREAD = Badge("Thread", "stalled", "bad")
 _POLICY = Badge("Policy", "stalled", "bad")
-# What to ask first about an edge in this state.
+# The first command to run for an edge in this state.
 _OF_STATE: Mapping[str, str] = {
     State.UNREACHABLE: "aggregator doctor",
     State.LOSING_DATA: "aggregator gaps list",
 }
-# What sentences about flows say, and where to read on.
+# Words in the sentences about flows, each with the runbook for it.
 _BY_WORDS = {
     "undecided": "undecided-transaction.md",
     "readers of the schema": "changed-policy.md",
@@ -41,7 +41,7 @@ _BY_WORDS = {
 
 
 class Need(NamedTuple):
-    """One thing that needs somebody.
+    """One thing that needs a person's attention.
 
     Attributes:
         badge: What kind.

@@ -1,6 +1,6 @@
-"""Small drawings out of numbers: a line of throughput, and a bar of states over time.
+"""Computes small drawings from numbers: a line of throughput, and a bar of states over time.
 
-Invariant: pure geometry in a box of fixed size; nothing is drawn where nothing is known.
+Invariant: pure geometry in a box of fixed size. Unknown values are not drawn.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,5 @@
-"""The page of one edge: its state and past, its topics and partitions, what stands still, and what is not replicated.
+"""Builds the page of one edge: its state and past, its topics and partitions, what stands still, and what is not
+replicated.
 
 Invariant: pure. Why a topic is or is not replicated comes from `plan.explanation`.
 """
@@ -19,7 +20,7 @@ from aggregator.page.timeline import Change, Past, changes, pasts
 from aggregator.plan.explanation import RuleMatch
 
 _CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50
-# Topics that flow, and are not folded away, beside those that stand still.
+# So many flowing topics are shown unfolded, beside all topics that stand still.
 _OPEN_MOST = 20
 Judging = Callable[[str, str], RuleMatch]
 
@@ -61,7 +62,7 @@ class LeftTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EdgePage:
-    """Everything on the page of an edge.
+    """Holds everything on the page of an edge.
 
     Attributes:
         row: As on the start page.

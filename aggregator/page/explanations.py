@@ -1,7 +1,8 @@
-"""Why a topic is (not) replicated: the configuration's word at once, the edge's and the registry's on request.
+"""Explains on the page why a topic is or is not replicated: the configuration's answer at once, the edge's and the
+registry's on request.
 
-Invariant: an answer is kept for a while and few are asked for at once, so that readers of the page are no load on an
-edge.
+Invariant: readers of the page put no load on an edge. An answer is kept for a while, and only few questions run at the
+same time.
 """
 
 import asyncio

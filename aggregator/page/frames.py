@@ -1,6 +1,6 @@
-"""Frames: the newest snapshot with its age, and waiting for the next one.
+"""Frames: the newest snapshot with its age, and the wait for the next one.
 
-Invariant: asks no cluster; a snapshot that nobody renews grows old, and is shown with its age.
+Invariant: no cluster is asked. A snapshot that is not renewed grows old, and is shown with its age.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from aggregator.observe.exposition import Watcher
 from aggregator.observe.snapshot import Snapshot
 
-# A snapshot is renewed every second; one that is older than this is told to be old.
+# A snapshot is renewed every second. If it is older than this, the page says so.
 OLD_S = 4
 _LOOK_S = 0.1
 _TELL_S = 1.0
 
 
 class Frame(NamedTuple):
-    """What is shown at one moment.
+    """What the page shows at one moment.
 
     Attributes:
         seen: The newest snapshot; None before the first.
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
 
 
 class Frames:
-    """Frames of whatever a watcher finds; its methods are those of one event loop.
+    """Gives frames of a watcher's snapshots. All calls come from one event loop.
 
     Args:
         clock: Seconds, only forward.

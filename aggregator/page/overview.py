@@ -1,6 +1,7 @@
-"""The start page: how the hub stands, edge by edge, what is stripped, the lake, backfills, and what happened.
+"""Builds the start page: the state of the hub, each edge, what is stripped, the lake, backfills, and the newest
+changes.
 
-Invariant: pure; every number is the snapshot's own. Long lists are cut, and say so.
+Invariant: pure. Every number is the snapshot's own. Long lists are cut short, and say so.
 """
 
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class EdgeRow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything on the start page.
+    """Holds everything on the start page.
 
     Attributes:
         seen: The snapshot.
@@ -128,7 +129,7 @@ def overview(seen: Snapshot) -> Overview:
     )
 
 
-# What an edge is that answers, and whose records come late.
+# States of an edge that answers, but whose records come late.
 _LATE = (State.LAGGING, State.STALLED)
 _BEHIND = badge_of(State.STALLED)
 _OPEN = (BackfillState.RUNNING, BackfillState.UNFINISHED)

@@ -1,4 +1,4 @@
-"""The views of the page: each is made of parts that change independently.
+"""Splits the views of the page into parts that change independently.
 
 Invariant: pure. A part is a template with its data. Its id stays the same while the view is open.
 """

@@ -1,7 +1,7 @@
-"""The picture: central in the middle, the edges around it, each with its state on the spoke.
+"""Draws the hub as a picture: central in the middle, the edges around it, and each edge's state on its spoke.
 
-Invariant: pure geometry. Up to a dozen edges have names and numbers; of more only those that need somebody have one,
-and every one is a link with a name for whoever does not see.
+Invariant: pure geometry. Up to a dozen edges have names and numbers. With more edges, only those that need attention
+have a name. Every edge is a link with a name, for readers who cannot see.
 """
 
 import math
@@ -16,9 +16,9 @@ _CENTRE = SIZE / 2
 _NAMED = 12
 _CLOSE, _FAR = 150.0, 200.0
 HUB_RADIUS = 46.0
-# Around the outermost name or node.
+# Space around the outermost name or node.
 _AIR = 14.0
-# Cosine, or sine, of a spoke that stands upright rather than lies.
+# The cosine or sine above which a spoke counts as upright rather than lying.
 _UPRIGHT = 0.5
 
 

@@ -1,7 +1,7 @@
-"""The page's own process: answers readers from the last snapshot that the hub gave it, and ends with the hub.
+"""The page's own process. It answers readers from the last snapshot that the hub gave it, and ends with the hub.
 
-Invariant: nothing in here can delay the hub, use up its descriptors, or see its keys. It gives a sign of life while its
-server's loop runs, and is restarted otherwise.
+Invariant: nothing in this process can delay the hub, use up its descriptors, or see its keys. The process gives a sign
+of life while its server's loop runs, and is restarted otherwise.
 """
 
 import logging
@@ -33,7 +33,7 @@ _ENDS_S = 3.0
 
 
 class Setup(NamedTuple):
-    """What the process has to know.
+    """Holds what the page's process needs to know.
 
     Attributes:
         config: The hub, with references where secrets are.
@@ -45,7 +45,7 @@ class Setup(NamedTuple):
 
 
 class Received:
-    """Has the last snapshot that came."""
+    """Keeps the last snapshot that arrived."""
 
     def __init__(self) -> None:
         self.seen: Snapshot | None = None
@@ -108,7 +108,7 @@ class PageProcess:
 
 def main() -> None:
     """Serve the page; the arguments are descriptors: of the link, and of the socket that listens."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the hub too, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the hub, too, and the hub ends this process
     logging.getLogger().addHandler(logging.NullHandler())
     link, listens = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     end = Link(link, patience_s=_PATIENCE_S)

@@ -1,7 +1,7 @@
-"""What every answer of the page carries, and who gets one.
+"""Puts protective headers on every answer of the page, and decides who gets an answer.
 
-Invariants: no script, style, picture or connection but the page's own; no browser stores an answer or shows it inside
-another page; where a token is needed, a reader without it gets the sign-in page and nothing else.
+Invariants: the browser loads no script, style, picture or connection but the page's own. No browser stores an answer or
+shows it inside another page. Where a token is needed, a reader without it gets only the sign-in page.
 """
 
 import time
@@ -30,7 +30,7 @@ _ASSETS = "/assets/"
 
 
 class Protected:
-    """Puts the headers on every answer of an application, whatever it is, errors included."""
+    """Puts the headers on every answer of an application, errors included."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class Protected:
 
 
 class Guarded:
-    """Lets only those requests pass that the gate admits; the door itself and what it looks like are open."""
+    """Lets only those requests pass that the gate admits. The sign-in page and its assets are open."""
 
     def __init__(self, app: ASGIApp, gate: TokenAuth) -> None:
         self._app, self._gate = app, gate

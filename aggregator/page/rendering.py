@@ -1,7 +1,7 @@
-"""Rendering: a view of a frame as named parts of HTML, and the whole page around them.
+"""Renders a view of a frame as named parts of HTML, and the whole page around them.
 
-Invariants: everything that is put into a template is escaped; a name that a template uses and nobody gave is an error.
-What looks the same is rendered once, whoever asks.
+Invariants: every value in a template is escaped. A name that a template uses and that has no value is an error. Parts
+that look the same are rendered once for all readers.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
-"""The runbooks, which cards link to.
+"""Provides the runbooks that entries on the page link to.
 
-Invariant: a name that is asked for is looked up among those that there are, and never made into a path.
+Invariant: a requested name is looked up among the existing runbooks, and is never made into a path.
 """
 
 from collections.abc import Mapping

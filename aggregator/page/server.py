@@ -1,7 +1,7 @@
-"""The page, as the hub has it: a socket that listens, and a process of its own that answers there.
+"""Starts the page for the hub: a socket that listens, and a separate process that answers on it.
 
-Invariants: whatever goes wrong in that process, the hub goes on and starts it again; it has none of the hub's
-descriptors and none of its keys. An address that cannot be listened on, or a missing token, is refused before it
+Invariants: if that process fails, the hub goes on and starts it again. The process has none of the hub's descriptors
+and none of its keys. If the address cannot be listened on, or a token is missing, this is refused before the process
 starts.
 """
 
@@ -30,7 +30,7 @@ _ENDS_S = 5.0
 _BOUND_S = 30.0
 _LOOK_S = 0.5
 _PATIENCE_S = 10.0
-# It asks several times a second; its first word takes as long as Python's imports on a busy machine.
+# The process asks several times a second. Its first message takes as long as Python's imports on a busy machine.
 _SILENT_S, _FIRST_S = 15.0, 60.0
 
 

@@ -1,10 +1,10 @@
-"""What the hub and the page's process say to each other, over one pair of sockets.
+"""The messages between the hub and the page's process, over one pair of sockets.
 
     the page  ─ number of the snapshot that it has ─▶  the hub        eight bytes, several times a second
     the page  ◀─ a newer one, or nothing ───────────  the hub        its length, and the snapshot
 
-Invariant: the hub accepts only numbers from the page's process, so that whoever takes over that process cannot reach
-the hub this way. Each wait is bounded: a page that hangs never stops the hub.
+Invariant: the hub accepts only numbers from the page's process. An attacker who takes over that process therefore
+cannot reach the hub this way. Each wait is bounded: a page that hangs never stops the hub.
 """
 
 import pickle

@@ -1,6 +1,6 @@
-"""How a state looks: a word, a sign and a tone, so that no state is shown by colour alone.
+"""Decides how a state looks: a word, a sign and a tone, so that no state is shown by colour alone.
 
-Invariant: every state of `edges.availability` has its own sign; the signs are symbols of `templates/signs.svg`.
+Invariant: every state of `edges.availability` has its own sign. The signs are symbols of `templates/signs.svg`.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ _BADGES = {
 
 UNWATCHED = Badge("Not watched", "unwatched", "rest")
 STARTING = Badge("Starting", "unwatched", "rest")
-# Of what was seen too long ago to be called anything.
+# For an edge whose last observation is too old for a state.
 STALE = Badge("Not current", "unwatched", "rest")
 
 

@@ -1,6 +1,6 @@
-"""What is stripped, for people: by topic which operator changed how many values, and the fields nobody classified.
+"""Summarises what is stripped, by topic: how many values each operator changed, and the fields that nobody classified.
 
-Invariant: pure; names of fields are those of schemas, and no value is ever among them.
+Invariant: pure. Names of fields are those of schemas, and there is never a value among them.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ _KEPT = "keep"
 
 
 class StrippedTopic(NamedTuple):
-    """One topic, over the edges asked for.
+    """One topic, summed over the edges that were asked for.
 
     Attributes:
         topic: Its name.
@@ -61,7 +61,7 @@ def _topic(topic: str, known: list[TopicFields]) -> StrippedTopic:
 
 
 class SchemaFields(NamedTuple):
-    """What was met of one writer schema of a topic."""
+    """The fields of one writer schema of a topic, with their counts."""
 
     name: str
     fields: tuple[FieldSum, ...]

@@ -1,7 +1,7 @@
-"""The past of edges: a bar per window, and every change of a state in words.
+"""Shows the past of edges: a bar for each window, and every change of a state in words.
 
-Invariant: pure; a change is told with the moment it happened, by central's clock, and time that nobody watched is told
-as such.
+Invariant: pure. A change is shown with the moment at which it happened, by central's clock. Time that nobody watched is
+shown as such.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +13,11 @@ from aggregator.observe.formatting import ago
 from aggregator.page.charts import Stretch, bar
 from aggregator.page.states import UNWATCHED, Badge, badge_of
 
-# A bar shows the shortest of these in which all that is known has room, and the last one otherwise.
+# A bar shows the shortest of these windows that holds all known history, or else the last one.
 _WINDOWS = ("1h", "24h")
-# Ten seconds of an hour, four minutes of a day; bars of a crowd are coarser, so that a page stays small.
+# A cell is ten seconds of an hour, or four minutes of a day. Bars of many edges have fewer cells, for a small page.
 _CELLS, _CELLS_OF_MANY, _MANY = 360, 120, 24
-# Between two looks of the monitor; a hole in the history is longer.
+# Two looks of the monitor lie at most so far apart. A longer gap means that nobody watched.
 _SEAM_MS = 15_000
 
 

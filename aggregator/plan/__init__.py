@@ -1,1 +1,1 @@
-"""Plan and explanation: what a run would do now, and why a topic is replicated or is not; reads only."""
+"""Plan and explanation: what a run would do now, and why a topic is replicated or not. This package only reads."""

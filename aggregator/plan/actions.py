@@ -1,10 +1,10 @@
-"""What a run would do with a thing, in the words of `plan -o json`."""
+"""The words of `plan -o json` for what a run would do with a topic, a schema or a table."""
 
 CREATE, REGISTER, NOTHING = "create", "register", "none"
 WIDEN_TOPIC, WIDEN_TABLE = "add partitions", "add columns"
 REFUSED, DEAD, UNKNOWN = "refused", "dead letters", "unknown"
 
-# What stands in a run's way.
+# Actions that stop a run from going on with a flow, a schema or a table.
 BAD = (REFUSED, DEAD, UNKNOWN)
-# What needs no run.
+# Actions for which a run has nothing to do.
 IDLE = (NOTHING, *BAD)

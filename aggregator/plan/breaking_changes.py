@@ -1,6 +1,7 @@
-"""What a new version of a policy would break: derived schemas that cannot follow those of the version before.
+"""Finds what a new version of a policy would break: derived schemas that are not compatible with those of the present
+version.
 
-Invariant: pure. Judged as before a record flows, by the newest schema of each subject.
+Invariant: pure. The newest schema of each subject is judged, as it is before a record flows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,4 +52,4 @@ def breaking_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], 
                 continue
             yield Break(topic, part, tuple(differences(parse(before.schema), parse(after.schema))))
         except (DeadLetterError, HoldError):
-            continue  # a schema that is refused under either is told as that
+            continue  # a schema that is refused under either policy is reported as such

@@ -1,7 +1,7 @@
-"""Why a topic is replicated from an edge, or is not: the rule that speaks of it, where it goes, what is stripped.
+"""Explains why a topic is replicated from an edge or not: the matching rule, its destination, and what is stripped.
 
-Invariant: the same functions answer that a run asks: what is internal, which rule is the first to match, where a topic
-goes, and what the compiler makes of its newest schema. Reads only.
+Invariant: the answers come from the same functions that a run uses. They decide which topics are internal, which rule
+matches first, where a topic goes, and what the compiler makes of its newest schema. This module only reads.
 """
 
 from collections.abc import Mapping

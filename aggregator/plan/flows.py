@@ -1,7 +1,7 @@
-"""What becomes of each edge topic in the next run: where its records go, what waits, what would stand still.
+"""Plans what the next run does with each edge topic: where its records go, how many wait, and what would stand still.
 
-Invariant: pure. Flows and refusals are those that an epoch is planned with, in the run's own words; what waits is
-counted whether a run would read it or not, and is unknown where nobody answers.
+Invariant: pure. Flows and refusals are those that an epoch is planned with, in the run's own words. Waiting records are
+counted whether a run would read them or not. Their number is unknown if no cluster answers.
 """
 
 from collections import defaultdict
@@ -53,7 +53,7 @@ class FlowStep:
 
 @dataclass(frozen=True, slots=True)
 class TakeoverStep:
-    """A partition that begins where MirrorMaker 2 stands.
+    """A partition that begins at the position of MirrorMaker 2.
 
     Attributes:
         edge: Its edge.
@@ -130,7 +130,7 @@ class PlannedFlows:
         lost = flow.entry.gap
         if lost is None and topic is not None and not flow.skips:
             start, end = (offsets[flow.source.partition] for offsets in (topic.starts, topic.ends))
-            # The end is asked for before the ledger is read: a hub that runs may be past it by then.
+            # The end is asked for before the ledger is read, so a running hub may have passed it by then.
             lost = gap(flow.entry.next_offset, start, max(end, flow.entry.next_offset), since_ms=self._now_ms)
         return sentence(lost, flow.entry.next_offset) if lost else ""
 

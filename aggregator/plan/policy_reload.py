@@ -1,7 +1,8 @@
-"""Whether a running hub may go by changed policies: what it says against them, by the same plan as before a start.
+"""Judges whether a running hub may use changed policies. Its objections come from the same plan as before a start.
 
-Invariant: what is looser, or not proved to be as strict, passes only where the new policy itself says so, of the
-version that runs; what would be held by the new policies, and is not by those of now, never does.
+Invariant: a rule that is looser, or not proved to be as strict, needs the new policy's permission. The policy gives it
+by naming the running version as the one that it loosens. A topic that the new policies would hold, and the present ones
+do not, never passes.
 """
 
 from collections import defaultdict
@@ -19,7 +20,7 @@ from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy
 
 Policies = Mapping[Path, Policy]
-# What is left without a rule of its own leaves no more than `keep` did.
+# A field that no rule names any longer leaves no more than `keep` left.
 _NO_LONGER_KEPT = ("keep: clear", "-")
 _SAY_SO = (
     "if it shall be, write `loosens: {version: <the one that runs>, reason: …, owner: …}` beside a higher `version`"

@@ -1,7 +1,7 @@
-"""What would become of records that wait: a few of each topic go through the strip that a run has, before any run.
+"""Predicts what would happen to waiting records: a few of each topic go through the strip, before any run.
 
-Invariant: reads few records and writes nothing. What is told is a reason and where it was met, never anything of a
-record. Records that were not looked at may fare otherwise: "every one" is of those that were.
+Invariant: few records are read, and nothing is written. The result holds reasons and places, never any content of a
+record. It speaks only of the records that were looked at; others may fare differently.
 """
 
 from collections import Counter, defaultdict
@@ -23,9 +23,9 @@ from aggregator.schema.registry import Registry
 from aggregator.schema.unwritten import UnwrittenRegistry
 from aggregator.threads import side_by_side
 
-# Of each topic, and of all of an edge: a look before a run is no run.
+# Partitions of each topic, and of all topics of an edge: a plan must be much cheaper than a run.
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 600
-# The last offsets of a topic that is written to in transactions are markers.
+# In a topic that is written in transactions the last offsets are markers, so the read begins so far before the end.
 _BACK = 4
 _PATIENCE_S = 10.0
 

@@ -1,7 +1,7 @@
-"""What a run would do now: topics to create, flows and where they go, schemas to register, tables to make.
+"""Plans what a run would do now: topics to create, flows and where they go, schemas to register, tables to make.
 
-Invariants: reads only; decides nothing of its own: topics, flows and refusals come from what `run` plans an epoch with.
-An edge that does not answer is told and hides no other.
+Invariants: this module only reads, and makes no decisions of its own: topics, flows and refusals come from the code
+with which `run` plans an epoch. An edge that does not answer is reported and hides no other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ from aggregator.threads import side_by_side
 
 @dataclass(frozen=True, slots=True)
 class TopicStep:
-    """One topic at central, or the heartbeats at an edge; `left_out` are settings that its cluster does not know."""
+    """One topic at central, or the heartbeats at an edge. `left_out` are settings that its cluster does not know."""
 
     cluster: str
     topic: str
@@ -195,7 +195,7 @@ def _asked(config: HubConfig, names: HubNames, have: Mapping[str, int]) -> Reque
         ConfigError: a key is another one than this hub has used under its name and version.
     """
     if names.control in have:
-        with suppress(Failed):  # a run names a damaged record; who only looks sees the rest
+        with suppress(Failed):  # a run names a damaged record; a plan shows the rest
             unrecorded(config.keys, read_control(config.central, names).keys)
     return read_requests(config.central, names)
 

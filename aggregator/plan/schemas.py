@@ -1,7 +1,8 @@
-"""Which schemas a run would register at central, whether they may follow what is there, and which fields are in them.
+"""Plans which schemas a run would register at central, whether they are compatible with the ones there, and which
+fields they have.
 
-Invariant: what is derived here is what a strip derives: the same compiler, scope and subject. A schema is looked at for
-every edge and topic, the newest version of its subject; what records of older versions ask for is found when they come.
+Invariant: derived schemas are those that a strip derives, by the same compiler, scope and subject. For every edge and
+topic the newest version of each subject is examined. What records of older versions need is found when they come.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +46,7 @@ class SchemaStep:
 
 @dataclass(frozen=True, slots=True)
 class FieldRoute:
-    """One leaf of a writer's schema: what happens to it on its way to a central topic."""
+    """One leaf of a writer's schema, and what happens to it on its way to a central topic."""
 
     edge: str
     topic: str
@@ -80,7 +81,7 @@ class Writer(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A subject that the registry has and nobody can read.
+    """A subject that the registry has but that cannot be read.
 
     Attributes:
         edge: Whose registry.
@@ -256,7 +257,7 @@ def fields_of(found: Iterable[Writer | Unread], today: date) -> Iterator[FieldRo
         try:
             rows = writer.plan(today).rows
         except (DeadLetterError, HoldError):
-            continue  # told with the schemas
+            continue  # reported with the schemas
         for row in rows:
             path = key_path(row.path) if part == "key" else row.path or "."
             decided = (row.type, row.tags, row.operator, row.privacy_class, row.because)

@@ -1,6 +1,7 @@
-"""Parts of a plan: one edge, some topics, what is not well; and fields of several edges that fare alike, as one table.
+"""Selects parts of a plan (one edge, some topics, problems only), and merges equal fields of several edges into one
+table.
 
-Invariant: pure. What is left out is left out of lists and counts; the hub's own topics belong to no edge.
+Invariant: pure. Entries that are not selected are left out of lists and counts. The hub's own topics belong to no edge.
 """
 
 from collections import defaultdict
@@ -72,7 +73,7 @@ class PlanSelection(NamedTuple):
 
 
 class FieldTable(NamedTuple):
-    """Fields of one topic that fare alike at these edges.
+    """Fields of one topic that are treated alike at these edges.
 
     Attributes:
         topic: As the edges call it.

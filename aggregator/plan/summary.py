@@ -1,6 +1,6 @@
-"""A plan in one sentence: how much a run would add and change, what it would not begin with, what nobody knows.
+"""Sums a plan up in one sentence: how much a run would add and change, what it would hold, and what is unknown.
 
-Invariant: pure; counts what the lines of the plan say, each thing once.
+Invariant: pure. The counts are those of the plan's lines, and everything is counted once.
 """
 
 from collections.abc import Collection, Iterable

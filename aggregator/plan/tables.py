@@ -1,7 +1,7 @@
-"""Which lake tables a run would make or widen.
+"""Plans which lake tables a run would make or widen.
 
-Invariant: columns come from what stages and commits the rows: the lake's own translation of the derived schemas, merged
-into the table as a commit merges them. Reads only.
+Invariant: columns come from the code that stages and commits the rows. It is the lake's own translation of the derived
+schemas, merged into the table as a commit merges them. This module only reads.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
 from aggregator.plan.actions import CREATE, NOTHING, REFUSED, UNKNOWN, WIDEN_TABLE
 
-# What the lake says of each such record, and what mends it.
+# The lake's words for such records, with the next step.
 _BARE = (
     "has values without a schema, which are not framed as Avro with a schema id: no table can hold them; give it a rule"
     " without `lake`"
@@ -26,7 +26,7 @@ _BARE = (
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """One table: what would happen to it, the columns that it would get, and why not, if so."""
+    """One table: what would happen to it, the columns that it would get, and the reason if nothing can happen."""
 
     table: str
     action: str

@@ -1,7 +1,8 @@
-"""Rules of a policy that no field takes: an operator for texts on a number, for example. Such a field is dropped.
+"""Finds rules of a policy that no field can use, for example an operator for texts on a number. Such a field is
+dropped.
 
-Invariant: judged by the newest schemas of registries that are folders, so that nothing is connected to. A path with a
-wildcard, or one of a record, may meet such fields by the way, and is not judged.
+Invariant: rules are judged by the newest schemas of registries that are folders, so nothing is connected to. A path
+with a wildcard, or the path of a record, may meet such fields by accident, and is not judged.
 """
 
 from collections import defaultdict
@@ -51,7 +52,7 @@ def _at_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, toda
         try:
             rows = writer.plan(today).rows
         except (DeadLetterError, HoldError):
-            continue  # `plan` says what is wrong with it
+            continue  # `plan` reports what is wrong with it
         path = files[writer.scope.policy[2]]
         yield from (f"{path}: topic {writer.topic}: {line}" for line in _void(writer, rows))
 

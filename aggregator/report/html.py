@@ -1,6 +1,7 @@
-"""What every page has in common: one HTML document that loads nothing and runs nothing, readable on paper, in the dark.
+"""Makes the HTML document that all report pages share. It loads nothing, runs nothing, and is readable on paper and in
+dark mode.
 
-Invariants: every text of a cell or a heading is escaped; no script, no address.
+Invariants: every text of a cell or a heading is escaped. There is no script and no address.
 """
 
 from collections.abc import Container, Sequence

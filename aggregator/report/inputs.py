@@ -1,7 +1,7 @@
-"""Gathering a report from central: the ledger, the dead letters, and what the slots tell through telemetry.
+"""Gathers a report's inputs from central: the ledger, the dead letters, and the telemetry of the slots.
 
-Invariant: reads only, committed records only, piece by piece; what was once heard stays, so that a run of days has its
-first hour in its report although telemetry has forgotten it.
+Invariant: this module only reads, and only committed records, piece by piece. What was read once is kept. The report of
+a run of several days therefore contains its first hour, although telemetry no longer has it.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 
 _PIECE_BYTES = 8 * 1024 * 1024
-# Older dead letters than these many are not counted by reason; the totals hold them all.
+# Only so many of the newest dead letters are counted by reason. The totals count all of them.
 _LETTERS = 1_000_000
 
 

@@ -1,6 +1,8 @@
-"""The report as one HTML page: nothing to load, nothing to run, readable on paper, in the dark and without a mouse.
+"""Makes the report as one HTML page. It loads nothing, runs nothing, and is readable on paper, in dark mode and without
+a mouse.
 
-Invariants: every text is escaped, because names of fields, tags and topics are other people's; no script, no address.
+Invariants: every text is escaped, because other people choose the names of fields, tags and topics. There is no script
+and no address.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,8 @@
-"""What the quality gate found, per table: sums over some days, what each rule found, and the newest verdicts.
+"""Collects what the quality gate found, for each table: sums over some days, the findings of each rule, and the newest
+verdicts.
 
-Invariant: reads the history beside the tables and nothing else, neither Kafka nor a table; names, counts and times.
+Invariant: this module reads the history beside the tables and nothing else, neither Kafka nor a table. The result holds
+names, counts and times.
 """
 
 from collections.abc import Sequence

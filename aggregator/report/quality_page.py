@@ -1,7 +1,7 @@
-"""The quality report as one HTML page: nothing to load, nothing to run, readable on paper, in the dark.
+"""Makes the quality report as one HTML page. It loads nothing, runs nothing, and is readable on paper and in dark mode.
 
-Invariants: every text is escaped, because names of rules and columns are other people's; no script, no address, and no
-value of a record, because the report has none.
+Invariants: every text is escaped, because other people choose the names of rules and columns. There is no script and no
+address. The page has no value of a record, because the report has none.
 """
 
 from datetime import UTC, datetime

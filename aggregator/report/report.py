@@ -1,7 +1,8 @@
-"""The report of a run: what was found in every field, which rule decided it, and what became of it.
+"""Defines and composes the report of a run: what was found in every field, which rule decided, and the result.
 
-Invariants: names, tags, rules and numbers, never a value; pseudonymised and encrypted data is told as still personal
-data, whatever the operator is called. The models are the contract of the JSON; `report.schema.json` is made from them.
+Invariants: the report holds names, tags, rules and numbers, never a value. Pseudonymised and encrypted data is reported
+as still personal data, whatever the operator is called. The models are the contract of the JSON; `report.schema.json`
+is made from them.
 """
 
 from collections import Counter

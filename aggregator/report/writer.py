@@ -1,6 +1,7 @@
-"""Writes a run's report beside the running hub: `report.json` and `report.html`, again and again, and once at its end.
+"""Writes a run's report beside the running hub: `report.json` and `report.html`, at intervals and once at its end.
 
-Invariants: a reader finds whole files or the earlier ones; what goes wrong here is logged and never ends the hub.
+Invariants: a reader always finds complete files, the new ones or the earlier ones. Errors in this module are logged,
+and never end the hub.
 """
 
 import json
@@ -19,7 +20,7 @@ from aggregator.report.report import Report
 from aggregator.threads import Pulse, Supervised, Threads
 
 _EVERY_S = 10.0
-# Telemetry of an hour and a million dead letters are read for the first one.
+# The first report reads an hour of telemetry and a million dead letters.
 _BOUND_S = 600.0
 JSON_FILE, PAGE_FILE = "report.json", "report.html"
 log = logging.getLogger(__name__)

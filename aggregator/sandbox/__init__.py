@@ -1,1 +1,1 @@
-"""The sandbox: real Kafka clusters on loopback, and sample traffic."""
+"""The sandbox: runs real Kafka clusters on loopback, with sample traffic."""

@@ -1,7 +1,7 @@
-"""Generated bookings of real flights: the personal data that the flights do not have.
+"""Generates bookings of real flights, because the data of the flights has no personal data.
 
-Invariant: the same seed gives the same bookings, byte for byte; one customer keeps one name, e-mail and passport on
-every edge. Nobody is real: addresses are of example domains (RFC 2606), phone numbers of the 555-01xx range.
+Invariant: the same seed gives the same bookings, byte for byte. A customer has the same name, e-mail and passport on
+every edge. No customer is real: addresses are of example domains (RFC 2606), phone numbers of the 555-01xx range.
 """
 
 import random
@@ -60,7 +60,7 @@ class Payment(TypedDict):
 
 
 class Booking(TypedDict):
-    """One booking, as the Avro schema `demo.Booking` has it."""
+    """One booking, in the form of the Avro schema `demo.Booking`."""
 
     booking_id: UUID
     flight_id: str
@@ -79,7 +79,7 @@ class Booking(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """Who books, always the same for one number."""
+    """A customer who books. One number always gives the same customer."""
 
     customer_id: str
     name: str
@@ -138,7 +138,7 @@ def _booking(flight: Flight, who: Customer, draw: random.Random) -> Booking:
 def _passenger(who: Customer, draw: random.Random) -> Passenger:
     return Passenger(
         name=who.name,
-        # People write their address as they like; the policy's normalisation makes one token of it.
+        # People spell their address in different ways. The policy's normalisation makes one token of it.
         email=_maybe(draw, 0.1, who.email.upper()) or who.email,
         passport=_maybe(draw, 0.6, who.passport),
         phone=_maybe(draw, 0.8, who.phone),

@@ -1,7 +1,8 @@
-"""One broker of a cluster: a real Kafka process on loopback, also a controller; its folder, ports and life.
+"""Runs one broker of a cluster: a real Kafka process on loopback that is also a controller, with its folder and its
+ports.
 
-Invariant: address and data stay the same over stop, kill and start. Ready means that it answers a metadata request of
-the real client and counts itself among the brokers. Refuses: to start on a port that somebody else uses.
+Invariant: address and data stay the same over stop, kill and start. A broker is ready when it answers a metadata
+request of the real client and counts itself among the brokers. A start on a port that another process uses is refused.
 """
 
 import base64
@@ -23,11 +24,11 @@ from aggregator.sandbox.program import Kafka
 from aggregator.sandbox.zookeeper import ZooKeeper
 
 _HEAP = ("-Xms96m", "-Xmx448m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
-# A replica beside two others has a third of the partitions to lead, and nine of them have to fit a laptop.
+# In a cluster of three a broker leads a third of the partitions, and nine such brokers must fit a laptop.
 _REPLICA_HEAP = ("-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=192m")
 # Four brokers on one busy core need about a minute; an idle machine with two cores 10 s.
 START_PATIENCE_S = 120.0
-# A controlled shutdown takes two seconds; a broker whose disk hangs is killed after this.
+# A controlled shutdown takes two seconds. A broker whose disk hangs is killed after this time.
 STOP_PATIENCE_S = 20.0
 _FORMAT_PATIENCE_S = 60.0
 
@@ -182,7 +183,7 @@ class Broker:
 
     def _brokers(self) -> set[int]:
         """The nodes in the broker's answer; empty while there is none."""
-        # A client of its own, that ends here: a kept one would go on reconnecting after the broker stopped.
+        # A client that ends here: a client that is kept would go on reconnecting after the broker stopped.
         client = consumer(ClusterConfig(bootstrap_servers=self.bootstrap))
         try:
             return set(client.list_topics(timeout=2.0).brokers)

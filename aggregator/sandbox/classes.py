@@ -1,6 +1,6 @@
-"""The class archive of Kafka: one broker starts and stops, and every later one starts in half the time.
+"""Makes the class archive of Kafka: one broker starts and stops, and every later broker starts in half the time.
 
-Invariant: for the start's sake only; what goes wrong here is said and goes no further.
+Invariant: the archive only makes the start faster. An error here is reported and has no other effect.
 """
 
 import tempfile

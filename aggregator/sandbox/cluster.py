@@ -1,7 +1,7 @@
-"""One Kafka cluster of the sandbox: one broker, or three that replicate everything among themselves.
+"""Runs one Kafka cluster of the sandbox: one broker, or three that replicate everything among themselves.
 
-Invariant: the addresses and the data of a cluster stay the same over stop, kill and start, of all brokers or of one;
-three brokers keep three replicas of every topic, and a write with `acks=all` needs two of them.
+Invariant: the addresses and the data of a cluster stay the same over stop, kill and start, of all brokers or of one.
+Three brokers keep three replicas of every topic, and a write with `acks=all` needs two of them.
 """
 
 import json
@@ -22,7 +22,7 @@ from aggregator.sandbox.program import Kafka
 from aggregator.sandbox.state import ClusterState
 from aggregator.sandbox.zookeeper import ZooKeeper
 
-# One broker, or the fewest of which one may be away.
+# One broker, or the smallest number that allows one broker to be away.
 SIZES = (1, 3)
 _ANSWER_S = 10.0
 _QUORUM_STATE = Path("__cluster_metadata-0") / "quorum-state"
@@ -58,7 +58,7 @@ class Cluster:
             settings: Name of a cluster or of a broker to further broker settings.
         """
         quorum = tuple(ports.controller_port for ports in state.brokers)
-        bare = replace(kafka, options=())  # a class archive is the broker's
+        bare = replace(kafka, options=())  # a class archive is made for brokers
         keeper = ZooKeeper(name, folder / "zookeeper", quorum[0], bare) if kafka.release.zookeeper else None
         alone = len(quorum) == 1
         brokers = []

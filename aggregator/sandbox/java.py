@@ -1,6 +1,7 @@
-"""The Java that runs the clusters: where it is, how old it is, and how a program of it is run to its end.
+"""Finds the Java that runs the clusters, checks its version, and runs Java programs to their end.
 
-Invariant: every refusal says which Java was looked at. Refuses: no Java, and one older than Kafka 4 needs.
+Invariant: every refusal says which Java was examined. A machine without Java is refused, and so is a Java older than
+Kafka 4 needs.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""One process at a time: an advisory lock on a file, released by the kernel when its holder dies.
+"""Allows one process at a time: an advisory lock on a file, which the kernel releases when its holder dies.
 
 Invariant: the lock never outlives the process that holds it.
 """

@@ -1,6 +1,6 @@
-"""What the machine must have before clusters start: memory and disk.
+"""Checks what the machine must have before clusters start: memory and disk.
 
-Invariant: a refusal says how much is there and how much is needed.
+Invariant: a refusal says how much there is and how much is needed.
 """
 
 import shutil
@@ -10,7 +10,7 @@ import psutil
 
 from aggregator.errors import Failed
 
-# A broker with a 448 MB heap was seen at 350 to 550 MB.
+# Measured: a broker with a 448 MB heap uses 350 to 550 MB.
 _MEMORY_PER_BROKER = 500 * 1024**2
 DISK = 1024**3
 _MIB = 1024**2

@@ -1,8 +1,8 @@
 """Finds free ports on the loopback address.
 
-Invariant: a port that is handed out was bindable a moment ago, nobody else of this user gets it for as long as a broker
-needs to start, and it lies below the range from which the kernel draws the ports of outgoing connections, so that it
-stays free while its cluster is down.
+Invariant: a port that is given out was bindable a moment ago. No other process of this user gets it for as long as a
+broker needs to start. The port lies below the range from which the kernel draws the ports of outgoing connections. It
+therefore stays free while its cluster is down.
 """
 
 import itertools
@@ -25,7 +25,7 @@ _RESERVED_S = 120.0
 def is_free(port: int) -> bool:
     """Whether a server could listen on this port now."""
     with socket.socket() as probe:
-        # As a JVM binds: connections of a broker that just stopped do not block its own port.
+        # Set as a JVM does it: connections of a broker that has just stopped do not block its own port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

@@ -1,6 +1,7 @@
-"""One long-lived process that outlives the command that started it, known by a file that holds its id.
+"""Runs one process that outlives the command that started it. A file holds the process's id.
 
-Invariant: a signal goes only to a process whose command line holds this process's own mark; a reused id is never hit.
+Invariant: a signal goes only to a process whose command line holds this process's own mark. A process that reuses the
+id is never hit.
 """
 
 import contextlib
@@ -81,7 +82,7 @@ class Daemon:
         deadline = time.monotonic() + _EXEC_PATIENCE_S
         while self.find() is None and time.monotonic() < deadline:
             if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return  # it has ended already; whoever waits for it will see that
+                return  # it has ended already, and the caller's wait will notice that
             time.sleep(0.002)
 
     def signal(self, number: signal.Signals) -> psutil.Process | None:
@@ -107,7 +108,7 @@ def stop_all(daemons: Sequence[Daemon], *, patience_s: float) -> list[Daemon]:
     """
     asked = [(daemon, process) for daemon in daemons if (process := daemon.signal(signal.SIGTERM)) is not None]
     for daemon, _ in asked:
-        daemon.signal(signal.SIGCONT)  # a frozen process takes SIGTERM only when it goes on
+        daemon.signal(signal.SIGCONT)  # a frozen process reacts to SIGTERM only after it is continued
     deadline = time.monotonic() + patience_s
     stubborn = [pair for pair in asked if not gone(pair[1], deadline - time.monotonic())]
     for daemon, process in stubborn:
@@ -130,10 +131,10 @@ def gone(process: psutil.Process, patience_s: float) -> bool:
 
 def _ended(process: psutil.Process) -> bool:
     try:
-        # A killed JVM is a zombie while its threads still end and hold its port.
+        # A killed JVM is a zombie whose threads are still ending. Until they end, they hold its port.
         ended = not process.is_running() or (process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1)
     except psutil.NoSuchProcess:
         ended = True
-    with contextlib.suppress(ChildProcessError):  # most often it is the child of a command that is long over
+    with contextlib.suppress(ChildProcessError):  # usually it is the child of a command that has ended
         os.waitpid(process.pid, os.WNOHANG)
     return ended

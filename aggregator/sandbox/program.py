@@ -1,6 +1,6 @@
-"""Kafka as a program: which release, run by which Java, from which jars.
+"""Describes Kafka as a program: its release, the Java that runs it, and its jars.
 
-Invariant: whatever runs of it has the same class path and logs to its standard output.
+Invariant: every program of Kafka has the same class path and logs to its standard output.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""What arrived, read back by other means than the hub's own counters: central record by record, the lake's live files.
+"""Reads back what arrived, independently of the hub's own counters: central record by record, and the lake's live
+files.
 
-Invariant: only committed records and committed files are counted, up to an end that is taken once at the beginning.
+Invariant: only committed records and committed files are counted, up to an end that is fixed once at the beginning.
 """
 
 from collections import Counter
@@ -21,7 +22,7 @@ from aggregator.kafka.readers.reader_events import Start
 _BUFFER_BYTES = 16 * 1024 * 1024
 _BATCH = 10_000
 _WAIT_S = 0.2
-# Polls without anything new until a broker counts as gone: half a minute.
+# After so many polls without a new record a broker counts as gone: half a minute.
 _EMPTY_POLLS = 150
 
 

@@ -1,6 +1,6 @@
-"""The releases of Kafka that the sandbox runs, and what differs between them in how a broker is started.
+"""Lists the releases of Kafka that the sandbox runs, and the differences in how their brokers are started.
 
-Invariant: every release has its jars pinned beside this module. Refuses: any other one.
+Invariant: every release has its jars pinned beside this module. Any other release is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from aggregator.errors import Failed
 from aggregator.sandbox.ports import LOOPBACK
 
 NEWEST_FIRST = ("4.4.0", "4.3.1", "3.9.2", "3.5.2", "2.8.2")
-# Of a cluster for which none is asked.
+# The release of a cluster for which no release is requested.
 KAFKA_VERSION = "4.3.1"
-# Of the clusters that were made before they could have another one.
+# The release of clusters that were made before a release could be chosen.
 FIRST_VERSION = "4.3.1"
-# ZooKeeper counts a broker's session in ticks of its own; a broker that was killed may come back after it.
+# ZooKeeper counts a broker's session in its own ticks. A killed broker may come back after the session.
 _SESSION_MS = 4000
 
 

@@ -1,6 +1,6 @@
-"""One booking before and after: as the edge has it, and as central has it, each decoded with its own registry.
+"""Shows one booking before and after: as the edge has it and as central has it, each decoded with its own registry.
 
-Invariant: the two are the same record, found by its `hub.origin`. The values are generated, never a user's.
+Invariant: both are the same record, found by its `hub.origin`. The values are generated, never a user's.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _CHOICE = 500
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one side of a record lies."""
+    """Describes where one side of a record lies."""
 
     cluster: ClusterConfig
     topic: str

@@ -1,7 +1,9 @@
-"""Real Kafka clusters on loopback, one per edge and one as central, in one folder that a `hub.yaml` describes.
+"""Runs real Kafka clusters on loopback, one for each edge and one as central, in one folder that a `hub.yaml`
+describes.
 
-Invariant: what `up` started `down` ends, from any process; addresses and data stay over down and up. Refuses: a second
-`up` on a running folder, other edges than the folder was made for, and a machine that is too small.
+Invariant: `down` ends every process that `up` started, whichever process calls it. Addresses and data stay over down
+and up. Three things are refused: a second `up` on a running folder, edges other than those of the folder, and a machine
+that is too small.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""What a sandbox remembers between commands: names, ports and cluster ids, in `sandbox.json` in its folder.
+"""Stores what a sandbox remembers between commands: names, ports and cluster ids, in `sandbox.json` in its folder.
 
-Invariant: once written, ports and ids never change, so that `hub.yaml` beside it stays true over down and up.
+Invariant: once written, ports and ids never change, so `hub.yaml` beside the file stays valid over down and up.
 """
 
 import base64

@@ -1,7 +1,8 @@
-"""The tour that `aggregator demo` gives: traffic into every edge, the hub run until it is drained, and the accounts.
+"""Runs the demo of `aggregator demo`: produces traffic into every edge, runs the hub until it is drained, and makes the
+accounts.
 
-Invariant: for every edge, produced = at central + dead letters, and the lake holds what central holds; anything else is
-reported as a failure, never rounded away. What runs the hub is an argument.
+Invariant: for every edge, produced = at central + dead letters, and the lake holds what central holds. Every difference
+is reported as a failure and never rounded away. The function that runs the hub is an argument.
 """
 
 from collections import Counter

@@ -1,6 +1,7 @@
-"""Sample traffic for one edge: flights and bookings as any Confluent producer would write them, with some poison in it.
+"""Produces sample traffic for one edge: flights and bookings as any Confluent producer would write them, with some
+poison records.
 
-Invariant: the same arguments give the same records; what is counted as produced was acknowledged by the edge.
+Invariant: the same arguments give the same records. A record counts as produced once the edge has acknowledged it.
 """
 
 import io
@@ -66,7 +67,7 @@ class Produced:
 
 
 class Encoder:
-    """Avro in Confluent's wire format, by the newest schema of a subject."""
+    """Encodes values as Avro in Confluent's wire format, by the newest schema of a subject."""
 
     def __init__(self, registry: Registry, subject: str) -> None:
         versions = registry.versions(subject)
@@ -135,7 +136,7 @@ def sample_records(
 def _booked(
     split: Produced, departures: Sequence[flights.Flight], encoder: Encoder, draw: random.Random
 ) -> Iterator[Record]:
-    # Poison and tombstones lie in the middle of good records, where they would do harm.
+    # Poison and tombstones lie among good records, where they could do harm.
     poison = defaultdict(list)
     for index, value in enumerate(poison_values(encoder.schema_id)):
         poison[split.bookings * (index + 1) // (split.poison + 1)].append(value)
@@ -156,7 +157,7 @@ def poison_values(schema_id: int) -> list[bytes]:
     return [
         b'{"booking": "plain JSON, no magic byte"}',
         frame(UNKNOWN_SCHEMA_ID, b"\x02a"),
-        # A string of minus one bytes, and one of 2^62 bytes that are not there.
+        # A string with a length of minus one, and one of 2^62 bytes that do not follow.
         frame(schema_id, b"\x01" * 40),
         frame(schema_id, b"\xfe" + b"\xff" * 8 + b"\x01"),
     ]

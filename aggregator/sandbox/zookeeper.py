@@ -1,4 +1,4 @@
-"""The ZooKeeper of a cluster whose Kafka needs one: a process beside its brokers, on loopback.
+"""Runs the ZooKeeper of a cluster whose Kafka needs one: a process beside its brokers, on loopback.
 
 Invariant: its port and its data stay the same over stop, kill and start, as those of the brokers do.
 """
@@ -16,7 +16,7 @@ from aggregator.sandbox.program import Kafka
 
 _HEAP = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC")
 _START_PATIENCE_S = 60.0
-# A broker's session is over after four seconds; ZooKeeper looks once in a tick.
+# A broker's session ends after four seconds, and ZooKeeper checks once per tick.
 _SESSION_PATIENCE_S = 20.0
 _ANSWER_S = 2.0
 _SETTINGS = """\

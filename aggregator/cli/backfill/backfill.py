@@ -1,7 +1,7 @@
-"""`aggregator backfill plan|run|list|show|resume|cancel`: a past window of an edge once more, planned before it runs.
+"""`aggregator backfill plan|run|list|show|resume|cancel`: reads a past window of an edge again, and shows a plan first.
 
-Invariant: nothing is written that was not shown before; without a terminal nothing runs unless `--yes` says so. All
-state is at central: after a stop or a kill, the next start goes on with the same backfill.
+Invariant: nothing is written that was not shown before. Without a terminal nothing runs unless `--yes` is given. All
+state is at central: after a stop or a kill, the next start continues the same backfill.
 """
 
 import json
@@ -159,7 +159,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
         joined = _joined(hub, wanted)
         if joined is not None:
             code = carry_out(hub, joined, master)
-            # Relative words mean another window by now; a restate would only do the same again.
+            # Relative times mean another window by now. A restate would only repeat the same work.
             if code or joined.plan.mode.value == "restate":
                 return code
         wanted = _made(hub, wanted, rate)

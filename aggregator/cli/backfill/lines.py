@@ -1,6 +1,7 @@
-"""Plans and backfills as lines for people.
+"""Shows plans and backfills as lines of text.
 
-Invariant: the same answer as `-o json`. Ranges show their last offset; a long list is cut short and says so.
+Invariant: the lines give the same answer as `-o json`. Ranges show their last offset. A long list is cut short, and
+says so.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from aggregator.backfill.store import Backfill
 
 _SHOWN = 5
-# Beyond any offset: a window without an end.
+# An offset that no log reaches: the end of a window that has no end.
 _OPEN = 2**60
 
 

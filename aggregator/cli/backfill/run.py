@@ -1,6 +1,8 @@
-"""Carrying a backfill out in this process: a Spark session, the driver, its progress, and the exit code.
+"""Runs a backfill in this process: opens a Spark session, runs the driver, shows its progress, and returns the exit
+code.
 
-Invariant: SIGTERM ends it cleanly and it can be resumed; a bar only on a terminal, a line every ten seconds elsewhere.
+Invariant: SIGTERM ends the run cleanly, and it can be resumed. Progress is a bar on a terminal, and elsewhere a line
+every ten seconds.
 """
 
 import os
@@ -49,7 +51,7 @@ def run_backfill(config: HubConfig, backfill: Backfill) -> int:
     """
     id_, policies = backfill.plan.id, checked_policies(config)
     stop = threading.Event()
-    # The processor's last turn, which a local session and its workers inherit: live flows on this machine go first.
+    # The lowest CPU priority, which a local session and its workers inherit: live flows on this machine go first.
     os.nice(max(0, _NICE - os.nice(0)))
     with stopping_on_signals(stop):
         spark = open_session(config, f"aggregator {config.hub} backfill {id_}")
@@ -125,7 +127,7 @@ def _tell(config: HubConfig, id_: str, over: threading.Event, pulse: Pulse) -> N
             try:
                 found = next((one for one in watch.look(time.monotonic()) if one.id == id_), None)
             except AggregatorError:
-                continue  # the driver says it, if it lasts
+                continue  # the driver reports it if it lasts
             if found is None:
                 continue
             if bar is not None and task is not None:

@@ -1,6 +1,7 @@
-"""`backfill settle`, and the same before a backfill that could not begin without it.
+"""`backfill settle`: ends transactions that backfills left undecided. A new backfill does the same if it could not
+begin otherwise.
 
-Invariant: what cannot be settled is named, with what to do about it.
+Invariant: transactions that cannot be settled are named, together with the next step.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""`aggregator lake …`: where the tables stand, what their gate did, their upkeep beside a hub that runs, and a wait.
+"""`aggregator lake …`: shows the tables and what their gates did, keeps the tables up beside a running hub, and waits
+for records.
 
-Invariant: `status` reads only; `compact` and `vacuum` change no row and no position. When one table fails, the others
+Invariant: `status` only reads. `compact` and `vacuum` change no row and no position. When one table fails, the others
 are still kept up, and the exit code is 1.
 """
 

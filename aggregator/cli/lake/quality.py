@@ -1,6 +1,6 @@
-"""`aggregator lake quality`: what the gate found, what it kept back, and what it cost.
+"""`aggregator lake quality`: shows what the quality gate found, what it kept back, and how long it took.
 
-Invariant: reads the history beside the tables, and shows names, counts and times.
+Invariant: the command reads the history beside the tables, and shows names, counts and times.
 """
 
 import os

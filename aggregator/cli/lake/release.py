@@ -1,7 +1,7 @@
-"""`aggregator lake release`: let a range pass that the quality gate of a table holds.
+"""`aggregator lake release`: lets a range pass that the quality gate of a table holds.
 
-Invariant: a release names exactly the ranges that it printed, with who, when and why; it is written to central and
-carried out by the hub. Without a terminal nothing is released unless `--yes` says so.
+Invariant: a release names exactly the ranges that the command printed, with its author, time and reason. The command
+writes it to central, and the hub carries it out. Without a terminal nothing is released unless `--yes` is given.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""`aggregator lake wait`: until a table has what its edges had before a time, for schedulers of jobs upon it.
+"""`aggregator lake wait`: waits until a table has the records that its edges had before a time. Schedulers call it
+before jobs that read the table.
 
-Invariant: reads only; asked ten times it answers ten times the same.
+Invariant: the command only reads, so it can be repeated without an effect.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""`aggregator offsets export --mirrormaker2`: where the hub stopped, as source offsets of MirrorMaker 2.
+"""`aggregator offsets export --mirrormaker2`: shows where the hub stopped, as source offsets of MirrorMaker 2.
 
-Invariant: nothing is exported while a hub of this name is seen to run. Without `--write` nothing is written at central;
-with it, nothing while a worker of MirrorMaker 2 lives, and nothing that was not shown.
+Invariant: nothing is exported while a hub of this name is seen to run. Without `--write` nothing is written at central.
+With `--write` nothing is written while a worker of MirrorMaker 2 lives, and only offsets that were shown are written.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`aggregator offsets`: positions of consumer groups and of MirrorMaker 2."""
+"""`aggregator offsets`: the group of commands about positions of consumer groups and of MirrorMaker 2."""
 
 import click
 

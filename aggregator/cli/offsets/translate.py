@@ -1,7 +1,7 @@
-"""`aggregator offsets translate`: where a consumer group of an edge goes on at central, and the way back.
+"""`aggregator offsets translate`: shows where a consumer group of an edge goes on at central, and the way back.
 
-Invariant: no group is joined. Nothing is committed unless that is asked for; then only for a group without a member,
-and never backwards. The JSON names are a contract.
+Invariant: the command joins no group. It commits only on request, only for a group without members, and never
+backwards. The JSON names are a contract.
 """
 
 import os

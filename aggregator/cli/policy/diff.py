@@ -1,7 +1,7 @@
-"""`aggregator policy diff`: what a new version of a policy opens and closes, before it is deployed.
+"""`aggregator policy diff`: shows what a new version of a policy opens and closes, before it is deployed.
 
-Invariant: exit 3 for anything that is looser, or not proved to be as strict; 0 otherwise. A script can tell that from a
-broken file (78) and from a defect (1).
+Invariant: the exit code is 3 if any rule is looser, or is not proved to be as strict, and 0 otherwise. A script can
+tell this from a broken file (78) and from a defect (1).
 """
 
 from collections.abc import Iterator, Sequence

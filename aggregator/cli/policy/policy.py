@@ -1,6 +1,6 @@
-"""`aggregator policy`: the group, and `explain`: the rule behind every field, before anything runs.
+"""`aggregator policy`: the group, and `explain`, which shows the rule behind every field before anything runs.
 
-Invariant: `explain` reads a policy and a schema, no record, no key and no cluster; it prints what a strip would do.
+Invariant: `explain` reads a policy and a schema, but no record, no key and no cluster. It prints what a strip would do.
 """
 
 from collections.abc import Iterator, Sequence

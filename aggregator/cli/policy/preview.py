@@ -1,7 +1,7 @@
-"""`aggregator policy preview`: a few records before and after, through the real strip.
+"""`aggregator policy preview`: shows a few records before and after, through the real strip.
 
-Invariant: nothing is written, neither at central nor at a registry nor into a log. Values before are shown on a
-terminal only, or where the user asks for them.
+Invariant: nothing is written to central, to a registry or to a log. The original values are shown on a terminal only,
+or when the user asks for them.
 """
 
 import base64
@@ -32,13 +32,13 @@ from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.preview import Line, previewed
 from aggregator.schema.memory import MemoryRegistry
 
-# Of a key whose operator takes any length.
+# The length of a key whose operator takes keys of any length.
 _KEY_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class _FileOptions:
-    """Records from a file, and what they do not say themselves."""
+    """The file with the records, and options for facts that the file does not hold."""
 
     records: Path | None
     schema: Path | None

@@ -1,6 +1,6 @@
-"""What the commands of `policy` work on: schema files, record files, and samples of an edge's topic.
+"""Reads the inputs of the `policy` commands: schema files, record files, and samples of an edge's topic.
 
-Invariant: a file that cannot be read is reported with name and line, and without a value from it.
+Invariant: a file that cannot be read is reported with its name and line, and without a value from it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`aggregator policy suggest`: what in a sample looks like personal data, and what a policy could say of it.
+"""`aggregator policy suggest`: finds values in a sample that look like personal data, and suggests rules for a policy.
 
 Invariant: paths, shares and rules are printed, never a value.
 """

@@ -1,6 +1,7 @@
-"""`aggregator policy test`: the fixtures beside a policy, run through the real strip.
+"""`aggregator policy test`: runs the fixtures beside a policy through the real strip.
 
-Invariant: a failed expectation is reported by its path; values are shown only on request. Exit 1 if one fails.
+Invariant: a failed expectation is reported by its path, and values are shown only on request. The exit code is 1 if an
+expectation fails.
 """
 
 import json

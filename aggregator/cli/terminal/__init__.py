@@ -1,1 +1,1 @@
-"""What a command prints, logs and asks."""
+"""The terminal side of all commands: printing, logging and asking."""

@@ -1,6 +1,6 @@
-"""Values that several commands take: times, durations, and topic patterns.
+"""Reads values that several commands take: times, durations and topic patterns.
 
-Invariant: what cannot be read is refused before anything is asked for.
+Invariant: a value that cannot be read is refused before any cluster is asked.
 """
 
 from collections.abc import Callable
@@ -76,9 +76,9 @@ def _reason(value: str) -> str:
     return value
 
 
-# Why a person decides something.
+# The reason for a person's decision.
 REASON = Parsed("text", _reason)
 # A duration with its unit.
 LENGTH = Parsed("duration", duration)
-# A regular expression on the whole name of a topic, as the configuration has them.
+# A regular expression on the whole name of a topic, as in the configuration.
 PATTERN = Parsed("pattern", _pattern)

@@ -1,6 +1,6 @@
-"""Arguments that name clusters and registries, and say how to connect to them; of all edges, or of one.
+"""Reads arguments that name clusters and registries and say how to connect to them, for all edges or for one.
 
-Invariant: checked by the configuration's own rules, so that whatever passes here can be written into a file.
+Invariant: the configuration's own rules check each argument, so every accepted argument can be written into a file.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ _REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(Registr
 
 
 class ServerType(click.ParamType[str]):
-    """Reads `host:port`, or several with commas."""
+    """Reads `host:port`, or several of them with commas between."""
 
     name = "HOST:PORT"
 
@@ -53,7 +53,7 @@ class EdgeType(click.ParamType[tuple[str, str]]):
 
 
 class Setting(NamedTuple):
-    """`[NAME:]PROPERTY=VALUE` of an option.
+    """A setting that an option gives as `[NAME:]PROPERTY=VALUE`.
 
     Attributes:
         name: The cluster that it is for; empty for all of them.
@@ -67,7 +67,9 @@ class Setting(NamedTuple):
 
 
 class SettingType(click.ParamType[Setting]):
-    """`property=value`, or `cluster:property=value`; paths become absolute, because the file may lie elsewhere."""
+    """Reads `property=value` or `cluster:property=value`. Paths become absolute, because the configuration file may lie
+    in another folder.
+    """
 
     name = "[NAME:]PROPERTY=VALUE"
 

@@ -1,8 +1,8 @@
-"""A group of commands whose help says the first sentence of each whole; click cuts it at the width of a line."""
+"""A command group whose help shows the whole first sentence of each command; click cuts it at the width of a line."""
 
 import click
 
-_ANY = 1_000  # letters
+_ANY = 1_000  # a width in characters that no sentence reaches
 
 
 class CommandGroup(click.Group):

@@ -1,7 +1,7 @@
-"""Decisions: what a person asks for is recorded before it takes effect, with the name that the person claims.
+"""Records decisions: a person's request is recorded before it takes effect, with the name that the person claims.
 
-Invariant: a request goes to a hub only after its decision is in the decisions topic. If that cannot be written,
-nothing is decided.
+Invariant: a request goes to a hub only after its decision is in the decisions topic. If the decision cannot be written,
+the request is not made.
 """
 
 import getpass

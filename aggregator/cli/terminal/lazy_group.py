@@ -1,6 +1,6 @@
-"""A click group that imports a command when it is called, and turns every error into a sentence and an exit code.
+"""A click group that imports a command only when it is called, and turns every error into a sentence and an exit code.
 
-Invariant: `--help` imports no command; a traceback is shown only at log level debug, and never with local variables,
+Invariant: `--help` imports no command. A traceback is shown only at log level debug, and never with local variables,
 because those may be records.
 """
 
@@ -19,7 +19,7 @@ from aggregator.errors import AggregatorError, ExitCode, Failed, kind_and_place
 
 
 class Lazy(NamedTuple):
-    """Where a command is, and what help says of it.
+    """Says where a command is, and what the help says of it.
 
     Attributes:
         target: `module:attribute`.
@@ -53,7 +53,7 @@ class Lazy(NamedTuple):
         return found
 
 
-# A disk or a quota that is full: the reader's matter, wherever it was met.
+# A full disk or quota is for the user to solve, wherever it occurs.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

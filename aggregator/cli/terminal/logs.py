@@ -1,8 +1,8 @@
-"""Where log lines go: stderr, readable on a terminal, one JSON object per line elsewhere.
+"""Sets up logging: lines go to stderr, readable on a terminal, and as one JSON object per line elsewhere.
 
-Invariant: structlog's and the standard library's loggers share one handler and one form, and no traceback shows local
-variables, because those may be records. An event is one line, and what a broker or a registry put into it is shown,
-never obeyed. Libraries are heard from warnings on, whatever the level is.
+Invariant: structlog's and the standard library's loggers share one handler and one format. No traceback shows local
+variables, because those may be records. An event is one line. Control characters in text from a broker or a registry
+are shown and never take effect. Libraries log from level warning on, whatever the configured level is.
 """
 
 import logging
@@ -15,9 +15,9 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from aggregator.escapes import json_line, visible
 
 LogFormat = Literal["auto", "text", "json"]
-# Libraries that tell their whole inner life at debug: not even to make these events saves time.
+# Libraries that log very much at level debug. These events are not even created, which saves time.
 NOISY = ("py4j", "urllib3", "numba", "matplotlib", "asyncio", "great_expectations", "httpx2", "httpcore2", "pyiceberg")
-# Whose events are told from the level on; of every other library those from warnings on.
+# Loggers whose events are shown from the configured level on. Other libraries show warnings and errors only.
 _OWN = ("aggregator", "librdkafka")
 
 
@@ -88,5 +88,5 @@ def _shown_value(name: str, value: object) -> object:
     if name in ("exception", "stack"):
         return "\n".join(visible(f"  {line}") for line in str(value).split("\n"))
     if value is None or isinstance(value, bool | int | float | list | tuple | dict):
-        return value  # what lies within is written by its repr, or by JSON's escapes
+        return value  # texts inside it are written by its repr, or by JSON's escapes
     return visible(value if isinstance(value, str) else repr(value))

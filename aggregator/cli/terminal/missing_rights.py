@@ -1,6 +1,7 @@
-"""What the commands say of rights that the hub's principals lack: by name on stderr, with what gives them.
+"""Reports on stderr which rights the hub's principals lack, by name, and the command that prints how to grant them.
 
-Invariant: said before anything stands still for want of one. Without rights on what a hub keeps at central, none runs.
+Invariant: a missing right is reported before a flow stands still because of it. Without rights on the topics that a hub
+keeps at central, no hub runs.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""What the output of all commands has in common: `--config`, `-o text|json|yaml`, tables, and how an error reads.
+"""The parts of the output that all commands share: `--config`, `-o text|json|yaml`, tables, and how an error reads.
 
-Invariant: stdout is data, stderr is everything else; the JSON and the YAML of a command hold the same answer. All
-output of a command goes through here, and no character in it controls a terminal. click drops colour where there is no
-terminal.
+Invariant: stdout is for data and stderr for everything else. The JSON and the YAML of a command hold the same answer.
+All output of a command goes through this module, and no character in it controls a terminal. click drops colour where
+there is no terminal.
 """
 
 import json
@@ -84,14 +84,14 @@ def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Printable(RoundTripRepresenter):
-        """Text that is not printable in double quotes, the only style that knows escapes."""
+        """Writes text that is not printable in double quotes, the only YAML style that has escapes."""
 
         def represent_str(self, data: str) -> ScalarNode:
             style = None if data.isprintable() else '"'
             return self.represent_scalar("tag:yaml.org,2002:str", str(data), style=style)
 
     Printable.add_representer(str, Printable.represent_str)
-    Printable.add_multi_representer(str, Printable.represent_str)  # words of an enum
+    Printable.add_multi_representer(str, Printable.represent_str)  # the members of an enum
     text = StringIO()
     yaml = YAML()
     yaml.Representer = Printable
@@ -125,7 +125,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
     """
     cells = [list(row) for row in rows]
     texts = [[visible(column) for column in columns], *([_cell(value) for value in row] for row in cells)]
-    # A longer cell moves what stands behind it in its own row, and pads no other.
+    # A longer cell shifts the rest of its own row only, and does not widen the column.
     widths = [min(_WIDEST, max(len(row[place]) for row in texts)) for place in range(len(columns))]
     right = [
         any(_number(row[place]) for row in cells) and all(_number(row[place]) or row[place] is None for row in cells)

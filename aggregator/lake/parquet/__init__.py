@@ -1,1 +1,1 @@
-"""What a Parquet file of the lake holds beside its rows: encodings, compression, statistics."""
+"""Decides what a Parquet file of the lake holds beside its rows: encodings, compression, statistics."""

@@ -1,7 +1,8 @@
-"""Which Parquet columns get a dictionary: those whose values repeat, tried out on the first rows of a file.
+"""Decides which Parquet columns get a dictionary: those whose values repeat, as a trial on the first rows of a file
+shows.
 
-Invariant: a choice changes size and speed, never content. A dictionary of values that do not repeat (ids, tokens,
-offsets) costs a third of the writing and a fifth of the size, and pyarrow's default is one for every column.
+Invariant: the choice affects size and speed, but not content. A dictionary of values that do not repeat (ids, tokens,
+offsets) costs a third of the writing and a fifth of the size. pyarrow's default is a dictionary for every column.
 """
 
 import io
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 
 COMPRESSION = {"compression": "zstd", "compression_level": 1}
 _SAMPLE_ROWS = 4_096
-_ENOUGH_ROWS = 5 * _SAMPLE_ROWS  # a smaller file is written before a sample has told anything
+_ENOUGH_ROWS = 5 * _SAMPLE_ROWS  # a smaller file is written before a sample could show anything
 
 
 def dictionary_columns(rows: pa.Table) -> list[str] | bool:

@@ -1,7 +1,7 @@
-"""Delta's per-file statistics (its protocol, "Per-file Statistics"), from a Parquet file's footer.
+"""Makes Delta's per-file statistics (its protocol, "Per-file Statistics") from a Parquet file's footer.
 
-Invariant: no value of a column lies outside its bounds, for a reader prunes by them. What JSON cannot say exactly is
-rounded outward, or has no bound.
+Invariant: every value of a column lies within its bounds, because readers skip files by them. A bound that JSON cannot
+express exactly is rounded outward or left out.
 """
 
 import json
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Path = tuple[str, ...]
-# Longer texts would make the table's log long. Spark keeps as many.
+# Longer texts would make the table's log long. Spark keeps as many characters.
 _CHARACTERS = 32
 _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 _MS = timedelta(milliseconds=1)

@@ -1,1 +1,1 @@
-"""Write, audit, publish: what a commit's records must pass before anybody can read them."""
+"""Write, audit, publish: checks the records of a commit before anybody can read them."""

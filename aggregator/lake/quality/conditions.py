@@ -1,7 +1,8 @@
-"""Which records fail a rule: the conditions of single-value expectations, evaluated again on the staged records.
+"""Finds the records that fail a rule: the conditions of single-value expectations, evaluated again on the staged
+records.
 
-Invariant: each condition says what Great Expectations says on Spark, nulls included; whoever uses it compares the
-counts and believes neither where they differ.
+Invariant: each condition gives the answer of Great Expectations on Spark, also for nulls. The caller compares both
+counts, and uses neither answer where the counts differ.
 """
 
 import operator
@@ -51,7 +52,7 @@ def personal(column: Column, wanted: list[str]) -> Column:
     def found(values: pa.Array) -> pa.Array:
         return holding(values, wanted)
 
-    # The kind of function is in its annotations; the stub of this version wants it as an argument, too.
+    # The annotations already tell the kind of function, but this version's stub also wants it as an argument.
     return arrow_udf(found, BooleanType())(column)  # type: ignore[call-overload, no-any-return]
 
 

@@ -1,7 +1,7 @@
-"""The staged files of one commit as Spark sees them: records without tombstones, and the views that suites declare.
+"""Presents the staged files of one commit to Spark: the records without tombstones, and the views that suites declare.
 
-Invariant: reads the files of this commit and no others, under the table's own columns; nothing is cached. A tombstone
-says that a key is deleted and holds no values, so no rule applies to it.
+Invariant: only files of this commit are read, under the table's own columns, and nothing is cached. A tombstone says
+that a key is deleted and holds no values, so no rule applies to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -104,6 +104,6 @@ def _spark_schema(columns: pa.Schema) -> StructType:
     for field in columns:
         try:
             fields.append(StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True)))
-        except TypeError:  # PySpark's word for a type that Spark lacks
+        except TypeError:  # PySpark's error for a type that Spark lacks
             continue
     return StructType(fields)

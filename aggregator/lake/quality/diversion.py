@@ -1,7 +1,8 @@
-"""Finding the records that fail, and cutting them out of the staged files: one Spark job, only when there are any.
+"""Finds the records that fail rules and cuts them out of the staged files. It runs one Spark job, and only if a record
+failed.
 
 Invariant: a record is cut out once, with the names of all rules that it fails. The failures of each rule are counted
-again and compared with Great Expectations' own count; where the two differ nothing is diverted.
+again and compared with Great Expectations' own count. If the two counts differ, nothing is diverted.
 """
 
 import json
@@ -32,7 +33,7 @@ _ANSWER = "answer string"
 
 @dataclass(frozen=True, slots=True)
 class Diverted:
-    """What one commit's diversion staged.
+    """Describes what the diversion of one commit staged.
 
     Attributes:
         halves: By path of the file that was cut: what stays, and what goes.

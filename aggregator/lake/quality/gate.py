@@ -1,7 +1,8 @@
-"""The gate between staging and commit: audits what was staged, and publishes, diverts or holds it.
+"""The gate between staging and commit. It audits what was staged, and then publishes, diverts or holds it.
 
-Invariant: nothing is committed that was not audited; what cannot be evaluated is held; a range that is held is named
-with its rules. While it is held, and nobody has changed its suites, it is not audited again and again.
+Invariant: only audited records are committed, and records that cannot be evaluated are held. A held range is named
+together with the rules that hold it. It is not audited again all the time while it is held and its suites are
+unchanged.
 """
 
 import logging
@@ -46,14 +47,14 @@ from aggregator.state.releases import Release
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What failed may pass when its cause is gone (a disk, an executor); the records are the same.
+# The audit of the same records may pass later, when the cause of a failure is gone (a disk, an executor).
 AGAIN_S = 300.0
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """A hold: the offsets at which it began, and until when they are not audited again."""
+    """A hold: the offsets at which it began, and the time until which they are not audited again."""
 
     starts: Mapping[object, int]
     held: tuple[Held, ...]
@@ -62,7 +63,7 @@ class _Hold:
 
 @dataclass(frozen=True, slots=True)
 class _Vetted:
-    """What an audit made of staged outcomes.
+    """Describes the result of an audit of staged outcomes.
 
     Attributes:
         audit: None where there was nothing to audit.
@@ -230,7 +231,7 @@ class QualityGate:
         if audit and audit.verdict is Verdict.DIVERT:
             try:
                 audit, findings, halves = self._divert(audit, findings, fitting, columns)
-            except HoldError:  # refused for certain, again and again: nothing may pile up
+            except HoldError:  # the refusal is repeated, so files must not pile up
                 self._discard(fitting)
                 raise
         if audit and audit.verdict is Verdict.HOLD and release:

@@ -1,7 +1,7 @@
-"""What the gate of a table holds now, found without a Spark session, for the person who may release it.
+"""Finds what the gate of a table holds now, without a Spark session, for the person who may release it.
 
-Invariant: reads only. A range is held while its newest verdict says so and the table's position is its start. A range
-that was already released says by whom.
+Invariant: this module only reads. A range is held while its newest verdict says so and the table's position is the
+range's start. If a range was released, the answer says by whom.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ HELD_DAYS = 2  # a hold is judged again every few minutes while its hub runs
 
 
 class HeldRange(NamedTuple):
-    """Offsets of one central partition that a table waits before.
+    """A range of offsets of one central partition at whose start a table waits.
 
     Attributes:
         table: Which one.

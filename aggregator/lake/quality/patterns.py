@@ -1,7 +1,8 @@
-"""Great Expectations' conditions about patterns, evaluated by RE2 instead of Java's matcher: linear in every value.
+"""Evaluates Great Expectations' conditions about patterns with RE2 in place of Java's matcher. RE2's time is linear in
+the length of every value.
 
-Invariant: each takes the place of the library's own metric of the same name, so that no expectation of a suite reaches
-Spark's `rlike`; the patterns are those that the suite's check has let RE2 compile.
+Invariant: each class replaces the library's own metric of the same name, so no expectation of a suite reaches Spark's
+`rlike`. RE2 has compiled every pattern before, when the suite was checked.
 """
 
 from collections.abc import Sequence

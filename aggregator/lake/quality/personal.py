@@ -1,7 +1,8 @@
-"""An expectation of the hub's own: no value of a column holds personal data, as far as the detectors of the strip see.
+"""Adds an expectation of the hub's own: no value of a column holds personal data that the detectors of the strip can
+find.
 
 Invariant: the detectors are those of `scrub_text`, so that the gate looks for what the policy can remove. They find
-what has a shape (an e-mail address, a card number that passes its check); a name has none.
+data that has a recognisable form (an e-mail address, a card number with a valid checksum). They do not find names.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ from aggregator.lake.quality.conditions import DETECTORS, personal
 
 
 class ColumnValuesHoldNoPersonalData(ColumnMapMetricProvider):
-    """The condition, as Great Expectations asks for it."""
+    """The condition of the expectation, in the form that Great Expectations needs."""
 
     condition_metric_name = "column_values.hold_no_personal_data"
     condition_value_keys = ("detectors",)

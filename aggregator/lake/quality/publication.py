@@ -1,6 +1,6 @@
-"""What became of one commit at the gate, and how a commit is finished that another process decided.
+"""Describes the result of one commit at the gate, and finishes a commit that another process decided.
 
-Invariant: a range that the quarantine's commit decided is published by that decision, whoever finds it.
+Invariant: a range that the quarantine's commit decided is published by that decision, whichever process finds it.
 """
 
 import time

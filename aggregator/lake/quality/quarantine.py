@@ -1,9 +1,10 @@
-"""The quarantine of a table: records that failed a rule, in `<table>__quarantine`, with the names of the rules.
+"""The quarantine of a table: records that failed a rule are in `<table>__quarantine`, with the names of the rules.
 
-Invariant (protocol, rule G, on both tables): the quarantine's commit decides. It comes first and moves the quarantine's
-own positions over the whole range, also when nothing is diverted; the table's commit of the same range comes after.
-What lies between the two positions is decided: whoever finds it publishes what the quarantine does not hold, and asks
-no rule again. So a record is in one of the two, once, whoever dies in between or decides otherwise.
+Invariant (protocol, rule G, on both tables): the quarantine's commit decides. It comes first, and moves the
+quarantine's own positions over the whole range, even when nothing is diverted. The table's commit of the same range
+comes after it. A range between the two positions is decided. A process that finds such a range publishes the records
+that the quarantine does not hold, and evaluates no rule again. So each record is in exactly one of the two tables. This
+holds if a process dies in between, and if another process would have decided differently.
 """
 
 import operator
@@ -30,7 +31,7 @@ _PLACE = ["_central_topic", "_central_partition", "_central_offset"]
 
 
 class Half(NamedTuple):
-    """One task's outcome, cut in two: both reach as far as the task did."""
+    """One task's outcome, cut in two. Both parts reach as far as the task did."""
 
     stays: Outcome
     goes: Outcome
@@ -143,7 +144,7 @@ class Quarantine:
         goes = [half.goes for half in halves]
         try:
             return Commit(self.tables, self.name, goes, force=True, behind=True).run(self.tables.open(self.name))
-        except AggregatorError:  # again and again, perhaps: what was never sent may not pile up
+        except AggregatorError:  # this may be repeated, so files that were never sent must not pile up
             self._remove(halves)
             raise
 

@@ -1,7 +1,9 @@
-"""A staged file cut in two: what stays for the table, and what goes into its quarantine with the names of the rules.
+"""Cuts a staged file in two: the rows that stay for the table, and the rows that go into its quarantine with the names
+of their rules.
 
-Invariant: every row of the file is in exactly one of the two, as it was; the quarantine's rows hold the id of their
-central topic, which tells them apart from rows of a topic that was made anew. The file that is cut stays where it is.
+Invariant: every row of the file is in exactly one of the two halves, unchanged. The quarantine's rows hold the id of
+their central topic. The id tells them apart from rows of a topic that was recreated under the same name. The original
+file stays where it is.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,7 +25,7 @@ Files = tuple[StagedFile, ...]
 
 @dataclass(frozen=True)
 class Split:
-    """How the files of one commit are cut; pickled into the Spark job.
+    """Describes how the files of one commit are cut. It is pickled into the Spark job.
 
     Args:
         folder: The table's.

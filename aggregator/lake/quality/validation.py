@@ -1,8 +1,9 @@
-"""Great Expectations on Spark: the only importer of it, in the driver's process alone, once per process.
+"""Runs Great Expectations on Spark. No other module imports that library; it is loaded once, in the driver's process
+only.
 
-Invariant: of a result nothing is taken but whether it passed, whether it raised, and counts. Texts of exceptions,
-observed values and samples are never read, because they may be somebody's data. Nothing is persisted, nothing leaves
-the machine, no context is made per commit.
+Invariant: only three things are taken from a result: whether it passed, whether it raised, and counts. Texts of
+exceptions, observed values and samples are never read, because they may be somebody's data. Nothing is persisted,
+nothing leaves the machine, and no context is made per commit.
 """
 
 import logging
@@ -21,7 +22,7 @@ from aggregator.errors import ConfigError
 from aggregator.lake.quality.dataframes import texts, view
 from aggregator.lake.quality.verdicts import Finding
 
-# The default format copies failing values into results; a count of nought keeps them out.
+# The default format copies failing values into results. A count of zero keeps them out.
 _FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
 
 
@@ -35,16 +36,16 @@ class _Library(NamedTuple):
 def _library() -> _Library:
     """Import it and make the one context; three seconds."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    silent = logging.getLogger("great_expectations")  # its lines may quote values
+    silent = logging.getLogger("great_expectations")  # its log lines may quote values
     silent.addHandler(logging.NullHandler())
     silent.propagate = False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it imports what Python deprecates
+        warnings.simplefilter("ignore")  # the library imports features that Python deprecates
         import great_expectations  # noqa: PLC0415 - a lake without suites does not pay for it
         from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415
         from great_expectations.expectations.expectation_configuration import ExpectationConfiguration  # noqa: PLC0415
 
-        # They register the hub's own expectation, and conditions in the place of the library's.
+        # These imports register the hub's own expectation, and conditions that replace the library's.
         from aggregator.lake.quality import patterns, personal  # noqa: F401, PLC0415
 
     context = great_expectations.get_context(mode="ephemeral")
@@ -113,7 +114,7 @@ def _validate(rows: DataFrame, rules: Sequence[Rule]) -> list[Finding]:
 def _built(rule: Rule, mark: str = "") -> Any:
     configured = _library().configuration(type=rule.type, kwargs=dict(rule.kwargs), meta={"rule": mark})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it would rather have a row_condition as an object
+        warnings.simplefilter("ignore", DeprecationWarning)  # the library prefers a row_condition that is an object
         return configured.to_domain_obj()
 
 

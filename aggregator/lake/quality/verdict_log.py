@@ -1,8 +1,9 @@
-"""The history of verdicts: JSON lines in `<table>__quality/<day>.jsonl` beside the table, appended and never changed.
+"""Keeps the history of verdicts: JSON lines in `<table>__quality/<day>.jsonl` beside the table. Lines are appended and
+never changed.
 
-Invariant: a verdict's line is on disk before its commit is made, so no published commit lacks a verdict. A second line
-records the commit. Names, counts and times only. After a crash between the two the range is audited again, and the
-verdict without a commit did not count.
+Invariant: a verdict's line is on disk before its commit is made, so every published commit has a verdict. A second line
+records the commit. Lines hold only names, counts and times. After a crash between the two lines the range is audited
+again, and the verdict without a commit does not count.
 """
 
 import json
@@ -21,7 +22,7 @@ from aggregator.lake.storage_errors import storage_errors
 SUFFIX = "__quality"
 _AUDITED, _COMMITTED, _COMPLETED = "audited", "committed", "completed"
 _DAY = len("2026-01-01")
-_WRITER = uuid.uuid4().hex[:8]  # no file of an object store has two writers
+_WRITER = uuid.uuid4().hex[:8]  # in an object store no two writers share a file
 Range = tuple[str, int, int, int]
 
 
@@ -231,7 +232,7 @@ def totals(audits: Iterable[Audit]) -> Totals:
 
 def _append(lake: Folder, table: str, at_ms: int, entry: Mapping[str, Any]) -> None:
     folder = lake / f"{table}{SUFFIX}"
-    # An object store takes whole files only: an hour's, so that what is written anew stays small.
+    # An object store takes only whole files. A file covers an hour, so that rewriting it stays cheap.
     name = f"{datetime.fromtimestamp(at_ms / 1000, UTC):{'%Y-%m-%d' if folder.on_disk else f'%Y-%m-%dT%H-{_WRITER}'}}"
     line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
     with storage_errors(folder):

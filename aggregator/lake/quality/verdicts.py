@@ -1,6 +1,7 @@
-"""The verdict on one commit, from what each rule found.
+"""Derives the verdict on one commit from the findings of its rules.
 
-Invariant: pure; a rule that could not be evaluated holds the commit, whatever it asks for; counts, never values.
+Invariant: pure. A rule that could not be evaluated holds the commit, whatever action it asks for. Findings hold counts,
+never values.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from aggregator.config.suites import Rule
 
 
 class Verdict(StrEnum):
-    """What becomes of a commit, from the best to the worst; `release` is a hold that somebody lets pass."""
+    """What happens to a commit, from the best case to the worst. `release` is a hold that somebody has released."""
 
     PUBLISH = "publish"
     WARN = "warn"

@@ -1,1 +1,1 @@
-"""Table formats behind one port."""
+"""The table formats of the lake, behind one port."""

@@ -1,9 +1,9 @@
-"""Delta Lake tables through delta-rs: positions are `txn` actions in the commit that adds the files.
+"""Reads and writes Delta Lake tables through delta-rs. Positions are `txn` actions in the commit that adds the files.
 
-Invariant (protocol, rule G): a commit is tried once, at the version after the one whose positions were read, so two
-writers that read the same positions cannot both commit; positions only grow. delta-rs would otherwise rebase, accept a
-smaller position, and let two concurrent creations both succeed. Every commit carries an id of its own: one that was
-applied and refused is known again by it.
+Invariant (protocol, rule G): a commit is tried once, as the version right after the one that its positions came from.
+Two writers that read the same positions therefore cannot both commit; positions only grow. Without this delta-rs would
+rebase, accept a smaller position, and let two concurrent creations both succeed. Every commit carries an id of its own,
+by which a commit that was applied and still refused is recognised.
 """
 
 import json
@@ -41,15 +41,15 @@ from aggregator.lake.tables.port import (
 )
 
 _ONCE = CommitProperties(max_commit_retries=0)
-_ATTEMPT = "hub.attempt"  # in a commit's information
-# Statistics of every column, not of the first 32: the hub writes them, and counts by them.
+_ATTEMPT = "hub.attempt"  # key in a commit's information
+# Statistics of every column, not only of the first 32: the hub writes them itself, and counts by them.
 _PROPERTIES: dict[str, str | None] = {"delta.dataSkippingNumIndexedCols": "-1"}
 _EXPIRY = "delta.setTransactionRetentionDuration"
-# Of a path in the log: what delta-rs 1.6 leaves as it is, and what else it is known to encode.
+# Characters of a path in the log: those that delta-rs 1.6 leaves as they are, and others that it is known to encode.
 _PLAIN = "/=()',;!~@&$:+"
 _KNOWN = frozenset(string.ascii_letters + string.digits + "-._ %" + _PLAIN)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LOOK_BACK = 10  # versions in which a restored one is looked for; the hub looks every cycle
+_LOOK_BACK = 10  # versions that are searched for a restored one; every cycle searches
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class DeltaHandle:
         restored: int | None = None
         for entry in self.table.history(_LOOK_BACK):
             if entry.get("operation") == "RESTORE" and restored is None:
-                restored = int(entry.get("operationParameters", {}).get("version") or 0)  # by time: it may be any
-            if _ATTEMPT in entry:  # the hub's own; what others wrote says nothing of its rows
+                restored = int(entry.get("operationParameters", {}).get("version") or 0)  # by time, so it may be any
+            if _ATTEMPT in entry:  # the hub's own commit; other writers' commits say nothing of its rows
                 if restored is not None and restored < entry["version"]:
                     raise HoldError(
                         f"table {self.folder}: version {restored} was restored; rows that came later are missing",
@@ -353,7 +353,7 @@ class DeltaHandle:
         with delta_errors(self.folder):
             try:
                 commit = (self.folder / "_delta_log").read(f"{self.version + 1:020}.json")
-            except FileNotFoundError:  # never written, or vacuumed since: then the positions tell
+            except FileNotFoundError:  # never written, or vacuumed since: then the positions decide
                 return False
         found = [json.loads(line) for line in commit.splitlines()]
         return any(action.get("commitInfo", {}).get(_ATTEMPT) == attempt for action in found)

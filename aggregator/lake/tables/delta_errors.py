@@ -1,7 +1,8 @@
-"""Errors of delta-rs and the storage below it, in the hub's own words.
+"""Translates errors of delta-rs and of the storage below it into the hub's own.
 
-Invariant: the texts name files and system errors, never rows, which do not pass through delta-rs here. Texts are
-coloured, and after its first line a store's text may quote a signed address.
+Invariant: the texts name files and system errors, but no rows, because no rows pass through delta-rs here. delta-rs
+colours its texts; the colours are removed. An object store's text may quote a signed address after its first line, so
+only that line is kept.
 """
 
 import re

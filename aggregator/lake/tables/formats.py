@@ -1,4 +1,4 @@
-"""The table format that a configuration names. Refuses a hub without a lake."""
+"""Opens the table format that a configuration names. A hub without a lake is refused."""
 
 from aggregator.config.lake_model import LakeConfig, TableConfig
 from aggregator.config.model import HubConfig

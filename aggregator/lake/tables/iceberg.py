@@ -1,7 +1,7 @@
-"""Iceberg tables through pyiceberg, and the catalogue in which they are registered.
+"""Reads and creates Iceberg tables through pyiceberg, and the catalogue in which they are registered.
 
-Invariant: a table is created once, by the writer that the catalogue admits; a reader creates nothing. Refuses to create
-a table whose folder holds versions that the catalogue does not know.
+Invariant: a table is created once, by the writer that the catalogue admits; a reader creates no table. A table is not
+created if its folder already holds versions that the catalogue does not know.
 """
 
 import os
@@ -28,13 +28,13 @@ from aggregator.lake.tables.port import CommitConflict, check_division
 
 _CATALOG_FILE = "catalog.db"
 _PROPERTIES = {
-    RETRIES: "0",  # pyiceberg would rebase in silence, and rows would be there twice
-    "commit.manifest-merge.enabled": "true",  # else a manifest per commit stays for ever
-    "commit.manifest.target-size-bytes": str(1024 * 1024),  # a merge reads and writes a whole one, in Python
-    "write.metadata.delete-after-commit.enabled": "true",  # of metadata that 100 later versions replaced
+    RETRIES: "0",  # else pyiceberg would rebase without notice, and rows would be in the table twice
+    "commit.manifest-merge.enabled": "true",  # else every commit leaves a manifest that stays for ever
+    "commit.manifest.target-size-bytes": str(1024 * 1024),  # a merge reads and writes a whole manifest, in Python
+    "write.metadata.delete-after-commit.enabled": "true",  # deletes metadata that 100 later versions replaced
 }
 _PROMOTIONS = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
-_CONNECTING = threading.Lock()  # a new SQL catalogue makes its tables, which only one may do
+_CONNECTING = threading.Lock()  # a new SQL catalogue creates its own tables, and only one thread may do so
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The client of an Iceberg catalogue: it learns from the catalogue where tables are, but not how to reach their files.
+"""The client of an Iceberg catalogue. The catalogue tells where tables are, but not how their files are reached.
 
-Invariant: files are reached by the hub's own options alone. What a table's properties or a REST catalogue's
-configuration say of a store is ignored. What they say of the connection to the catalogue may neither open it nor load
-code.
+Invariant: files are reached with the hub's own options alone. Settings of a store in a table's properties, or in a REST
+catalogue's configuration, are ignored. Their settings of the connection to the catalogue may neither weaken its
+protection nor load code.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from aggregator.config.stores import catalog_openings, refused
 from aggregator.errors import ConfigError
 from aggregator.lake.tables.iceberg_files import IMPLEMENTATION, KeptFiles
 
-_FILES = {"py-io-impl": IMPLEMENTATION}  # for the metadata that a SQL catalogue reads before it hands out a table
+_FILES = {"py-io-impl": IMPLEMENTATION}  # for metadata that a SQL catalogue reads before it returns a table
 
 
 @lru_cache(maxsize=4)
@@ -58,7 +58,7 @@ class _Rest(RestCatalog):
 
     def _fetch_config(self) -> None:
         super()._fetch_config()
-        # Before a session is made of it, which would sign in.
+        # This check comes before the session is made, because making it signs in.
         sent = {key: value for key, value in self.properties.items() if self._own.get(key) != value}
         faults = [f"{key}, which {why}" for key, value in sent.items() if (why := _why(key, value))]
         if not self._excused:

@@ -1,7 +1,7 @@
-"""Errors of pyiceberg, SQLAlchemy and the storage below them, in the hub's own words.
+"""Translates errors of pyiceberg, SQLAlchemy and the storage below them into the hub's own.
 
-Invariant: their texts stay here, because they may quote an address with a password, or a value. A failure whose commit
-may have happened is never reported as a conflict.
+Invariant: the libraries' texts are not passed on, because they may quote a value, or an address with a password. A
+failure whose commit may have happened is never reported as a conflict.
 """
 
 from collections.abc import Iterator

@@ -1,18 +1,19 @@
-"""The files that pyiceberg writes beside a table's data: by the client that stages the data, and kept.
+"""Writes the files that pyiceberg puts beside a table's data, through the client that stages the data, and keeps them.
 
-Invariant: what a refused commit wrote stays for the sweep. pyiceberg takes a conflict as proof that nothing was
-applied, and removes the manifests. Behind a gateway that sends a commit twice, these belong to the newest version.
+Invariant: files of a refused commit stay until the sweep removes them. pyiceberg takes a conflict as proof that nothing
+was applied, and removes the manifests. But a gateway may send a commit twice; then the newest version names these
+manifests.
 """
 
 from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 IMPLEMENTATION = f"{__name__}.KeptFiles"
-_REPLACED = ".metadata.json"  # a catalogue removes those that a hundred later versions replaced, after a commit
+_REPLACED = ".metadata.json"  # after a commit, a catalogue removes the metadata that a hundred later versions replaced
 
 
 class KeptFiles(PyArrowFileIO):
-    """pyarrow's files, of which a writer removes nothing but replaced metadata."""
+    """The files of pyarrow, of which a writer removes only replaced metadata."""
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Remove replaced metadata, and nothing else.

@@ -1,10 +1,11 @@
-"""One version of an Iceberg table: its positions are table properties, set in the transaction that adds the files.
+"""Reads and commits one version of an Iceberg table. Its positions are table properties, set in the transaction that
+adds the files.
 
-Invariant (protocol, rule G): every commit of the hub makes a snapshot, also one that only moves positions or adds
-columns, so that the format's own requirement "the branch is where I saw it" guards all of them; it is tried once, from
-the handle whose positions were read; positions only grow. A commit that was applied and refused is recognised by its
-mark. Refuses a table whose positions and snapshots were separated by hand: a rolled-back table would lose rows, one
-without positions would get them twice.
+Invariant (protocol, rule G): every commit of the hub makes a snapshot, even if it only moves positions or adds columns.
+The format's own requirement "the branch is where I saw it" therefore guards all of them. A commit is tried once, from
+the handle whose positions were read; positions only grow. A commit that was applied and still refused is recognised by
+its mark. A table whose positions and snapshots were separated by hand is refused: a rolled-back table would lose rows,
+and a table without positions would get rows twice.
 """
 
 import time
@@ -35,7 +36,7 @@ from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, c
 
 RETRIES = "commit.retry.num-retries"
 _STAY, _SNAPSHOTS = "history.expire.min-snapshots-to-keep", 100
-_AT_ONCE = 2  # each costs two copies of the metadata; a commit adds one
+_AT_ONCE = 2  # each snapshot costs two copies of the metadata; a commit adds one snapshot
 _QUERIES_MS = 3_600_000
 
 

@@ -1,7 +1,7 @@
-"""Rows of a table's live files, whoever wrote them.
+"""Reads rows of a table's live files, also of files that another tool wrote.
 
-Invariant: pure but for reading; a column that the table is divided by has the value that the table's metadata says.
-Other tools that delete rows from a Delta table leave such columns out of the files that they write anew.
+Invariant: pure but for reading. A partition column has the value that the table's metadata says. Other tools that
+delete rows from a Delta table leave such columns out of the files that they rewrite.
 """
 
 from collections.abc import Mapping, Sequence

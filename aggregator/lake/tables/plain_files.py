@@ -1,7 +1,9 @@
-"""Whether a table is what its files say: the hub's own readers take files by their columns' names and rows as they are.
+"""Checks that a table's rows are exactly those in its files. The hub's own readers identify columns by name, and read
+every row of a file.
 
-Invariant: what lies beside the files (rows that are marked as deleted, columns under other names, files that are
-divided in another way) is refused by name and never passed over: a rewrite would change what the table shows.
+Invariant: a feature that changes what the files mean is refused by name. Such features are rows marked as deleted,
+columns under other names, and files that are partitioned in another way. A rewrite that ignored them would change what
+the table shows.
 """
 
 from collections.abc import Iterable, Iterator

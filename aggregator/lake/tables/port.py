@@ -1,7 +1,7 @@
-"""The port of lake tables: what every format can do for the driver.
+"""The port of lake tables: the operations that every table format offers to the driver.
 
-Invariant (protocol, rule G): the handle from which positions were read is the one that commits; it is never refreshed.
-After a conflict the caller opens another handle, reads its positions, and decides anew.
+Invariant (protocol, rule G): positions are read from the handle that commits, and a handle is never refreshed. After a
+conflict the caller opens another handle, reads its positions, and decides anew.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,9 @@ from aggregator.lake.folder import Folder
 
 
 class CommitConflict(RetryError):
-    """Another writer committed since this handle was opened; ours was looked for in the versions since, in vain."""
+    """Another writer committed after this handle was opened. The versions since then do not include this handle's
+    commit.
+    """
 
     def __init__(
         self, message: str, *, hint: str = "nothing is lost: the next attempt reads the table's positions anew"

@@ -1,1 +1,1 @@
-"""Upkeep of the tables: fewer files, and nothing that no version names."""
+"""Upkeep of the lake's tables: merges small files, and removes files that no version names."""

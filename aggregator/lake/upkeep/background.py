@@ -1,8 +1,8 @@
-"""Upkeep of the tables beside their commits: compaction and vacuum by the process that runs the lake, unasked.
+"""Compacts and vacuums tables between their commits. It runs in the process that runs the lake, without a command.
 
-Invariant: takes a tenth of the time at most, and comes to a table once a minute at most. It and the commits wait for
-each other as any two writers do: the later one tries again from a fresh read. Nothing is rewritten while the lake is
-behind, or while another job has asked for a turn. A table that cannot be kept up is told, and hides no other.
+Invariant: upkeep takes a tenth of the time at most, and visits a table once a minute at most. Upkeep and commits
+compete as any two writers do: the later one tries again from a fresh read. Nothing is rewritten while the lake is
+behind, or while another job has asked for a turn. A table that cannot be kept up is reported, and hides no other table.
 """
 
 import logging
@@ -25,7 +25,7 @@ from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.state.lake_upkeep import TableUpkeep
 from aggregator.threads import Pulse
 
-_SHARE = 10  # of the time, one part is work
+_SHARE = 10  # one part in so many of the time is work
 _EVERY_S = 60.0
 _VACUUM_EVERY = timedelta(days=1)
 _PULSE_S = 5.0
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundUpkeep:
-    """Keeps the tables up that the lake's cycles report.
+    """Compacts and vacuums the tables that the lake's cycles report.
 
     Args:
         wanted: What is to be done.
@@ -113,7 +113,7 @@ class BackgroundUpkeep:
         """
         before = self._done.get(name, TableUpkeep())
         done, problems = before, []
-        for step in (self._compacted, self._vacuumed):  # what keeps one from its work is no reason to leave the other
+        for step in (self._compacted, self._vacuumed):  # a failure of one step does not prevent the other
             try:
                 with storage_errors(f"table {name}: its files", parquet=True):
                     done = step(name, done)
@@ -137,7 +137,7 @@ class BackgroundUpkeep:
                 fewest=RATIO,
                 most=1,
             )
-        except CommitConflict:  # others commit without a rest, and so do not leave it as it is
+        except CommitConflict:  # others commit all the time, so the table does not stay as it is
             return done
         if not found.before:
             return done

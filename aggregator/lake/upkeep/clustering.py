@@ -1,7 +1,8 @@
-"""Rows in the order of a table's `cluster_by` columns, so that a reader's condition on them skips row groups.
+"""Puts rows in the order of a table's `cluster_by` columns, so that a reader's condition on these columns skips row
+groups.
 
-Invariant: memory holds one run and one piece more, and its sorted copy; each run is in order by itself, and the rows
-are the same.
+Invariant: memory holds one run, one further piece, and the run's sorted copy. Each run is sorted by itself. The rows
+stay the same.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from aggregator.errors import Failed
 
 _NAMES_MOST = 40
 RUN_BYTES = 128 * 1024 * 1024  # as Arrow counts them
-# Of a row group each, so that their bounds are those of a part of the run.
+# Each piece becomes a row group, so that its bounds cover only a part of the run.
 _PIECE_BYTES = 16 * 1024 * 1024
 
 

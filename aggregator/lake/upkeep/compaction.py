@@ -1,13 +1,14 @@
-"""Small files of a table rewritten into larger ones, beside a hub that goes on committing.
+"""Rewrites small files of a table into larger ones, while a hub goes on committing to the table.
 
-Invariant: the same rows before and after, and no position is touched. What was rewritten is committed from a fresh
-handle only while every file that it stands for is still live; a hub's own commit in between makes one of the two try
-again from a fresh read. Refuses tables that are not what their files say (`tables/plain_files.py`).
+Invariant: the rows are the same before and after, and no position changes. The new files are committed from a fresh
+handle, and only while every file that they replace is still live. If a hub commits in between, one of the two tries
+again from a fresh read. A table that is not what its files say is refused (`tables/plain_files.py`).
 
-Files are compacted by tiers, as log-structured stores do: a tier is a power of `RATIO` that the number of records has
-reached. What is rewritten together is of one tier; of at least `RATIO` files the result is of a higher one. So a record
-is rewritten about once a tier, however long the table lives. Within a tier files are taken in the order of their
-records' times, so that a reader's condition on time skips files; their rows are put in the order of `cluster_by`.
+Files are compacted by tiers, as in log-structured stores. The tier of a file is the highest power of `RATIO` that its
+number of records has reached. Files that are rewritten together are of one tier. If they are at least `RATIO` files,
+the result is of a higher tier. So a record is rewritten about once per tier, however long the table lives. Within a
+tier, files are taken in the order of their records' times, so that a reader's condition on time skips files. Their rows
+are put in the order of `cluster_by`.
 """
 
 import itertools
@@ -32,11 +33,11 @@ T = TypeVar("T")
 TARGET_BYTES = 128 * 1024 * 1024
 RATIO = 8
 _PAUSES = Backoff(first_s=0.1, most_s=0.8)
-_BATCH_ROWS = 4096  # of 50 kB each 200 MB
+_BATCH_ROWS = 4096  # 200 MB if a record has 50 kB
 
 
 class Compacted(NamedTuple):
-    """What a compaction did: files before and after, of those that were rewritten."""
+    """Counts the files that a compaction rewrote, and the files that it wrote for them."""
 
     before: int = 0
     after: int = 0
@@ -143,7 +144,7 @@ def compact(
         rewritten: list[_Rewritten] = []
         with leased(folder) as lease:
             try:
-                # One after another: what is staged when the next one fails is in the list.
+                # Rewritten one after another: if one fails, the list holds the files that were staged before.
                 rewritten.extend(_Rewritten(one, stage(one, lease=lease)) for one in batch)
                 swapped = _swapped(tables, name, rewritten)
             except BaseException:
@@ -156,7 +157,7 @@ def compact(
 
 
 class _Rewritten(NamedTuple):
-    """A group, and the files that stand for it."""
+    """A group of files, and the files that replace it."""
 
     group: Sequence[LiveFile]
     staged: Sequence[StagedFile]
@@ -192,7 +193,7 @@ def _staged(
         for piece in in_runs(rows(), cluster_by):
             stage.add(piece)
             if cluster_by:
-                stage.end_group()  # so that bounds are those of one piece
+                stage.end_group()  # so that each row group's bounds cover one piece only
         staged = stage.close()
     except BaseException:
         stage.abandon()

@@ -1,6 +1,6 @@
-"""Upkeep of the lake's tables: compaction and vacuum of the named ones or of all, without Kafka and without Spark.
+"""Compacts and vacuums tables on command, named ones or all, without Kafka and without Spark.
 
-Invariant: runs beside a hub that commits; a table that cannot be kept up is reported and hides no other.
+Invariant: this runs beside a hub that commits. A table that cannot be kept up is reported, and hides no other table.
 """
 
 from collections.abc import Callable, Iterable, Iterator
