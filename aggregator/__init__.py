@@ -1,1 +1,1 @@
-"""One hub that reads every regional Kafka cluster once, strips personal data, and delivers each record exactly once."""
+"""A hub reads every regional Kafka cluster once, strips personal data, and delivers each record exactly once."""

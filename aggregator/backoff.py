@@ -1,17 +1,18 @@
-"""How long to wait before something is tried again: longer after each failure, up to a bound.
+"""This module computes how long to wait before a retry: longer after each failure, up to a bound.
 
-Invariant: pure. Chance is an argument, for callers that disturb each other and would go on failing at the same moments.
+Invariant: pure. Randomness is an argument, for callers that would otherwise disturb each other and keep failing at the
+same moments.
 """
 
 from dataclasses import dataclass
 
-# Beyond it every pause has long reached its bound, and a float may overflow.
+# With more steps every pause has reached its bound, and the power could overflow a float.
 _STEPS_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The pauses between attempts at one thing.
+    """Computes the pauses between attempts at one task.
 
     Attributes:
         first_s: After the first failure, in seconds.

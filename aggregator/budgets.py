@@ -1,7 +1,8 @@
-"""What one value, record, batch, schema or registry answer may cost: the one table of the bounds against hostile input.
+"""This module is the one table of bounds against hostile input: for a value, record, batch, schema or registry answer.
 
-Invariant: whatever a producer at an edge can make large is bounded here or costs time and memory in proportion to its
-own bytes; beyond a bound the record is a dead letter, the value is redacted, or the flow waits, and never stops others.
+Invariant: anything that a producer at an edge can make large is bounded here, or costs time and memory in proportion to
+its own bytes. Beyond a bound, the record is a dead letter, the value is redacted, or the flow waits. Other flows are
+never stopped by it.
 """
 
 from enum import StrEnum
@@ -41,41 +42,41 @@ FORGED = "no cycle: it is delivered, and counted as forged"
 IN_TURN = "the next ones are asked about after them"
 WAITS, HELD = "the flow waits", "the flow is held"
 
-# The slowest step of exact arithmetic grows with the square of the digits; no currency or sensor has so many.
+# The slowest step of exact arithmetic grows with the square of the digits. No currency or sensor needs so many digits.
 NUMBER_BYTES = Budget(Of.VALUE, 512, "bytes of a decimal under an operator", Reason.OPERATOR_FAILED)
 NUMBER_SIGNS = Budget(Of.VALUE, 64, "characters of a number in JSON, or of one to be masked", "refused, or redacted")
-# An identifier is short; composing a text takes up to a hundred times its room for a moment.
+# An identifier is short. Composing (normalising) a text takes up to a hundred times its memory for a moment.
 NORMALIZED_SIGNS = Budget(Of.VALUE, 65_536, "characters of a text that is normalised", Reason.OPERATOR_FAILED)
 # A host has 253 characters at most (RFC 1035); user, password and port stand beside it.
 AUTHORITY_SIGNS = Budget(Of.VALUE, 1024, "characters of a URL's user, host and port", REDACTED)
-# What a pattern's replacement may add to a text; without it a short rule makes gigabytes of one long value.
+# Without a bound on a pattern's replacement, a short rule could make gigabytes of one long value.
 GROWTH_BYTES = Budget(Of.VALUE, 65_536, "bytes that regex_replace makes beyond ten times the value", REDACTED)
 
-# A C decoder's stack holds some thousand levels; no schema without recursion is so deep.
+# A C decoder's stack holds some thousand levels. A schema without recursion is never that deep.
 DEPTH = Budget(Of.RECORD, 128, "levels of nesting", Reason.TOO_DEEP)
-# What has no bytes (items of null, records without fields) costs time and memory but no input.
+# Items without bytes (nulls, records without fields) cost time and memory, but a producer pays nothing for them.
 WEIGHTLESS = Budget(Of.RECORD, 2048, "items without bytes", Reason.UNDECODABLE)
-# Deflate makes a thousand bytes of one; records of text, a few.
+# Deflate can inflate one byte to a thousand. Records of text inflate a few times.
 INFLATED_TIMES = Budget(
     Of.RECORD, 16, "times its bytes once it is inflated (AWS Glue); 16,384 bytes in any case", Reason.TOO_LARGE
 )
-# A hub writes one of each; whoever copies headers adds a few.
+# A hub writes one of each; an application that copies headers adds a few.
 ORIGIN_HEADERS = Budget(Of.RECORD, 16, "headers `hub.origin`, and as many `hub.origin.mac`", FORGED)
-# A value of one byte costs 190 bytes while operators see it. A part of a batch holds one record at least.
+# A value of one byte costs 190 bytes while operators process it. A part of a batch holds one record at least.
 BATCH_VALUES = Budget(Of.BATCH, 131_072, "values that operators see at once", IN_PARTS)
 ASKED_VALUES = Budget(Of.RECORD, BATCH_VALUES.limit, "values that operators or conditions see", Reason.TOO_LARGE)
-# An empty array costs thirty times its text.
+# An empty array in JSON takes thirty times the memory of its text.
 JSON_PARTS = Budget(Of.RECORD, 131_072, "members and items of a JSON value", Reason.TOO_LARGE)
 
-# A constant of the policy, of a thousand characters, takes the place of values of one byte.
+# A policy may replace values of one byte by a constant of a thousand characters.
 MADE_BYTES = Budget(Of.BATCH, 67_108_864, "bytes made of its values, or four times theirs; alone: too_large", IN_PARTS)
-# So much larger may any batch become: as tokens of short identifiers do.
+# Every batch may grow by this factor, as short identifiers do when tokens replace them.
 TIMES_MADE = 4
 BATCH_PLAIN_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of values without a schema that are held at once", IN_PARTS)
 # Each may cost a question to a registry far away.
 UNKNOWN_IDS = Budget(Of.BATCH, 64, "unknown schema ids that the registry is asked about one by one at once", IN_TURN)
 
-# A follower of a registry is seconds behind its leader; `replication.schema_patience` says otherwise.
+# A follower of a registry is seconds behind its leader. `replication.schema_patience` overrides this number.
 LATE_SECONDS = Budget(Of.BATCH, 5, "seconds for all its unknown ids together", Reason.UNKNOWN_SCHEMA)
 
 SCHEMA_CHARACTERS = Budget(Of.SCHEMA, 2_097_152, "characters, references included", Reason.SCHEMA_REFUSED)
@@ -83,19 +84,19 @@ SCHEMA_DEPTH = Budget(Of.SCHEMA, 100, "levels of nesting", Reason.SCHEMA_REFUSED
 SCHEMA_REFERENCES = Budget(Of.SCHEMA, 200, "schemas that it refers to", Reason.SCHEMA_REFUSED)
 FIXED_BYTES = Budget(Of.SCHEMA, 2**24, "bytes of a fixed", Reason.SCHEMA_REFUSED)
 DECIMAL_DIGITS = Budget(Of.SCHEMA, 1000, "digits of a decimal's precision or scale", Reason.SCHEMA_REFUSED)
-# Of one table; readers of columns open thousands with pain, and Spark's own limits are lower.
+# Columns of one table. Columnar readers are slow with thousands of columns, and Spark's own limits are lower.
 TABLE_COLUMNS = Budget(Of.SCHEMA, 10_000, "columns of a lake table, inner ones counted", "the table is held")
 # A type counts once for each way in which tags and rules reach it.
 SCHEMA_NODES = Budget(Of.SCHEMA, 50_000, "types at places that rules tell apart", Reason.SCHEMA_REFUSED)
 SCHEMA_LABELS = Budget(Of.SCHEMA, 8_388_608, "characters of paths, and tags, over all places", Reason.SCHEMA_REFUSED)
-# A tag at a place counts as so many of them.
+# A tag at a place counts as this many characters.
 LETTERS_OF_A_TAG = 8
 SCHEMA_STEPS = Budget(Of.SCHEMA, 2_000_000, "steps to tell types of one name apart", Reason.SCHEMA_REFUSED)
 DEFAULT_STEPS = Budget(Of.SCHEMA, 100_000, "steps to see which defaults fit their fields", Reason.SCHEMA_REFUSED)
 # Each may cost a question to a registry far away, once.
 SUBJECT_VERSIONS = Budget(Of.SCHEMA, 1_000, "versions of its subject, whose tags it inherits", HELD)
 LENT_VERSIONS = Budget(Of.SCHEMA, 4_000, "versions of what these refer to, whose tags it inherits", HELD)
-# Report lines of their own.
+# Places that have a report line of their own.
 SCHEMA_PLACES = Budget(Of.SCHEMA, 20_000, "places in reports", SHARED)
 JSON_PLACES = Budget(Of.SCHEMA, 5_000, "places of JSON values in reports", SHARED)
 

@@ -1,7 +1,7 @@
-"""BytesColumn: many byte strings in one piece of memory, as a sequence of `bytes | None`.
+"""A BytesColumn holds many byte strings in one piece of memory and behaves as a sequence of `bytes | None`.
 
-Invariant: immutable. Reading a single cell copies it; moving all cells makes no object for any of them. The text form
-shows nothing of the content.
+Invariant: immutable. Reading a single cell copies it. Moving all cells makes no Python object for any of them. The text
+form shows nothing of the content.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 _POWERS_OF_TEN = 10 ** np.arange(19)
-# UTF-8: a byte that goes on with a character has these two bits (RFC 3629, 3).
+# In UTF-8, a continuation byte begins with these two bits (RFC 3629, section 3).
 _CONTINUES, _CONTINUATION = np.uint8(0b1100_0000), np.uint8(0b1000_0000)
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def ends_of(sizes: NDArray[Any]) -> Integers:
 
 
 class Numbers(Sequence[int]):
-    """Integers in one piece of memory, in place of a list of them; not to be written to any more."""
+    """Integers in one piece of memory, used like a list; the memory must not change any more."""
 
     __slots__ = ("_array",)
 
@@ -59,7 +59,7 @@ class Numbers(Sequence[int]):
 
 
 class Packed(Sequence[T]):
-    """Many small things in few pieces of memory, in place of a list of them."""
+    """Many small values in few pieces of memory, used like a list."""
 
     __slots__ = ()
     ends: Integers
@@ -81,7 +81,7 @@ class Packed(Sequence[T]):
 
 
 class BytesColumn(Packed[bytes | None]):
-    """Byte strings that lie one behind the other.
+    """Byte strings that lie one behind the other in memory.
 
     Args:
         data: All bytes; not to be written to any more.
@@ -156,7 +156,7 @@ class BytesColumn(Packed[bytes | None]):
             row[:, : len(before)], row[:, row.shape[1] - len(after) :] = before, after
             last, rest = row.shape[1] - len(after) - 1, column[start:end]
             for place in range(digits[start]):
-                left = rest // 10  # a remainder of a division is one more division
+                left = rest // 10  # `%` would divide a second time
                 row[:, last - place], rest = rest - 10 * left + ord("0"), left
             rows.append(row.reshape(-1))
         data = rows[0] if len(rows) == 1 else np.concatenate(rows)

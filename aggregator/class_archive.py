@@ -1,8 +1,9 @@
-"""Class archives: a Java program maps the classes that it loaded last time from a file, and starts in half the time.
+"""A class archive holds the classes that a Java program loaded last time, so the program starts in half the time.
 
-Invariant: for the start's sake only. A JVM that finds no archive, or one of another JVM or of other jars, loads its
-classes as ever. An archive lies in a folder that nobody else can write, and appears whole, by rename; each program and
-each Java has its own. Source: JEP 350, https://openjdk.org/jeps/350
+Invariant: an archive only shortens the start. A JVM loads its classes as usual if there is no archive, or if the
+archive belongs to another JVM or to other jars. An archive lies in a folder that no other user can write to, and
+appears as a whole, by rename. Each program and each Java has its own archive. Source: JEP 350,
+https://openjdk.org/jeps/350
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from aggregator.code_cache import own_folder
 
-# What a JVM says of an archive that does not fit goes nowhere; its other warnings leave standard output to the program.
+# A JVM's messages about an unsuitable archive are dropped. Its other warnings go to stderr, away from the output.
 _QUIET = ("-Xlog:disable", "-Xlog:all=warning,cds*=off:stderr")
 
 

@@ -1,7 +1,7 @@
-"""Where code is kept that this machine has made: of the hot loops, and of the classes of Java programs.
+"""This module finds the folder for generated code: compiled hot loops, and class archives of Java programs.
 
-Invariant: a folder is handed out only if it belongs to this user and nobody else can write or replace it, because what
-lies in it is executed.
+Invariant: a folder is used only if it belongs to this user and no other user can write to it or replace it, because the
+code in it is executed.
 """
 
 import os

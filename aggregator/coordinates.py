@@ -1,6 +1,6 @@
-"""Frozen values that say *where*: edge partitions, offset ranges, positions, origins.
+"""This module defines frozen values for *where* a record lies: edge partitions, offset ranges, positions and origins.
 
-Invariant: ranges are half-open, a position names the *next* offset, and positions compare by (incarnation, offset).
+Invariant: ranges are half-open. A position names the *next* offset. Positions compare by (incarnation, offset).
 """
 
 import sys
@@ -10,18 +10,18 @@ ORIGIN_HEADER = "hub.origin"
 SEAL_HEADER = "hub.origin.mac"
 CHAIN_HEADER = "hub.chain"
 BACKFILL_HEADER = "hub.backfill"
-# Of a record without key and value that a restate writes for one that it read and that yields none.
+# The header of a notice: a restate writes one, without key and value, for each record that yields no copy.
 LEFT_OUT_HEADER = "hub.left-out"
-# What the hub says of its records; a producer at an edge must not say it in its place.
+# Headers that only the hub may write; a policy cannot pass those of a producer at an edge.
 OWN_HEADERS = frozenset((ORIGIN_HEADER, SEAL_HEADER, CHAIN_HEADER, BACKFILL_HEADER, LEFT_OUT_HEADER))
-# Where heartbeats are written at an edge: MirrorMaker 2's name.
+# The topic of heartbeats at an edge; the name is MirrorMaker 2's.
 HEARTBEATS = "heartbeats"
-# Of an origin: partition, offset, incarnation; a further tombstone has one more.
+# An origin ends with three numbers: partition, offset, incarnation. A further tombstone has a fourth.
 _NUMBERS = 3
 
 
 class EdgePartition(NamedTuple):
-    """One flow's source: a partition of a topic on an edge. Its text form is the ledger's record key."""
+    """The source of one flow: a partition of a topic on an edge. Its text form is the key of ledger records."""
 
     edge: str
     topic: str
@@ -38,7 +38,7 @@ class EdgePartition(NamedTuple):
             ValueError: `text` is not edge/topic/partition.
         """
         edge, topic, partition = text.split("/")
-        # One text for all partitions: a large ledger is smaller, and its flows are compared without reading names.
+        # Interned texts make a large ledger smaller, and flows are compared without comparing characters.
         return cls(sys.intern(edge), sys.intern(topic), int(partition))
 
 
@@ -60,7 +60,7 @@ class Segment(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Next offset to read, within one incarnation of an edge topic.
+    """The next offset to read, within one incarnation of an edge topic.
 
     The incarnation grows when the edge topic's id changes or a person accepts a rewind; positions compare by
     incarnation first.
@@ -110,7 +110,7 @@ class Copy(NamedTuple):
 
 
 Partition = tuple[str, int]
-# What a registry and everybody who asks it call a schema: its id, or its GUID where records name it by that.
+# The name of a schema at a registry: its id, or its GUID if records use that.
 SchemaName = int | str
 
 

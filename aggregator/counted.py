@@ -1,4 +1,4 @@
-"""Counts with their nouns, as people read them."""
+"""This module writes a count with its noun, for people to read."""
 
 
 def counted(count: int, noun: str) -> str:

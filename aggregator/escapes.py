@@ -1,7 +1,7 @@
-"""Text that came from elsewhere, as it may be shown: on a terminal, in a log, in an error, in YAML.
+"""This module makes text from clusters, registries and records safe for a terminal, a log, an error or YAML.
 
-Invariant: what leaves here holds printable characters only. A control character, a direction override, a line or page
-separator is shown by its escape and obeyed by nobody; a second pass changes nothing.
+Invariant: the result holds printable characters only. A control character, a direction override, or a line or page
+separator is shown as its escape and has no effect. A second pass changes nothing.
 """
 
 import json

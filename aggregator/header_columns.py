@@ -1,6 +1,6 @@
-"""Header tables: the headers of many records as columns, as a sequence of lists of (name, value).
+"""A header table stores the headers of many records as columns, and behaves as a sequence of lists of (name, value).
 
-Invariant: immutable; names stand once each, because a topic has a handful of them and millions of headers.
+Invariant: immutable. Each name is stored once, because a topic has a handful of names and millions of headers.
 """
 
 from collections.abc import Collection, Sequence

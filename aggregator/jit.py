@@ -1,8 +1,8 @@
-"""How functions become machine code: ahead of the first call, once per machine, kept on disk.
+"""This module compiles functions to machine code before their first call, once per machine, and keeps the code on disk.
 
-Invariant: code is loaded only from a folder that nobody else can write or replace (`code_cache`). Every state of the
-sources has a folder of its own: numba itself notices a change only in the file of the function that is called from
-outside. Without such a folder, the code is compiled in every process.
+Invariant: code is loaded only from a folder that no other user can write to or replace (`code_cache`). Every state of
+the sources has its own folder, because numba itself notices a change only in the file of the function that is called
+from outside. Without such a folder, every process compiles the code.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from aggregator.code_cache import given_folder, own_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# A machine integer, as numba sees it; Python's annotations have no word for that.
+# A machine integer of numba, for which Python has no annotation.
 Number = Any
 
 _SOURCES = (

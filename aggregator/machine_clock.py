@@ -1,6 +1,7 @@
-"""The day by this machine's clock, for whoever gives the time to what decides.
+"""This module reads today's date from the machine's clock.
 
-Invariant: what decides does not import this. It gets the day as an argument, so that a test can give any.
+Invariant: code that decides something does not import this module. It gets the date as an argument, so that a test can
+choose it.
 """
 
 from datetime import UTC, date, datetime

@@ -1,8 +1,8 @@
-"""Every metric of a hub: its name, kind, unit, labels and meaning. No other module spells one.
+"""This module defines every metric of a hub: its name, kind, unit, labels and meaning. No other module spells one.
 
-Invariant: names follow Prometheus' conventions (base units, `_total` for what only grows); a sample has exactly the
-labels that its measure declares. Whatever counts records that were read counts in records at central, so that it is not
-lost with a process; what a process counts says so, and begins anew with it.
+Invariant: names follow Prometheus' conventions (base units, `_total` for counters). A sample has exactly the labels
+that its measure declares. Metrics that count records count those at central, so they outlive a process. A metric that
+counts since a process began says so, and starts again with the next process.
 """
 
 from typing import NamedTuple

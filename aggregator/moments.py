@@ -1,7 +1,7 @@
-"""Times as text: milliseconds since 1970 that any producer may have made up.
+"""This module writes times as text, from milliseconds since 1970.
 
-Invariant: every number has a text. A producer at an edge sets its records' times, and a number can lie outside the
-calendar: it is then shown as the calendar's first or last moment.
+Invariant: every number has a text. A producer at an edge sets the times of its records, and a number can lie outside
+the calendar. Such a number is shown as the calendar's first or last moment.
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,7 @@
-"""Reasons in a person's words, for whoever looks later at a decision, an open connection, or a field that is kept."""
+"""This module checks whether a reason that a person gave contains any words.
+
+Reasons explain a decision, an open connection, or a field that is kept, to people who look at it later.
+"""
 
 
 def says_something(text: str) -> bool:

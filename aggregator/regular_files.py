@@ -1,7 +1,7 @@
-"""Files that configuration names, read whole.
+"""This module reads the whole of a file that the configuration names.
 
-Invariant: never waits and never reads without end: a pipe that nobody writes to, a device and a file of gigabytes are
-refused, as a file that is not there is.
+Invariant: a read neither blocks nor goes on for ever. A pipe without a writer, a device, and a file of more than 16 MiB
+are refused in the same way as a missing file.
 """
 
 import errno

@@ -1,6 +1,6 @@
-"""What stands wrong for a while, as a log tells it: when it begins, and then once an hour with how often it was met.
+"""This module logs a lasting fault when it begins, and then once an hour with the number of times it was met.
 
-Invariant: pure. What is over is forgotten, and is news when it begins again.
+Invariant: pure. A fault that is over is forgotten, and is logged as new when it begins again.
 """
 
 from collections.abc import Mapping

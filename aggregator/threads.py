@@ -1,8 +1,8 @@
-"""Threads under supervision: an error that ends one is logged, and it is restarted; one that gives no pulse is named.
+"""This module supervises threads: it logs an error that ends a thread, restarts the thread, and names one that hangs.
 
 Invariants: no error of a thread is lost, and none ends another thread. An `ExitError` of a vital thread ends the
 process with the exit code of that error. Nothing is ended by force: a thread that hangs is named, and named again when
-it moves. No foreign error's text is kept, because it may quote a record.
+it moves. The text of a foreign error is not kept, because it may quote a record.
 """
 
 import logging
@@ -22,10 +22,10 @@ K = TypeVar("K")
 T = TypeVar("T")
 Pulse = Callable[[], None]
 Body = Callable[[Pulse], None]
-# Takes an error, and what may be said of it.
+# Takes an error, and the text that may be shown of it.
 Dying = Callable[[BaseException, str], None]
 
-# A thread that ran for so long begins again with no failures counted.
+# A thread that ran for this long starts again with its failures reset.
 _LASTED_S = 60.0
 _PAUSES = Backoff(first_s=0.5, most_s=30.0)
 _FAILURES_MOST = 5
@@ -88,7 +88,7 @@ class ThreadStatus:
 
 
 class Supervised:
-    """One thread; made by `Threads`."""
+    """The state of one supervised thread; `Threads` makes it."""
 
     def __init__(self, name: str, bound_s: float | None) -> None:
         self.name = name
@@ -123,7 +123,7 @@ class Supervised:
 
 
 class Threads:
-    """The threads of one hub in this process.
+    """Starts and watches the threads of one hub in this process.
 
     Args:
         stop: Set when a thread ends that the process cannot live without.
@@ -243,7 +243,7 @@ class Threads:
 
 
 class _Supervision:
-    """What runs in a supervised thread: its body, again and again."""
+    """Runs the body of a supervised thread, and runs it again after an error."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Edges: heartbeats and availability."""
+"""This package concludes from observations how an edge is: heartbeats, availability, movement and history."""

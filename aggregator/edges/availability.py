@@ -1,7 +1,8 @@
-"""Availability: the state of one edge from what was observed, with the reason in words, and when it may change.
+"""This module decides the state of one edge from observations, gives the reason in words, and says when it may change.
 
 Invariants: pure. Arrival at central and the watcher's own clock decide, never the edge's clock. The worst finding
-becomes the state at once, because it took time to become evident. A better one becomes the state after it has lasted.
+becomes the state at once, because it took time to become evident. A better finding becomes the state only after it has
+lasted.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from aggregator.edges.movement import NOTHING_WAITS, Movement
 
 
 class State(StrEnum):
-    """How an edge is, best to worst; a pause is somebody's decision and hides the rest."""
+    """The state of an edge, from best to worst; a pause is a person's decision and hides the other states."""
 
     UP = "UP"
     LAGGING = "LAGGING"
@@ -30,7 +31,7 @@ BADNESS = {state: place for place, state in enumerate(State)}
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long silence and recovery last before they count.
+    """Says how long silence and recovery have to last before they count.
 
     Attributes:
         beat_s: Seconds between two heartbeats.
@@ -55,7 +56,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of an edge at one moment; every age is in seconds of the watcher's clock.
+    """Holds what was seen of an edge at one moment; ages are in seconds of the watcher's clock.
 
     Attributes:
         watched_s: Since the watching began.
@@ -158,7 +159,7 @@ def _progress(seen: Observation) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The state of an edge, and what it may become.
+    """Holds the state of an edge, and the better states that it may reach.
 
     Attributes:
         state: As it is shown; None before the first finding.

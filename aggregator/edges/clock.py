@@ -1,19 +1,19 @@
-"""Central's clock, as a watcher learns it from the timestamps of arriving records.
+"""This module estimates central's clock from the timestamps of arriving records.
 
-Invariant: pure. Central's present time is its newest stamp plus what a monotonic clock has counted since. This
+Invariant: pure. Central's present time is its newest stamp plus the time that a monotonic clock has counted since. This
 machine's wall clock is used only until the first stamp has arrived.
 """
 
 from dataclasses import dataclass
 from typing import Self
 
-# Stamps older than two of these no longer count: two clocks drift apart by some seconds a day.
+# Stamps older than twice this time no longer count, because two clocks drift apart by some seconds a day.
 _KEPT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class CentralClock:
-    """Central's clock; it is late by the travel time of the fastest stamp of the last minute or two.
+    """Estimates central's clock; it is late by the travel time of the fastest stamp of the last minute or two.
 
     Attributes:
         offset_ms: Central's clock less the watcher's, the highest since `since_s`; None before the first stamp.

@@ -1,7 +1,8 @@
-"""Heartbeats: MirrorMaker 2's bytes, written to an edge, checked on their way through, read at central.
+"""This module encodes and checks heartbeats in MirrorMaker 2's format, which go to an edge and arrive at central.
 
-Invariant: a heartbeat is decoded, checked and encoded again; whatever is not exactly one is a dead letter, so that no
-topic bypasses the policy. Source: Apache Kafka's connect-mirror (Heartbeat.java), Kafka protocol types, big-endian.
+Invariant: a heartbeat is decoded, checked and encoded again. A record that is not exactly a heartbeat is a dead letter,
+so that no topic bypasses the policy. Source: Apache Kafka's connect-mirror (Heartbeat.java), Kafka protocol types,
+big-endian.
 """
 
 import struct

@@ -1,7 +1,7 @@
-"""The history of an edge's states, and how much of an objective it has spent.
+"""This module keeps the history of an edge's states, and computes how much of an availability objective it has spent.
 
-Invariant: pure. Spans are half-open, in order, and never overlap; time that nobody watched belongs to no span, and is
-neither up nor down.
+Invariant: pure. Spans are half-open, in order, and never overlap. Time that nobody watched belongs to no span, and
+counts neither as up nor as down.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from aggregator.moments import utc
 
 DAY_MS = 86_400_000
 WINDOWS_MS = {"1h": 3_600_000, "24h": DAY_MS, "30d": 30 * DAY_MS}
-# A day that changes more often than once a minute and a half is told more coarsely.
+# The most spans of a day, one for each minute and a half. A day with more changes is kept more coarsely.
 _SPANS_MOST = 1000
 _AVAILABLE = frozenset({State.UP, State.LAGGING})
 
@@ -137,7 +137,7 @@ def bounded(spans: Sequence[Span], most: int = _SPANS_MOST) -> tuple[Span, ...]:
     """At most `most` spans: the shortest are joined to a neighbour, and the two get the worse of their states."""
     found = list(spans)
     while len(found) > most:
-        # Where they touch, so that unwatched time stays unwatched; elsewhere only when nothing else is left.
+        # Spans that touch are joined first, so that unwatched time stays unwatched. Others are joined only at the end.
         at = min(
             range(len(found) - 1),
             key=lambda at: (found[at].end_ms < found[at + 1].start_ms, found[at].end_ms - found[at].start_ms),

@@ -1,6 +1,6 @@
-"""Maintenance windows: times at which an edge may be away without anybody being woken or an objective being spent.
+"""A maintenance window is a time at which an edge may be away without an alert and without cost to its objective.
 
-Invariant: pure, in UTC. A window is half-open, and a recurring one never ends.
+Invariant: pure, in UTC. A window is half-open. A recurring window never ends.
 """
 
 from collections.abc import Iterable

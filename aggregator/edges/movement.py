@@ -1,4 +1,4 @@
-"""Movement: what a flow's recent positions and ends say about it, whatever its rate is.
+"""This module tells from a flow's recent positions and ends whether it moves, falls behind or is stuck, at any rate.
 
 Invariant: pure. Offsets are compared with offsets that were seen earlier. Seconds are those of the watcher's own clock
 at the moments when it looked. No record timestamp takes part, because the clocks that wrote them may be wrong.
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-# A flow is judged by this much of its past, looked at about ten times (the idea of LinkedIn's Burrow).
+# A flow is judged by this much of its past, in about ten looks (an idea of LinkedIn's Burrow).
 WINDOW_S = 30.0
 
 
@@ -30,7 +30,7 @@ class Track:
     """The recent past of one flow within one incarnation of its topic.
 
     Attributes:
-        life: Incarnation and topic id: offsets of another life mean nothing to this one.
+        incarnation: Incarnation and topic id; offsets of another incarnation are not comparable.
         samples: In the order of time, the oldest just outside the window.
     """
 
@@ -102,7 +102,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """The flows of one edge, taken together.
+    """Sums up the movement of all flows of one edge.
 
     Attributes:
         flows: How many were looked at.

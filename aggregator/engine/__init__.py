@@ -1,1 +1,1 @@
-"""The engine: Spark's session, which places slots and lake tasks."""
+"""This package opens the Spark session, which places slots and lake tasks."""

@@ -1,17 +1,18 @@
-"""Which `malloc` workers get: one that is made for many threads, where the system has it.
+"""This module chooses the `malloc` library for workers: one made for many threads, if the system has it.
 
 librdkafka makes a record's message in one thread and frees it in another. glibc's own `malloc` is slowest at that
 (tests/bench/results/tried.md).
 
-Invariant: only what the system's loader finds by itself, in folders that belong to root; nothing is loaded here.
+Invariant: the choice is limited to libraries that the system's loader finds by itself, in folders that belong to root.
+Nothing is loaded here.
 """
 
 import re
 import subprocess
 from collections.abc import Callable
 
-# In order: as fast as each other, but jemalloc takes a fifth more memory. Debian: libtcmalloc-minimal4, libmimalloc2.0,
-# libjemalloc2.
+# In order of preference. They are equally fast, but jemalloc takes a fifth more memory. Debian's packages are
+# libtcmalloc-minimal4, libmimalloc2.0 and libjemalloc2.
 _FASTER = ("libtcmalloc_minimal.so.4", "libmimalloc.so.2", "libjemalloc.so.2")
 _LDCONFIG = "/sbin/ldconfig"
 

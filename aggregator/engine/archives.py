@@ -1,6 +1,6 @@
-"""Archives that a Python worker imports from: `pyspark.zip`, which Spark puts on its path.
+"""This module makes Python workers forget the archives that they import from, such as Spark's `pyspark.zip`.
 
-Invariant: touches the interpreter's caches only; what is forgotten is found again at the next import.
+Invariant: only the interpreter's caches change. A forgotten archive is found again at the next import.
 """
 
 import sys

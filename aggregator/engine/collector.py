@@ -1,6 +1,6 @@
-"""Python's cycle collector, in processes that handle thousands of records or plans at a time and make no cycles.
+"""This module tunes Python's cycle collector for processes that handle thousands of records and make no cycles.
 
-Invariant: touches the interpreter only, never the work.
+Invariant: only settings of the interpreter change, never the work.
 """
 
 import gc
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-# Objects that a worker makes and drops with every poll; a threshold below them looks through all of them for nothing.
+# A worker makes and drops so many objects with every poll. With a lower threshold, the collector scans them in vain.
 _YOUNG = 100_000
 _OLDER = 10
 

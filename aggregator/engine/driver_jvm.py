@@ -1,6 +1,6 @@
-"""The JVM of Spark's driver: what it logs, and the archive of its classes, with which it starts in half the time.
+"""This module sets the options of the JVM of Spark's driver: its logging, and a class archive that halves its start.
 
-Invariant: an archive is for the start's sake only, and for JVMs that this process starts itself.
+Invariant: the archive only shortens the start. It is used only for JVMs that this process starts itself.
 """
 
 import logging
@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from aggregator.class_archive import archive_of, reading, writing
 
-# Spark's own lines at start say nothing that a reader of the hub's log needs; errors still come through.
+# Spark's own lines at start are not needed in the hub's log. Its errors are still logged.
 _LOG4J = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
-# It writes over 100 MB as it ends; a machine that is busy takes its time.
+# The JVM writes over 100 MB as it ends, which takes long on a busy machine.
 _ENDS_WITHIN_S = 300
 log = logging.getLogger(__name__)
 
@@ -65,10 +65,10 @@ def _open_and_close(java_options: str) -> None:
         session.stop()
     finally:
         gateway.shutdown()
-        gateway.proc.stdin.close()  # tells the JVM to end, which is when it writes
+        gateway.proc.stdin.close()  # tells the JVM to end; it writes the archive then
         try:
             gateway.proc.wait(_ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:  # what it wrote later would stay behind
+        except subprocess.TimeoutExpired:  # a file that it writes later would stay behind
             gateway.proc.kill()
             gateway.proc.wait()
             raise

@@ -1,8 +1,9 @@
-"""What the JVM and its Python workers inherit: this process's environment without the secrets that it holds.
+"""This module removes secrets from the environment that the JVM and its Python workers inherit from this process.
 
-Invariant: no variable that the configuration refers to as a secret is in the environment of a process that Spark
-starts, where whatever runs in Spark could read it. Slots and tasks of the lake resolve a reference all the same: from a
-file in memory that this process keeps open and only processes of this user can read. It ends with this process.
+Invariant: a variable that the configuration refers to as a secret is not in the environment of any process that Spark
+starts. Any code that runs in Spark could read it there. Slots and lake tasks can still resolve the reference. They read
+it from a file in memory, which this process keeps open and only processes of this user can read. The file ends with
+this process.
 """
 
 import json

@@ -1,7 +1,10 @@
-"""Settings that protect Spark's own connections: through an open port of an executor anybody could run code in it.
+"""This module makes the settings that protect Spark's own connections from other clients on the network.
 
-Invariant: pure. The processes of every master but a single JVM know each other by a secret and encrypt with AES, and
-take nothing weaker from whoever asks for it; only `spark.authenticate: false` in the configuration opens them.
+Through an open port of an executor, any client could run code in it.
+
+Invariant: pure. Unless the master is a single JVM, Spark's processes authenticate each other by a secret and encrypt
+with AES. They accept no weaker protocol from a client that asks for one. Only `spark.authenticate: false` in the
+configuration opens the ports.
 """
 
 import re
@@ -16,9 +19,9 @@ LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]"
 _CLOSED = {
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
-    # Else whoever asks for SASL gets it: DIGEST-MD5, and no encryption.
+    # Otherwise a client that asks for SASL gets it: DIGEST-MD5, without encryption.
     "spark.network.crypto.saslFallback": "false",
-    # The first version's handshake is not bound to what was said in it (CVE-2021-38296).
+    # The handshake of version 1 is not bound to its transcript (CVE-2021-38296).
     "spark.network.crypto.authEngineVersion": "2",
 }
 

@@ -1,8 +1,8 @@
-"""The Spark session: the one place that names a Spark setting.
+"""This module opens the Spark session.
 
-Invariant: no secret and no payload in any setting that shows, and no secret in the environment of what it starts; local
-masters listen on loopback only, the processes of all others know each other by a secret and encrypt; tasks are retried
-and never run speculatively; cores stay free for the lake beside the slots.
+Invariant: no secret and no payload is in a visible setting, and no secret is in the environment of the processes that
+Spark starts. Local masters listen on loopback only. The processes of all other masters authenticate each other by a
+secret and encrypt. Tasks are retried and never run speculatively. Some cores beside the slots stay free for the lake.
 """
 
 import os
@@ -26,7 +26,7 @@ TASK_ATTEMPTS = 4
 _SPARE_CORES = 2
 _EXECUTORS_S = 60.0
 _PRELOAD = "spark.executorEnv.LD_PRELOAD"
-# Set by spark-submit, whose --master then holds.
+# spark-submit sets this variable; its --master counts then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
@@ -57,7 +57,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
     Raises:
         ConfigError: too few cores, or connections between Spark's processes that everybody could use.
     """
-    # The `.config` of the same name is ignored for Python workers; without this they run another interpreter.
+    # Python workers ignore the setting of the same name. Without this variable they run another interpreter.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.ui.enabled": "false",
@@ -72,7 +72,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
         url = master_url(config.spark.master, config.replication.slots)
         builder = builder.master(url)
         if url.startswith("local"):
-            # What this machine has, its workers have; of other machines nobody knows here.
+            # Local workers have the same libraries as this machine. Those of other machines are unknown.
             malloc = faster_malloc()
             settings = ({_PRELOAD: malloc} if malloc else {}) | settings
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -82,7 +82,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with without_secrets(config), deaf_to_sigterm():
-        if secret is not None:  # by itself, and behind Spark's start: its settings are in its command line
+        if secret is not None:  # set after the start: a command line shows settings
             SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(settings.items())))  # noqa: SLF001 - the only way in between
             builder = builder.config(f"{AUTHENTICATE}.secret", secret)
         session = builder.getOrCreate()

@@ -1,7 +1,7 @@
-"""What a supervisor's signal does to Spark's JVM: nothing, because the hub ends it itself.
+"""This module makes Spark's JVM ignore a supervisor's SIGTERM, because the hub ends the JVM itself.
 
-Invariant: SIGTERM to all processes of a hub (systemd sends it so, and `timeout`) ends the hub as SIGTERM to it alone
-does. A JVM whose parent is gone ends all the same: its standard input has ended.
+Invariant: SIGTERM to all processes of a hub, as systemd and `timeout` send it, has the same effect as SIGTERM to the
+hub alone. A JVM whose parent is gone still ends, because its standard input has ended.
 """
 
 import os
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Of the thread that starts a process, as what it forks has it: no other thread's children are meant.
+# Thread-local, so that only children of the thread that starts Spark ignore the signal.
 _here = threading.local()
 
 

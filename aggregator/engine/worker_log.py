@@ -1,6 +1,6 @@
-"""What a Python worker of Spark logs: warnings on its stderr, where nobody has set up logging for it.
+"""This module makes Spark's Python workers log warnings to stderr, unless the process has set up its own logging.
 
-Invariant: what a broker or a registry put into a line is shown by it and obeyed by no terminal.
+Invariant: control characters in a line from a broker or a registry are shown as escapes, so no terminal obeys them.
 """
 
 import logging
@@ -11,7 +11,7 @@ from aggregator.escapes import visible
 
 
 class Visible(logging.Formatter):
-    """Each line of an event printable, those after the first one set in."""
+    """Formats an event with printable characters only; its lines after the first are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The event, with its traceback if it has one; a message is one line."""

@@ -1,1 +1,1 @@
-"""Whether the process of a hub works, for whoever starts it anew: systemd, a container's probes."""
+"""This package tells systemd and a container's probes whether a hub's process works or has to be restarted."""

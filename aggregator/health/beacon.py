@@ -1,6 +1,6 @@
-"""Tells systemd and probes, every two seconds, what the process of a hub is at.
+"""The beacon tells systemd and probes every two seconds which stage the process of a hub has reached.
 
-Invariant: it never ends the hub; what cannot be written is said once.
+Invariant: the beacon never ends the hub. If it cannot write, it logs that once.
 """
 
 import logging
@@ -18,7 +18,7 @@ from aggregator.threads import Condition, Pulse, Threads
 
 _EVERY_S = 2.0
 _BOUND_S = 60.0
-# Without it nothing is delivered; another thread that hangs is named by status and page, and costs no restart.
+# Without this thread nothing is delivered. If another thread hangs, status and page name it, without a restart.
 _VITAL = "driver"
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
-"""Beats of hubs on this machine: a file for each process, written again every few seconds.
+"""A beat is a small file for each hub process on this machine, written again every two seconds.
 
-Invariant: nothing is in it but the process's stage, a time and the name of what hangs; a file is replaced whole. Its
-folder belongs to this user alone.
+Invariant: a beat holds only the process's stage, a time, and the name of a thread that hangs. The file is replaced as a
+whole. Its folder belongs to this user alone.
 """
 
 import os
@@ -16,14 +16,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.code_cache import given_folder
 
-# A process beats every two seconds. One that did not for so long stands still, or is gone.
+# A process beats every two seconds. A process without a beat for this long stands still or is gone.
 _STILL_S = 20.0
-# systemd's, and that of a session; else a folder in the temporary one.
+# The folders of systemd and of a login session. Without these, beats lie in a temporary folder.
 _FOLDERS = ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR")
 
 
 class Stage(StrEnum):
-    """What a hub's process is at."""
+    """The stage that a hub's process has reached."""
 
     STARTING = "starting"
     STANDBY = "standby"
@@ -33,7 +33,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One hub's process, as it was a moment ago.
+    """The state of one hub process a moment ago.
 
     Attributes:
         stage: What it was at.

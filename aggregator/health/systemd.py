@@ -1,6 +1,6 @@
-"""What systemd is told by a service of the type `notify`: sd_notify(3).
+"""This module sends the state of a service of the type `notify` to systemd: sd_notify(3).
 
-Invariant: without a socket nothing is told, and whoever does not listen keeps nobody waiting.
+Invariant: without a socket nothing is sent. A receiver that does not listen never makes the hub wait.
 """
 
 import socket
@@ -13,7 +13,7 @@ def notify(environ: Mapping[str, str], *assignments: str) -> None:
     address = environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
-    if address.startswith("@"):  # an abstract one
+    if address.startswith("@"):  # an abstract socket
         address = "\0" + address[1:]
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
         line.setblocking(False)

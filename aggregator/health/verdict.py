@@ -1,4 +1,4 @@
-"""What a probe is answered, from the beats of a hub's processes on this machine."""
+"""This module answers a probe from the beats of a hub's processes on this machine."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,7 +14,7 @@ class Question(StrEnum):
     LEADING = "leading"
 
 
-# By which stages each is answered with yes.
+# The stages in which each question is answered with yes.
 _STAGES = {
     Question.LIVE: frozenset(Stage),
     Question.READY: frozenset({Stage.STANDBY, Stage.LEADING}),

@@ -1,1 +1,1 @@
-"""Kafka: the only importer of the client library; clients, readers, transactions, topics."""
+"""This package is the only importer of the Kafka client library: clients, readers, transactions and topics."""

@@ -1,1 +1,1 @@
-"""Replication: edge to central, exactly once."""
+"""Replication copies the records of every edge to central, each exactly once."""

@@ -1,8 +1,9 @@
-"""The driver: takes the lease, watches the edges, runs epoch after epoch, and ends cleanly.
+"""The driver is the process of a hub that holds the lease, watches the edges and runs one epoch after another.
 
-Invariants (protocol): B, `init_transactions` once per process; E, a fenced slot leads to a new epoch only after an
-own lease write succeeded, and a fenced driver ends with 6 when it sees another one, else with 1; the lease is read
-*before* the id is taken, so that starting twice harms nobody.
+Invariants (protocol): B, the process calls `init_transactions` once. E, after a slot was fenced, the driver opens a new
+epoch only when it has written its own lease successfully. A fenced driver ends with exit code 6 if it sees another
+driver, and with 1 otherwise. The driver reads the lease *before* it takes the transactional id, so starting a hub twice
+does no harm.
 """
 
 import threading
@@ -40,15 +41,15 @@ from aggregator.threads import Pulse, Threads
 
 _FIRST_LOOK_S = 5.0
 _TICK_S = 0.1
-# A topic that was just created gets its leaders within so long, mostly.
+# A topic that was just created usually gets its leaders within this time.
 _AGAIN_S = 1.0
-# Longer than opening an epoch takes before it is an error, and than slots take to end.
+# Longer than an epoch takes to open before that is an error, and longer than slots take to end.
 _BOUND_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a finished run reports.
+    """The report of a finished run.
 
     Attributes:
         holds: Flows that stood still at the end.
@@ -68,7 +69,7 @@ class Report:
 
 
 class Driver:
-    """One driver process of a hub.
+    """Runs the driver process of a hub.
 
     Args:
         config: The hub.
@@ -150,7 +151,7 @@ class Driver:
     def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> Report:
         state = central.control()
         before = state.newest
-        unrecorded(self._config.keys, state.keys)  # a hub with another key replaces nobody
+        unrecorded(self._config.keys, state.keys)  # a hub with a replaced key must not take over
         identify(self._guard, self._config, state.clusters, central.requests().successions)
         renewal = LeaseRenewal(central, self._identity)
         emitter = HeartbeatEmitter(self._config, self._guard.is_known)

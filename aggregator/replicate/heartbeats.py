@@ -1,7 +1,8 @@
-"""Writes heartbeats to every edge, MirrorMaker 2's bytes, one thread per edge.
+"""This module writes heartbeats in MirrorMaker 2's format to every edge, from one thread for each edge.
 
-Invariant: never waits for an edge; a beat that cannot be delivered is simply missing, which is the signal. What ends
-the beats of one edge ends no other's, and they begin again.
+Invariant: the writer never waits for an edge. A heartbeat that cannot be delivered is dropped, and its absence is the
+signal. An error that ends the heartbeats of one edge does not affect the other edges. The thread of that edge is
+restarted.
 """
 
 import threading
@@ -19,7 +20,7 @@ _BOUND_S = 30.0
 
 
 class HeartbeatEmitter:
-    """Beats on every edge once per interval; flow direction as in MirrorMaker 2: source is the hub, target the edge.
+    """Writes a heartbeat to every edge once per interval; as in MirrorMaker 2, the source is the hub.
 
     Args:
         config: The hub.
@@ -53,7 +54,7 @@ class HeartbeatEmitter:
             while not self._stop.wait(self._interval_s):
                 pulse()
                 if not self._is_known(edge):
-                    _close(outlet)  # it would stay with the brokers of whoever answers now
+                    _close(outlet)  # its client would stay with the brokers of the foreign cluster
                     outlet = None
                     continue
                 outlet = outlet or LossyProducer(self._config.edges[edge])

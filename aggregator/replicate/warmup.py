@@ -1,8 +1,8 @@
-"""Warming: Python workers load what a slot needs while their driver still waits for its lease and looks at the edges.
+"""The warm-up lets Python workers load what a slot needs while the driver still waits for its lease and for the edges.
 
-Invariant: for the start's sake only. A worker that was not warmed loads the same when its slot begins; whatever goes
-wrong here is said in the log and goes no further. `python -m aggregator.replicate.warmup` compiles ahead of the first
-start on a machine, and writes the class archive of Spark.
+Invariant: the warm-up only shortens the start. A cold worker loads the same modules when its slot begins. An error here
+is logged and has no other effect. `python -m aggregator.replicate.warmup` compiles the code before the first start on a
+machine, and writes Spark's class archive.
 """
 
 import importlib
@@ -17,14 +17,14 @@ from aggregator.engine.archives import forget_archives
 from aggregator.engine.driver_jvm import archive_spark
 from aggregator.threads import Pulse, Supervised, Threads
 
-# The slot with all it needs, and compiled code out of its cache: seconds, together.
+# Importing a slot with its dependencies, and loading compiled code from the cache, takes seconds.
 _LOADED = ("aggregator.replicate.slot.task", "aggregator.kafka.native.consumer", "aggregator.privacy.kernel.strip")
 _TICK_S = 0.05
 log = logging.getLogger(__name__)
 
 
 class Warming:
-    """One small Spark job, beside whatever its driver does.
+    """Runs one small Spark job beside the other work of the driver.
 
     Args:
         spark: Where the slots will run.

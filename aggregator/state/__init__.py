@@ -1,1 +1,1 @@
-"""What the hub keeps in Kafka: ledger, control, requests, dead letters, edge status, telemetry, and their names."""
+"""The state of a hub lies in topics at central: ledger, control, requests, dead letters, edge status and telemetry."""

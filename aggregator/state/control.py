@@ -1,7 +1,11 @@
-"""The control topic: epochs, the lease, check values of keys, ids of clusters, what is undecided, what was written.
+"""The control topic holds what a driver tells its slots and its successors.
 
-Invariant: only the driver's producer writes here, in transactions; readers fold the whole log, last record per key. A
-damaged record, or one of a later version, is refused by name; one of a key that nobody knows is passed over.
+It holds epochs, the lease, check values of keys, ids of clusters, undecided ranges, and the central topics that edge
+topics were written to.
+
+Invariant: only the driver's producer writes here, in transactions. Readers fold the whole log, and the last record of
+each key counts. A damaged record, or a record of a later version, is refused by name. A record with an unknown key is
+skipped.
 """
 
 import json
@@ -24,7 +28,7 @@ _PARTITION_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One assignment of flows to slots; `ids`: how many slot ids were ever used, so that all of them are fenced."""
+    """One assignment of flows to slots; `ids` is the number of slot ids ever used, so that all of them are fenced."""
 
     epoch: int
     slots: int
@@ -34,7 +38,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Proof of a living driver: `beat` moves every two seconds; nobody compares clocks."""
+    """Proves that a driver is alive: `beat` grows every two seconds, so no clocks are compared."""
 
     driver: str
     beat: int
@@ -43,7 +47,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many records a second each slot of an epoch may take from now on, if there is a bound; of backfills only."""
+    """The records a second that each slot of a backfill's epoch may take from now on; None sets no bound."""
 
     epoch: int
     rate: float | None
@@ -51,7 +55,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """The check value of one version of a key, from the first start with it on."""
+    """The check value of one version of a key, written at the first start with that version."""
 
     name: str
     version: int
@@ -60,7 +64,7 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The cluster that an edge's name stands for; that of central under no name. Empty id: it tells none."""
+    """The cluster that an edge's name stands for; central has an empty name. An empty id: the cluster tells none."""
 
     edge: str
     cluster_id: str
@@ -68,7 +72,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """A range of a central partition in which something of the hub's own was left undecided, until it is settled."""
+    """A range of a central partition in which records of the hub are undecided; the note stays until it is settled."""
 
     topic: str
     partition: int
@@ -132,7 +136,7 @@ def former(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str
     return found
 
 
-# An int is the epoch that is asked to end.
+# An int is the number of the epoch that is asked to end.
 ControlEntry = Epoch | Lease | Pace | KeyCheck | Cluster | Undecided | Target | int
 
 
@@ -199,7 +203,7 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
 
 @dataclass(slots=True)
 class _Folding:
-    """A state that records are applied to; its maps are copied once, however many records there are."""
+    """A state to which records are applied; its maps are copied once for all records."""
 
     state: ControlState
     keys: dict[tuple[str, int], str]

@@ -1,6 +1,6 @@
-"""The control topic read: at once, or followed.
+"""This module reads the control topic, once to its end or continuously.
 
-Invariant: reads only; what a record says is decided in `control.py`.
+Invariant: this module only reads. `control.py` decides what a record means.
 """
 
 from aggregator.config.model import ClusterConfig
@@ -21,7 +21,7 @@ def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
 
 
 class ControlWatch:
-    """Follows the control topic without waiting; a look, not a proof."""
+    """Follows the control topic without waiting; it proves nothing, because the newest records may be missing."""
 
     def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
         self._topic = names.control

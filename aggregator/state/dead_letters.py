@@ -1,8 +1,9 @@
-"""Dead letters as central keeps them: coordinates and a reason; and their resolutions, once a record came after all.
+"""A dead letter names a record that could not be delivered, and why; a resolution says that it was handled later.
 
-Invariant: one letter per record, by its key; the newest record under that key counts. A resolution commits with the
-record's copy at central, so a letter that is not resolved is a record that central does not have: if the hub wrote it,
-which the ledger tells, where letters are counted in the same transactions. Never a payload.
+Invariant: each record has one letter, by its key, and the newest record under that key counts. A resolution commits in
+the transaction of the record's copy at central. An unresolved letter therefore stands for a record that central does
+not have, provided that the hub wrote the letter. The ledger proves that, because it counts letters in the same
+transactions. A letter never contains a payload.
 """
 
 import json
@@ -95,7 +96,7 @@ def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy 
         return None
     try:
         origin = Origin.decode(f"{hub}/{text}".encode())
-    except ValueError:  # a number without end
+    except ValueError:  # a number that is too long
         return None
     return Copy(origin, body.backfill if body.resolved_by is None else body.resolved_by)
 

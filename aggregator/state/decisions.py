@@ -1,10 +1,10 @@
-"""The decisions topic: who decided what, when and why, as a chain of hashes.
+"""The decisions topic records who decided what, when and why, as a chain of hashes.
 
     hash = SHA-256(canonical JSON of the link without its hash); each link holds the hash of the one before
 
-Invariant: the topic is only appended to, under one transactional id. A link is made when all links before it are known,
-so that two decisions at once follow each other. A decision is written here before it takes effect. `by` is the name
-that somebody gave; `principal` is the name that the client signed in as, by its own configuration.
+Invariant: the topic is only appended to, under one transactional id. A link is made only when all links before it are
+known, so two simultaneous decisions follow each other. A decision is written here before it takes effect. `by` is the
+name that a person gave. `principal` is the name that the client signed in as, according to its own configuration.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.state.names import HubNames
 
 VERSION = 1
-# Before the first link.
+# Stands for the hash of the link before the first one.
 BEGINNING = "0" * 64
 SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _ATTEMPTS = 10
-# Two who decide at the same moment end each other's transaction.
+# Two processes that decide at the same moment abort each other's transaction.
 _PAUSES = Backoff(first_s=0.2, most_s=2.0)
 
 
@@ -53,7 +53,7 @@ class Kind(StrEnum):
 
 
 class Decided(Struct, frozen=True):
-    """One decision, before it is a link.
+    """One decision, before it becomes a link of the chain.
 
     Attributes:
         kind: What kind.
@@ -193,7 +193,7 @@ def record(config: HubConfig, decided: Sequence[Decided]) -> list[Link]:
     for failures in range(1, _ATTEMPTS + 1):
         writer = TransactionalWriter(config.central, names.decisions)
         try:
-            writer.open()  # ends whatever somebody else has begun, and nobody can end it after this one has read
+            writer.open()  # fences others, so the end that is read next is final
             return _append(writer, config.central, names, decided)
         except (Fenced, TransactionAborted, OutcomeUnknown) as error:
             why = error.message

@@ -1,11 +1,11 @@
-"""The topic of edge states: what the hub found of each edge, and the history that availability is computed from.
+"""The topic of edge states holds what the hub found about each edge, and the history from which availability follows.
 
-Invariant: written by the leading hub, `lake` and `upkeep` by whoever runs the lake; one record per key, each whole by
-itself. Central stamps them (LogAppendTime), so that no clocks are compared. A damaged record, or one of another
-version, is counted and passed over. A state is written again within seconds, and a lost day of history counts as time
-that nobody watched.
+Invariant: the leading hub writes this topic; the process that runs the lake writes `lake` and `upkeep`. Each key has
+one record, which is complete by itself. Central stamps the records (LogAppendTime), so no clocks are compared. A
+damaged record, or a record of another version, is counted and skipped. A state is written again within seconds. A lost
+day of history counts as time that nobody watched.
 
-Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `policies`; `lake`;
+Keys: `pulse`, which is written once a second while a hub watches; `refused`; `threads`; `policies`; `lake`;
 `upkeep/<table>`; `state/<edge>`; `day/<edge>/<date>`.
 """
 
@@ -32,15 +32,15 @@ from aggregator.threads import ThreadStatus
 
 VERSION = 1
 PULSE, REFUSED, THREADS, POLICIES = "pulse", "refused", "threads", "policies"
-# More edges, days or tables are no hub's: whoever writes them into the topic costs its readers no more than so many.
+# No hub has more edges, days or tables. The bound limits what a foreign writer in this topic costs its readers.
 _NAMES_MOST = 100_000
-# More flows than these are not named, nor more objections; a record stays small.
+# The most flows and objections that a record names, so that it stays small.
 _REFUSED_MOST, _OBJECTIONS_MOST = 500, 20
 _STATE, _DAY = "state/", "day/"
-# A pulse a second, and the way.
+# A pulse is written every second, and takes time to arrive.
 _FRESH_MS = 3000
 _LOOK_S = 0.05
-# A reader reads all of it: what is not compacted yet stays small, at one pulse a second.
+# Readers read the whole topic. These settings keep its uncompacted part small, at one pulse a second.
 SETTINGS = {
     "cleanup.policy": "compact",
     "message.timestamp.type": "LogAppendTime",
@@ -81,7 +81,7 @@ class EdgeState:
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatuses:
-    """Everything that the topic says.
+    """Holds everything that the topic says.
 
     Attributes:
         pulse_ms: Central's stamp of the newest pulse; None before the first, and after a last one that said so.
@@ -248,7 +248,7 @@ def _refused(value: bytes | None) -> dict[str, tuple[str, str]]:
     return flows
 
 
-# What one record says as a whole: the attribute, and how it is read.
+# Keys with a single record: the attribute that it sets, and how its value is decoded.
 _WHOLE: Mapping[str, tuple[str, Callable[[bytes | None], Any]]] = {
     REFUSED: ("refused", _refused),
     THREADS: ("threads", lambda value: () if value is None else _THREADS.decode(value).threads),

@@ -1,4 +1,4 @@
-"""What is said where no hub of a name has run: nothing of it is at central."""
+"""This module gives one error for commands that need a hub's topics when no hub of that name has run yet."""
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed

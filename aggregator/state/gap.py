@@ -1,7 +1,7 @@
-"""Gaps as central keeps them: offsets of a flow that its edge no longer has, and a decision to go on without them.
+"""A gap is a range of offsets that an edge no longer has for a flow; a decision lets the flow go on without them.
 
-Invariant: a decision names one flow at one position, so that it covers nothing that came later. An end of None means
-that nobody knows how far the gap goes. An open gap lies in its flow's ledger record, a decision in `H.requests`.
+Invariant: a decision names one flow at one position, so it does not cover later gaps. An end of None means that the
+length of the gap is unknown. An open gap lies in its flow's ledger record, and a decision lies in `H.requests`.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class GapKind(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
-        # Topics keep records from when this was said of a truncated log, and `truncated` of an expired position.
+        # Old records say `shrunk` for a truncated log, and `truncated` for an expired position.
         return cls("truncated") if value == "shrunk" else None
 
 
@@ -31,7 +31,7 @@ _ENDING = (GapKind.EXPIRED, GapKind.DAMAGED)
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [start, end) that cannot be read; `end` None: nobody knows how far it went.
+    """Offsets [start, end) that cannot be read; an `end` of None means that the length is unknown.
 
     Attributes:
         kind: `expired`: the log's start overtook the position, by retention or a deletion of records; `truncated`: the
@@ -51,7 +51,7 @@ class Gap:
     leader_epoch: int | None = None
 
     def __post_init__(self) -> None:
-        # How much a truncated log had held nobody knows, so one with an end is an expired position of such a record.
+        # A truncated log has no known end. So a gap of this kind with an end is an expired position in an old record.
         if self.kind is GapKind.TRUNCATED and self.end is not None:
             object.__setattr__(self, "kind", GapKind.EXPIRED)
 
@@ -72,7 +72,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A flow may go on without the offsets of exactly this gap.
+    """Allows a flow to go on without the offsets of exactly this gap.
 
     Attributes:
         source: The flow.

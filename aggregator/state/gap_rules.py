@@ -1,6 +1,9 @@
-"""What a rule says of gaps, as the decisions topic has it: `topics PATTERN at EDGES: on_gap skip`, or `hold`.
+"""This module writes and reads a rule about gaps as text: `topics PATTERN at EDGES: on_gap skip`, or `hold`.
 
-Invariant: this form is written and read here alone. Any other text in a decision about gaps comes from no rule.
+The decisions topic holds these texts.
+
+Invariant: only this module writes and reads this form. Any other text in a decision about gaps does not come from a
+rule.
 """
 
 from collections.abc import Collection
@@ -14,7 +17,7 @@ _EVERY = "every edge"
 
 
 class SkipRule(NamedTuple):
-    """What one rule says of gaps.
+    """What one rule of the configuration says about gaps.
 
     Attributes:
         match: The rule's pattern.

@@ -1,6 +1,7 @@
-"""The topics that a hub owns at central.
+"""This module lists the topics that a hub owns at central.
 
-Invariant: each has the settings that the protocol needs; whoever creates or checks one takes them from here.
+Invariant: each topic has the settings that the protocol needs. Every module that creates or checks such a topic takes
+them from here.
 """
 
 from aggregator.config.model import HubConfig
@@ -18,7 +19,7 @@ def internal_topics(names: HubNames, slots: int) -> list[TopicSpec]:
         TopicSpec(names.requests, 1, compact),
         TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
         TopicSpec(names.edge_status, 1, edge_status.SETTINGS),
-        # A segment that is written to is never deleted: without a short one, retention would be that of a week.
+        # Kafka never deletes the active segment. With `segment.ms` at its default, records would stay for a week.
         TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),
     ]
 

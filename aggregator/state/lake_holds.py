@@ -1,7 +1,9 @@
-"""What keeps the lake's tables from going on: one record in the topic of edge states, by the process with the lake.
+"""This module records which of the lake's tables cannot go on, and why.
 
-Invariant: a hold counts only while its table is still where it was held, so that an old record hides no progress. It
-carries names, offsets and a reason, and nothing of a record.
+It is one record in the topic of edge states, written by the process that runs the lake.
+
+Invariant: a hold counts only while its table is still at the position where it was held, so an old record hides no
+progress. A hold contains names, offsets and a reason, and no content of a record.
 """
 
 import json
@@ -16,7 +18,7 @@ from aggregator.kafka.readers.typed_decoder import Count, Moment, Number, TypedD
 
 KEY = "lake"
 VERSION = 1
-# More than these are not named, and no reason is longer; a record stays small.
+# The most holds that are named, and the longest reason, so that the record stays small.
 _MOST, _LONGEST = 500, 600
 
 

@@ -1,6 +1,7 @@
-"""What the upkeep of the lake's tables did: a record for each table in the topic of edge states.
+"""This module records what the upkeep of the lake's tables did, one record per table in the topic of edge states.
 
-Invariant: written by the process that runs the lake. It carries names, counts and times, and nothing of a record.
+Invariant: the process that runs the lake writes these records. They contain names, counts and times, and no content of
+a record.
 """
 
 import json
@@ -13,13 +14,13 @@ from aggregator.kafka.readers.typed_decoder import Count, Moment, TypedDecoder
 
 PREFIX = "upkeep/"
 VERSION = 1
-# No longer one is kept; a record stays small.
+# The longest problem text that is kept, so that a record stays small.
 _LONGEST = 600
 
 
 @dataclass(frozen=True, slots=True)
 class TableUpkeep:
-    """The newest of what was done to one table; times are of the machine that did it.
+    """The upkeep of one table so far; times are by the clock of the machine that did it.
 
     Attributes:
         compacted_ms: When files were last rewritten, in milliseconds since 1970; None where none ever were.

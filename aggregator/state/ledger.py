@@ -1,7 +1,7 @@
-"""The ledger: where each flow stands, committed in the same transaction as the records that it moves past.
+"""The ledger stores each flow's position, committed in the same transaction as the records that it moves past.
 
-Invariant (protocol, rules A and D): a slot writes its own partition only; for one flow the record of the highest
-epoch, last in log order, wins; a damaged record is refused by name, never skipped.
+Invariant (protocol, rules A and D): a slot writes its own partition only. For one flow, the record of the highest epoch
+wins, and among those the last in log order. A damaged record is refused by name, never skipped.
 """
 
 import zlib
@@ -21,18 +21,18 @@ VERSION = 1
 
 
 class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="v", tag=VERSION):
-    """One flow's committed position and its cumulative counters; light, because an epoch may open with 200,000.
+    """One flow's committed position and cumulative counters; a light object, because an epoch may open with 200,000.
 
     Always consumed = delivered + dead + suppressed, because the counters commit with the records.
-    `stripped` counts field values that an operator removed or changed. `cycles` are those of the suppressed that were
-    here before and came back; `forged` are records that said so and were not. `gap` is why the flow stands still, if
-    the edge no longer has its position and nobody has decided yet. `leader_epoch` is that of the last record that was
-    read: with it the edge can tell whether its log was cut since. `first_partitions`: how many partitions of the topic
-    begin where the rule's `start` says, as many as it had when its first record was planned; the others begin at their
-    beginning.
-    Records of earlier versions do not say it. `schemas`: what the schema ids meant under which it has delivered.
-    `copied`: offsets below it had MirrorMaker 2 copied when the flow began, which are among those never read here.
-    `sealed`: `<key>/<version>` to the number of values at most that went into AES-GCM envelopes under it.
+    `stripped` counts field values that an operator removed or changed. `cycles` counts the suppressed records that
+    came back through an edge. `forged` counts records that falsely claimed so. `gap` is set if the edge no longer has
+    the position and nobody has decided yet. `leader_epoch` is that of the last record that was read; with it the edge
+    can tell whether its log was cut since. `unread` lists the parts of the log that were never read here.
+    `first_partitions` is the number of partitions that the topic had when its first record was planned. These begin
+    where the rule's `start` says, and later partitions begin at their first offset. Records of earlier versions lack
+    this number. `schemas` says what the schema ids meant under which the flow has delivered. `copied` is the offset
+    below which MirrorMaker 2 had copied everything when the flow began. Those offsets are among the ones never read
+    here. `sealed` maps `<key>/<version>` to an upper bound of the values sealed in AES-GCM envelopes under it.
     """
 
     incarnation: int
@@ -40,7 +40,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     next_offset: int
     epoch: int
     slot: int
-    # Factories, because a default would not be written: a counter at nothing says so.
+    # Factories, because a plain default would not be written, and a counter of 0 has to be in the record.
     delivered: int = field(default_factory=int)
     dead: int = field(default_factory=int)
     suppressed: int = field(default_factory=int)
@@ -79,14 +79,14 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     """
     text = record.value or b""
     head, _, rest = text.partition(b",")
-    # The CRC is of the text: writing it anew would cost as much as reading it.
+    # The CRC covers the text as read: encoding the record again would cost as much as decoding it.
     if head == b'{"crc":%d' % zlib.crc32(rest, _BRACE):
         try:
             found = _DECODER.decode(text)
             if found.gap is None or found.gap.is_whole:
                 return found
         except (ValueError, RecursionError):
-            pass  # its name and place are what helps
+            pass  # the error below names the record and its place, which helps more
         try:
             check_version(text, VERSION)
         except Later as later:
@@ -142,7 +142,7 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
 
 
 class Totals(NamedTuple):
-    """Counters of several flows, added up."""
+    """Holds the sums of several flows' counters."""
 
     delivered: int
     dead: int

@@ -1,6 +1,6 @@
-"""The ledger read: every partition of it, to its end.
+"""This module reads every partition of the ledger to its end.
 
-Invariant: reads only; which record wins is decided in `ledger.py`.
+Invariant: this module only reads. `ledger.py` decides which record wins.
 """
 
 from aggregator.config.model import ClusterConfig

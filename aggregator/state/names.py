@@ -1,4 +1,7 @@
-"""Every name that a hub owns at central: internal topics and transactional ids. No other module spells one."""
+"""This module defines every name that a hub owns at central: internal topics and transactional ids.
+
+No other module spells one of these names.
+"""
 
 from dataclasses import dataclass
 

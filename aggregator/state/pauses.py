@@ -1,8 +1,8 @@
-"""Pauses: edges whose flows stand still because somebody asked for it, as records in the requests topic.
+"""A pause stops the flows of an edge because a person asked for it; it is a record in the requests topic.
 
-Invariant: one record per edge, the newest holds; it says who, when and why, and a resumption does so, too. The driver
-carries it out with its next epoch. A damaged record is named and pauses its edge, because it may have been a pause; the
-next readable one replaces it.
+Invariant: each edge has one record, and the newest counts. A pause says who, when and why, and so does a resumption.
+The driver applies it with its next epoch. A damaged record is named and pauses its edge, because it may have been a
+pause. The next readable record of the edge replaces it.
 """
 
 import json

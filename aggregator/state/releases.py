@@ -1,7 +1,7 @@
-"""Releases: ranges that a lake's quality gate holds and somebody lets pass, as records in the requests topic.
+"""A release lets a lake table take a range that its quality gate holds; it is a record in the requests topic.
 
-Invariant: a release names offsets of one partition of one incarnation of a central topic, so that it covers nothing
-that came later. It says who, when and why, and is never withdrawn. A damaged one is named, and its range stays held.
+Invariant: a release names offsets of one partition of one incarnation of a central topic, so it does not cover later
+records. It says who, when and why, and is never withdrawn. A damaged release is named, and its range stays held.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""The requests read, followed and written.
+"""This module reads, follows and writes the requests topic.
 
-Invariant: what a request says is decided in `requests.py`.
+Invariant: `requests.py` decides what a request means.
 """
 
 from collections.abc import Collection, Iterable
@@ -66,7 +66,7 @@ def write(cluster: ClusterConfig, names: HubNames, requests: Iterable[tuple[str,
 
 
 class RequestWatch:
-    """Follows the requests topic without waiting; a look, not a proof."""
+    """Follows the requests topic without waiting; it proves nothing, because the newest records may be missing."""
 
     def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
         self._topic = names.requests

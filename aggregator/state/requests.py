@@ -1,8 +1,9 @@
-"""The requests topic: what people (and rules, in their stead) have decided, which the driver carries out.
+"""The requests topic holds the decisions that people, and rules in their place, have made for the driver to carry out.
 
-Invariant: a decision about a gap is never changed or withdrawn, its key is its gap; a pause is replaced by its edge's
-next pause or resumption. A damaged request is named and not carried out, which loses nothing: its flow or range stays
-held, its edge paused. What a rule decides is written by the slot, in the transaction that goes on behind the gap.
+Invariant: a decision about a gap has its gap as its key, and is never changed or withdrawn. The next pause or
+resumption of an edge replaces the former one. A damaged request is named and not carried out. Nothing is lost by that:
+its flow or range stays held, or its edge is paused. A rule's decision is written by the slot, in the transaction that
+goes on behind the gap.
 """
 
 import json

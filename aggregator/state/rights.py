@@ -1,8 +1,9 @@
-"""The rights that a principal needs on an edge or at central, by the configuration alone: no more, and no fewer.
+"""This module derives from the configuration which rights a principal needs on an edge or at central.
 
-Invariant: pure. Kafka grants rights on names and prefixes, not on patterns. A rule whose names cannot be listed asks
-for a prefix, and says so. What another right implies is left out (Read and Write imply Describe). Tests on brokers with
-an authorizer prove the list: a hub runs with these rights, and does not run without any one of them.
+Invariant: pure. The list is complete and minimal. Kafka grants rights on names and prefixes, not on patterns. If the
+names of a rule cannot be listed, the rule asks for a prefix, and says so. Rights that another right implies are left
+out (Read and Write imply Describe). Tests on brokers with an authorizer prove the list: a hub runs with these rights,
+and fails if any one of them is missing.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,19 +19,19 @@ from aggregator.state.names import HubNames, central_heartbeats, central_topic, 
 TOPIC, TRANSACTIONAL_ID, GROUP = "topic", "transactional-id", "group"
 READ, WRITE, CREATE, ALTER, CONFIGS = "Read", "Write", "Create", "Alter", "DescribeConfigs"
 ALTER_CONFIGS, DESCRIBE = "AlterConfigs", "Describe"
-# Why: without the topics that it keeps, a hub cannot begin.
+# The reason for rights on the hub's own topics; without these topics a hub cannot start.
 OWN = "what the hub keeps"
 TAKEOVER = "to go on where MirrorMaker 2 stopped"
 _POSITIONS = "positions of consumer groups"
-# What a hub does with a topic that it owns, or fills.
+# Operations on a topic that the hub owns, and on a topic that it fills.
 _OWN = (READ, WRITE, CREATE)
 _FILLED = (READ, WRITE, CREATE, ALTER, CONFIGS)
-# The same where it carries settings over, which implies that it may read them.
+# Operations on a filled topic whose settings the hub also changes; AlterConfigs implies DescribeConfigs.
 _SYNCED = (READ, WRITE, CREATE, ALTER, ALTER_CONFIGS)
 
 
 class Right(NamedTuple):
-    """What may be done with one resource.
+    """The operations that a principal needs on one resource.
 
     Attributes:
         kind: `topic`, `transactional-id` or `group`.
@@ -72,10 +73,10 @@ def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Righ
     beats = [central_heartbeats(edge) for edge in config.edges]
     filled = _SYNCED if config.config_sync == "apply" else _FILLED
     settings: Mapping[str, tuple[str, ...]] = {
-        own.ledger: (*_OWN, ALTER),  # more slots
+        own.ledger: (*_OWN, ALTER),  # for more slots
         own.control: _OWN,
         own.requests: _OWN,
-        own.decisions: (*_OWN, CONFIGS),  # whether its settings let decisions go
+        own.decisions: (*_OWN, CONFIGS),  # to see whether its settings would delete decisions
         own.dead_letters: _OWN,
         own.edge_status: _OWN,
         own.telemetry: _OWN,

@@ -1,7 +1,8 @@
-"""Successions: an edge's name stands for another cluster from now on, as a person decided, in the requests topic.
+"""A succession says that an edge's name stands for another cluster from now on; it is a record in the requests topic.
 
-Invariant: one record per name, and the newest counts. It names the cluster by its id, so that no later cluster is
-accepted by it, and says who, when and why. A damaged record is named and accepts none: the edge stays held.
+Invariant: each name has one record, and the newest counts. A person decides it. A succession names the cluster by its
+id, so it does not accept later clusters. It says who, when and why. A damaged record is named and accepts no cluster:
+the edge stays held.
 """
 
 import json
@@ -19,7 +20,7 @@ _SUCCESSIONS = "cluster/"
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """For which cluster a name stands.
+    """A person's decision for which cluster a name stands.
 
     Attributes:
         edge: The name; empty for central.

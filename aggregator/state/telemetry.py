@@ -1,7 +1,7 @@
-"""What slots report once a second: the newest report of each slot that runs.
+"""This module keeps the newest report of each running slot; slots report once a second.
 
-Invariant: pure; nothing is decided by it. A report of an older epoch, or one that is some seconds old, is not that of a
-running slot. A record that is no report changes nothing and is counted.
+Invariant: pure. Nothing is decided by these reports. A report of an older epoch, or a report that is some seconds old,
+does not come from a running slot. A record that is not a report is counted and changes nothing.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Diffe
 from aggregator.state.traffic import Traffic
 
 _STALE_S = 10.0
-# More than any hub has.
+# No hub has more slots.
 _SLOTS_MOST = 1000
 
 
@@ -42,7 +42,7 @@ class SlotWord:
         clients: The numbers of its Kafka clients, by name: `central`, `edge <name>`.
         aborts: Transactions that failed and were begun again, since the slot's task began.
         aborted: Why the last one of them failed; empty while there was none.
-        life: Another one, when its counters began anew.
+        session: A new value whenever its counters began at zero again.
         read: By edge: bytes that its reader received, on the wire.
         written: By edge: bytes of its records in committed transactions, before compression.
         limited: Edges of which it took less since its last word, because of their `rate_limit`.

@@ -1,7 +1,7 @@
-"""Bytes of each edge as the slots that run count them: what has moved since the watching began, and how fast.
+"""This module sums up the bytes of each edge from the slots' reports: the total since the watching began, and the rate.
 
-Invariant: pure. A slot's counters begin at zero with each session and are added up; two sessions may overlap. Counting
-starts at what was reported before the watching began, so that nothing is added twice to an earlier total.
+Invariant: pure. A slot's counters begin at zero with each session, and the sessions are added up. Two sessions may
+overlap. Bytes that were reported before the watching began do not count, so nothing is added twice to an earlier total.
 """
 
 from collections import deque
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-# What lay there when the watching began is told at once.
+# Reports that were in the topic before the watching began arrive within this time.
 _OLD_S = 2.0
-# A client tells every ten seconds what it has received.
+# The stretch over which a rate is measured; a client reports every ten seconds what it has received.
 _OVER_S = 30.0
-# A former session that has told nothing for so long is over: a slot tells every second, and a fenced one soon ends.
+# A former session that was silent for this long is over: a slot reports every second, and a fenced slot soon ends.
 _FORGOTTEN_S = 600.0
 _SESSIONS_MOST = 1000
-# As much as a record can tell.
+# The largest number that a record can hold.
 MOST = 2**63 - 1
 Counters = Mapping[str, int]
 
@@ -40,7 +40,7 @@ class Moved(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """One cumulative number: what counts of it, and all of it at the moments when it changed.
+    """One cumulative number: its counted total, and its value at each moment when it changed.
 
     Its first moment is that of a change, too: a client tells every ten seconds, and what it had received by then is no
     rate over the seconds since the watching began.
@@ -73,7 +73,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self._began_s: float | None = None
-        # By slot and session, oldest word first.
+        # The last counters by slot and session, the oldest report first.
         self._last: dict[tuple[int, str], tuple[float, Counters, Counters]] = {}
         self._newest: dict[int, str] = {}
         self._read: dict[str, _Series] = {}
@@ -102,7 +102,7 @@ class Traffic:
         for series, counts, known in ((self._read, read, known_read), (self._written, written, known_written)):
             for edge, count in counts.items():
                 grown = max(0, count - known.get(edge, 0))
-                # Of a session that is older than the watching nobody knows how long its first number took.
+                # The time that an older session took for its first number is unknown, so that number gives no rate.
                 told = 0 if is_old and is_first else grown
                 series.setdefault(edge, _Series()).add(0 if is_old else grown, told, now_s if at_s is None else at_s)
 
@@ -111,7 +111,7 @@ class Traffic:
         for slot, session in list(takewhile(lambda one: now_s - self._last[one][0] > _FORGOTTEN_S, self._last)):
             if self._newest.get(slot) != session:
                 del self._last[slot, session]
-        while len(self._last) > _SESSIONS_MOST:  # more than any hub has: somebody else writes them
+        while len(self._last) > _SESSIONS_MOST:  # no hub has more: another program writes these reports
             slot, session = next(iter(self._last))
             del self._last[slot, session]
             if self._newest.get(slot) == session:

@@ -1,1 +1,1 @@
-"""What a process connects with: clients, credentials and how they are renewed, statistics."""
+"""This package makes the Kafka clients of a process, renews their credentials, and reads their statistics."""

@@ -1,10 +1,10 @@
-"""Where a broker listens, as librdkafka writes it."""
+"""This module reads and writes the host and port of a broker in librdkafka's form."""
 
 from typing import NamedTuple
 
 
 class Address(NamedTuple):
-    """Where a broker listens; in text as librdkafka writes it."""
+    """The host and port of a broker; its text form is librdkafka's."""
 
     host: str
     port: int

@@ -1,6 +1,6 @@
-"""What the librdkafka that runs was built with, and what it cannot carry out of a `client:` block.
+"""This module finds out what the loaded librdkafka supports, and which settings of a `client:` block it does not.
 
-Invariant: the library itself is asked; no list of ours says what a build of it has.
+Invariant: the library itself is asked. This project keeps no list of what a build supports.
 """
 
 import ctypes

@@ -1,6 +1,7 @@
-"""Client options for every role, and the only constructors of librdkafka clients.
+"""This module makes all librdkafka clients, and sets their options for each role.
 
-Invariant: the properties that exactly-once rests on are set here, last, and never by a user's `client:` block.
+Invariant: the properties that exactly-once delivery depends on are set here, last. A user's `client:` block cannot
+override them.
 """
 
 import functools
@@ -32,38 +33,38 @@ if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer
     from aggregator.kafka.native.producer import Producer as TransactionalProducer
 
-# A full fetch pipeline: with librdkafka's defaults a Python reader copies a third of what these reach. A queued message
-# costs some 400 bytes beside its payload, which no limit in bytes sees: 300,000 per partition were no faster than
-# 20,000, and took a worker with six partitions from 450 to 800 MB.
+# These options keep the fetch pipeline full. With librdkafka's defaults, a Python reader reaches a third of the rate.
+# A queued message costs some 400 bytes beside its payload, which no limit in bytes counts. 300,000 messages per
+# partition were no faster than 20,000, and took a worker with six partitions from 450 to 800 MB.
 FETCH_OPTIONS = {
     "fetch.message.max.bytes": 2 * 1024 * 1024,
     "queued.min.messages": 20_000,
     "fetch.queue.backoff.ms": 10,
 }
-# What a broker without news waits before it says so, unless the configuration says another: an idle edge costs bytes,
-# and a partition whose queue was full is asked for by the next request only. `python -m tests.bench.idle`.
+# How long a broker without new records waits before it answers, unless the configuration sets another time. An idle
+# edge costs bytes, and a partition whose queue was full waits for the next request. `python -m tests.bench.idle`.
 _FETCH_WAIT_MS = 50
-# Of records that go to central: measured by `python -m tests.bench.compression`, docs/where-to-run.md.
+# The compression of records to central, measured by `python -m tests.bench.compression`: docs/where-to-run.md.
 COMPRESSION = {"compression.type": "zstd", "compression.level": 1}
 TRANSACTION_TIMEOUT_MS = 15_000
-# Bound of a prefetch queue where nobody says another.
+# The default bound of a prefetch queue.
 _BUFFER_BYTES = 16 * 1024 * 1024
-_LEAST_BUFFER_KB = 1  # librdkafka's own: of a limited edge each slot has its share of a second, however small
-# Of what a slow client may receive in a second: one partition's part of a request.
+_LEAST_BUFFER_KB = 1  # librdkafka's minimum: a slot's share of a rate may be smaller
+# One partition's part of a request, as a share of the bytes that a client with a rate may receive in a second.
 _PIECE = 0.25
-# What librdkafka takes as a largest message is 1,000 bytes at least.
+# librdkafka accepts no limit below 1,000 bytes for the largest message.
 _LEAST_PIECE = 1_000
 _MOST_PIECE = 8 * 1024 * 1024
 
-# How long an admin client keeps who leads what: `readers.leaders` rests on it.
+# How long an admin client keeps the leaders of partitions; `readers.leaders` depends on it.
 _LEADERS_LAST_MS = 900_000
 
-# librdkafka's own lines carry broker names only, but they belong into the process's log, not onto stderr.
+# librdkafka's log lines contain only broker names, and go to the process's log instead of stderr.
 log = logging.getLogger("librdkafka")
 
 
 class Role(StrEnum):
-    """What a client is for; each has a block of that name in the configuration."""
+    """The role of a client; the configuration has a block of that name for each role."""
 
     CONSUMER = "consumer"
     PRODUCER = "producer"
@@ -85,7 +86,7 @@ def slow_fetch(rate: float) -> dict[str, Any]:
     queue it asks for nothing more, so one request to each broker is all that comes after it is held.
     """
     piece = min(_MOST_PIECE, max(_LEAST_PIECE, int(rate * _PIECE)))
-    whole = {"fetch.max.bytes": 2 * piece, "message.max.bytes": 2 * piece}  # the one may not be below the other
+    whole = {"fetch.max.bytes": 2 * piece, "message.max.bytes": 2 * piece}  # the former may not be below the latter
     return {"fetch.message.max.bytes": piece, "queued.min.messages": 1} | whole
 
 
@@ -102,14 +103,14 @@ def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
     }
     options |= token_server_trust(given) | token_options(cluster)
     options["bootstrap.servers"] = cluster.bootstrap_servers
-    # A producer would bring a topic back that somebody deleted, with the broker's defaults.
+    # Otherwise a producer would create a deleted topic again, with the broker's defaults.
     options["allow.auto.create.topics"] = False
     options.setdefault("client.id", "aggregator")
     options.setdefault("reconnect.backoff.max.ms", 2000)
-    # librdkafka opens a second connection at the soonest after half of this, and a client's first word needs two: with
-    # the default of 100 `init_transactions` takes 60 ms, with 20 it takes 20.
+    # librdkafka opens a second connection after half of this time at the earliest, and a client's first request needs
+    # two connections. With the default of 100, `init_transactions` takes 60 ms; with 20 it takes 20 ms.
     options.setdefault("reconnect.backoff.ms", 20)
-    # Level 3 is a line per failed connection attempt, many a second while a cluster is away; the hub says it once.
+    # Level 3 logs every failed connection attempt, many a second while a cluster is away. The hub logs that once.
     options.setdefault("log_level", 2)
     return options
 
@@ -196,8 +197,8 @@ def writing_options(
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 64 * 1024,
-            # A topic that every broker denies for so long is gone: with the default of 30 seconds nobody would say so
-            # before the commit runs out of time.
+            # A topic that no broker knows for this long is gone. With the default of 30 seconds, the commit would time
+            # out before the client says so.
             "topic.metadata.propagation.max.ms": 10_000,
         }
     )
@@ -271,7 +272,7 @@ def admin(cluster: ClusterConfig) -> AdminClient:
     if key not in kept:
         kept[key] = _new_admin(cluster)
     elif kept[key].credentials.changed():
-        with suppress(KafkaException, ConfigError):  # half renewed: the former one goes on until the rest is there
+        with suppress(KafkaException, ConfigError):  # half renewed: the former client stays in use until all files fit
             fresh = _new_admin(cluster)
             _retired()[key], kept[key] = kept[key].client, fresh
     return kept[key].client
@@ -287,7 +288,7 @@ def shut_out(cluster: ClusterConfig) -> str:
 
 
 def _new_admin(cluster: ClusterConfig) -> _Admin:
-    credentials, shut = Credentials(cluster.client), deque[str](maxlen=1)  # looked at before they are read
+    credentials, shut = Credentials(cluster.client), deque[str](maxlen=1)  # looked at before a client reads them
 
     def hear(error: KafkaError) -> None:
         if error.code() in SHUT_OUT:

@@ -1,7 +1,9 @@
-"""A client that is kept for hours, and replaced by another when it is lost (librdkafka issue 5301), or signs in anew.
+"""A connection keeps one client for hours, and replaces a client that is lost or has to sign in with new credentials.
 
-Invariant: only the holder creates and abandons clients, so its user asks for the client each time. The user assigns to
-the new client what the lost one had been assigned.
+A client is lost if it has forgotten all brokers (librdkafka issue 5301).
+
+Invariant: only the connection creates and abandons clients, so its user must ask for the client each time. The user
+assigns to a new client the partitions that the former one had.
 """
 
 import logging
@@ -36,7 +38,7 @@ def drop(producer: Producer) -> None:
 
 
 class Connection(Generic[C]):
-    """Holds one client of a cluster.
+    """Holds one client of a cluster, and replaces it when needed.
 
     Args:
         cluster: Which one.

@@ -1,7 +1,7 @@
-"""Passwords, keys and certificates in files, which somebody renews while the hub runs.
+"""This module notices when files with passwords, keys and certificates are renewed while the hub runs.
 
-Invariant: only a file's stamp is looked at; its content is not read here. A change is reported until somebody has taken
-it, so that files which are renewed one after the other are tried again until they fit together.
+Invariant: only a file's stamp is looked at; this module does not read its content. A change is reported until somebody
+has taken it. If files are renewed one after the other, they are tried again until they fit together.
 """
 
 import time
@@ -12,7 +12,7 @@ from aggregator.config.secrets import SecretRef
 
 EVERY_S = 2.0
 _FILES = (".location", ".keytab", ".file")
-# Of one file: when it was written, its size, its place on the disk.
+# The stamp of each file: when it was written, its size, its inode.
 _Look = tuple[tuple[int, int, int], ...]
 
 

@@ -1,6 +1,6 @@
-"""Whether anybody listens where a cluster is said to be: librdkafka goes on asking, and does not tell.
+"""This module finds out whether a cluster's addresses accept connections, because librdkafka retries without saying so.
 
-Invariant: bounded in time, nothing is sent, and a doubt is no refusal.
+Invariant: bounded in time. Nothing is sent. An unclear answer does not count as a refusal.
 """
 
 import errno
@@ -23,7 +23,7 @@ def refusal(bootstrap_servers: str, *, patience_s: float) -> str:
     for text in bootstrap_servers.split(","):
         try:
             why = ask_aside(partial(_attempt, Address.parse(text), patience_s), "connection").result(patience_s)
-        except (OSError, ValueError):  # a time-out is one of the former
+        except (OSError, ValueError):  # a time-out is an OSError
             return ""
         if not why:
             return ""

@@ -1,7 +1,7 @@
-"""Tokens that a program makes: Amazon MSK's IAM, signed by AWS's own package with the credentials of this machine.
+"""This module makes sign-in tokens for Amazon MSK's IAM: AWS's own package signs them with this machine's credentials.
 
-Invariant: a token is made when librdkafka asks for one, which it does in time before the last one ends; none is kept
-here, and none is logged. Where no token can be made, the next question tries again.
+Invariant: a token is made when librdkafka asks for one, which it does before the last token ends. No token is kept here
+or logged. If no token can be made, the next request tries again.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig, MskIam
 from aggregator.errors import ConfigError
 
 PACKAGE = "aws_msk_iam_sasl_signer"
-# A token, and until when it holds, in seconds since 1970.
+# A token, and when it expires, in seconds since 1970.
 Token = tuple[str, float]
 log = logging.getLogger(__name__)
 

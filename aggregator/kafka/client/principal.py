@@ -1,8 +1,8 @@
-"""As whom the hub signs in to a cluster, as its own configuration has it.
+"""This module tells the principal under which the hub signs in to a cluster, according to the hub's own configuration.
 
-Invariant: a claim of this side and no proof. No client API of Kafka tells the principal that a broker authenticated
-(KIP-1329, which would, is a draft), and one that maps names (`ssl.principal.mapping.rules`) has another.
-Empty where only the token, or a file that cannot be read, would tell it.
+Invariant: this is a claim of the client, not a proof. No client API of Kafka tells which principal a broker
+authenticated (KIP-1329, which would add one, is a draft). A broker that maps names (`ssl.principal.mapping.rules`) uses
+another principal. The result is empty if only a token or an unreadable file would tell it.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""How large a record may be that the hub sends: a bound of its own producer, whatever a cluster allows.
+"""This module sets the size of the largest record that the hub's own producer sends, whatever a cluster allows.
 
-Invariant: a value alone; no client is imported here.
+Invariant: a value only. No client is imported here.
 """
 
 RECORD_BYTES_MOST = 64 * 1024 * 1024

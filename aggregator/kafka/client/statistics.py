@@ -1,7 +1,7 @@
-"""What librdkafka says of itself: the few numbers that operators watch, and whether a client is lost.
+"""This module condenses librdkafka's statistics to a few numbers for operators, and detects a lost client.
 
-Invariant: no cost per record. The library delivers its statistics every ten seconds, within a poll. A text that is not
-a statistic is ignored.
+Invariant: no cost per record. The library delivers its statistics every ten seconds, within a poll; for an edge with a
+`rate_limit` it does so every 250 ms. A text that is not a statistic is ignored.
 """
 
 import json
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 EVERY_MS = 10_000
-# Where a rate is held by them.
+# The interval for a client whose rate is bounded by these statistics.
 OFTEN_MS = 250
-# Between its old brokers and its new ones a client may know none for a moment.
+# A client counts as lost after two such reports, because it may know no brokers for a moment as they change.
 _LOST_AFTER = 2
 
 
 class ClientStatistics:
-    """The newest numbers of one client, or of one after another; `options` go into its configuration.
+    """Keeps the newest numbers of a client and of its successors; `options` go into the configuration of each.
 
     Args:
         every_ms: How often the client tells.
@@ -30,8 +30,8 @@ class ClientStatistics:
         self._every_ms = every_ms
         self.numbers: Mapping[str, float] = {}
         self.received_bytes = 0
-        self._client = "", 0  # whose the newest number was, and which
-        self._brokerless = 0  # reports in a row
+        self._client = "", 0  # the client of the newest number, and the number
+        self._brokerless = 0  # reports in a row without brokers
 
     @property
     def options(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class ClientStatistics:
             known = any(one["source"] != "logical" for one in statistics["brokers"].values())
             self._receive(str(statistics.get("name")), int(statistics["rx_bytes"]))
         except (ValueError, LookupError, TypeError, AttributeError):
-            return  # another version of the library; a callback must not raise
+            return  # from another version of the library; a callback must not raise an error
         self._brokerless = 0 if known else self._brokerless + 1
 
     def _receive(self, client: str, received: int) -> None:
@@ -75,7 +75,7 @@ def condensed(statistics: Mapping[str, Any]) -> dict[str, float]:
     Returns:
         Seconds, counts and bytes by name; the worst broker's where several have one.
     """
-    # Coordinators, and addresses that turned out to be a broker's, are listed beside that broker.
+    # A coordinator or a bootstrap address is listed once more beside the broker that it belongs to.
     brokers = [one for one in statistics["brokers"].values() if one["nodeid"] >= 0 and one["source"] != "logical"]
     partitions = [one for topic in statistics["topics"].values() for one in topic["partitions"].values()]
     return {

@@ -1,6 +1,6 @@
-"""Clients that are made once to hear whether they can be: settings that contradict each other, or the hub's own.
+"""This module makes trial clients that never connect, to find settings that contradict each other or the hub's own.
 
-Invariant: no connection, no secret and no file of anybody's: such a client knows no broker and signs in as nobody.
+Invariant: a trial client has no connection, no secrets and no files. It knows no broker and signs in as nobody.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Which certificate authorities a client trusts where its configuration names none.
+"""This module finds the certificate authorities that a client trusts if its configuration names none.
 
-Invariant: the machine's own, never none. confluent-kafka's wheel checks a token server's certificate by a file that
-only some systems have, and gets no token on the others.
+Invariant: the client trusts the machine's own authorities, and never goes without any. confluent-kafka's wheel checks a
+token server's certificate by a file that exists on some systems only. On the other systems it would get no token.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aggregator.config.secrets import SecretRef
 
-# Where systems keep them: Fedora and its like, Debian and its like, SUSE, Alpine and macOS.
+# The bundles of Fedora and its relatives, Debian and its relatives, SUSE, and Alpine and macOS.
 _BUNDLES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/certs/ca-certificates.crt",

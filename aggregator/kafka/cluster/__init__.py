@@ -1,1 +1,1 @@
-"""A cluster's metadata: its id, topics, their ids and settings, and what a principal may do."""
+"""This package reads and changes a cluster's metadata: its id, topics with ids and settings, groups, and rights."""

@@ -1,8 +1,8 @@
-"""Answers of a cluster to administrative questions: waited for within a bound, and told by their codes.
+"""This module waits for the answers to administrative requests within a bound, and repeats requests that got lost.
 
-Invariant: no caller waits longer than for two questions' time-outs and five seconds. What a broker that was just
-stopped leaves unanswered is asked once more. What waits for a controller is told of the next one, and asked by another
-client where this one finds no broker any more.
+Invariant: a caller waits at most for the time-outs of two requests plus five seconds. A request that a stopped broker
+left unanswered is sent once more. While a request waits for a controller, new metadata tell the client which broker is
+the next controller. If the client finds no broker any more, another client asks.
 """
 
 import concurrent.futures
@@ -19,8 +19,8 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 
 TIMEOUT_S = 10.0
-# librdkafka asks once for a controller that it does not know, and again after `metadata.max.age.ms` only: a cluster
-# whose brokers just wake up names none for a moment.
+# librdkafka asks once for an unknown controller, and again only after `metadata.max.age.ms`. A cluster whose brokers
+# have just started names no controller for a moment.
 _CONTROLLER_S = 1.0
 _Subject = TypeVar("_Subject")
 

@@ -1,6 +1,6 @@
-"""What a cluster lets our principal do with its topics, as its brokers say.
+"""This module asks a cluster which operations the hub's principal may perform on topics.
 
-Invariant: asks only. A topic that may not even be described is hidden: nobody tells whether it is there.
+Invariant: this module only asks. A topic that may not even be described is hidden: no broker tells whether it exists.
 """
 
 from collections.abc import Collection
@@ -54,7 +54,7 @@ def authorized(
         except TimeoutError:
             raise _silent(cluster, "no answer") from None
         else:
-            whole = operations is None or AclOperation.ALL in operations  # None: a broker that tells no rights
+            whole = operations is None or AclOperation.ALL in operations  # None: the broker does not tell rights
             found[name] = EVERY if whole else frozenset(_NAMES[one] for one in operations if one in _NAMES)
     return found
 

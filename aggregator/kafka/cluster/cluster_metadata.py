@@ -1,6 +1,7 @@
-"""A cluster's metadata: its id, its brokers, and every topic with the partitions that are led.
+"""This module reads a cluster's metadata: its id, its brokers, and every topic with the partitions that have a leader.
 
-Invariant: one question; it takes no rights but those of seeing topics. Id and topics are of the same answer's client.
+Invariant: one request, which needs no rights except those of seeing topics. The id and the topics come from the same
+client.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,13 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.listening import refusal
 
-# A broker that answers does so in this time. After it the addresses are tried: where nobody listens, no one is
-# waited for.
+# A live broker answers within this time. After that the addresses are tried, and the call does not wait longer for
+# addresses that refuse connections.
 _LISTENS_S, _CONNECTS_S = 1.0, 1.0
 
 
 class ClusterMetadata(NamedTuple):
-    """What a cluster tells of itself.
+    """Holds what a cluster tells about itself.
 
     Attributes:
         cluster_id: As Kafka drew it; empty where the brokers tell none.

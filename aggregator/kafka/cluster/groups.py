@@ -1,6 +1,7 @@
-"""Consumer groups of a cluster: which there are, what they have committed, who is active, and commits in their stead.
+"""This module lists consumer groups, reads their committed offsets, finds idle groups, and commits offsets for these.
 
-Invariant: commits only for a group without members, which the coordinator itself refuses for any other.
+Invariant: offsets are committed only for a group without members. The coordinator itself refuses a commit for any other
+group.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,11 +16,11 @@ from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, result
 
 _DENIED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _IDLE = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
-# Newer brokers say so of a group that is not there; older ones call it dead.
+# Newer brokers answer with this code for a missing group; older brokers call the group dead.
 NO_GROUP = KafkaError.GROUP_ID_NOT_FOUND
-# librdkafka's word for a group that is there, and of another kind: its members are no consumers.
+# librdkafka's code for a group of another kind, whose members are not consumers.
 NO_CONSUMERS = KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's public code has this name
-# A coordinator says so while it moves, and takes the same question later; its other errors are of this group alone.
+# A coordinator answers with these codes while it moves, and takes the same request later. Others concern this group.
 _LATER = (
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -111,6 +112,6 @@ def _refusal(cluster: ClusterConfig, group: str, error: object, right: str) -> H
         return HoldError(f"{where}: the principal lacks {right} on it", hint="aggregator acls print lists every right")
     if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
         return HoldError(f"{where}: it has a member", hint="its positions are its own; stop it first")
-    refused = error.code() > 0 and error.code() not in _LATER  # librdkafka's own codes are below
+    refused = error.code() > 0 and error.code() not in _LATER  # librdkafka's own codes are negative
     kind = HoldError if refused else Unreachable
     return kind(f"{where}: {error.str()}", hint="check the broker and the principal's rights")

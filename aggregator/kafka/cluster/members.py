@@ -1,7 +1,7 @@
-"""Who is in a group of a cluster, whatever the members do there: consumers, or workers of Connect.
+"""This module lists the members of a group, which may be consumers or workers of Connect.
 
-Invariant: asks only. A group that nobody knows has no members; one that we may not describe is an error, and never
-taken for empty.
+Invariant: this module only asks. A group that no broker knows has no members. A group that may not be described is an
+error, and never counts as empty.
 """
 
 from confluent_kafka import KafkaException

@@ -1,7 +1,8 @@
-"""Questions for topic ids to the brokers of one edge, asked beside its reader.
+"""This module asks the brokers of one edge for topic ids, with a client beside the edge's reader.
 
-Invariant: thin; no caller waits longer than it says. A client without answers is replaced, because one that knows no
-brokers never connects again (see `clients.renew_admin`), and so is one whose credentials were renewed.
+Invariant: thin. No caller waits longer than it says. A client that gets no answers is replaced, because a client that
+knows no brokers never connects again (see `clients.renew_admin`). A client is also replaced when its credentials were
+renewed.
 """
 
 import time
@@ -16,7 +17,7 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.client.credentials import Credentials
 from aggregator.kafka.native.topic_ids import Answer, TopicIds
 
-# A question is given up after so long.
+# The time-out of a question.
 TIMEOUT_S = 2.0
 _LEAST_AGE_S = 30.0
 
@@ -41,7 +42,7 @@ class EdgeTopicIds:
     def ask(self, number: int, topics: Collection[str], broker: int) -> None:
         """Ask one broker for the ids of topics, or where `broker` is below 0 any; see `TopicIds.ask`."""
         if not self._open and self._credentials.changed():
-            with suppress(KafkaException, ConfigError):  # half renewed: the former one goes on until the rest is there
+            with suppress(KafkaException, ConfigError):  # half renewed: the former client stays until all fit
                 fresh = self._connect()
                 self._credentials.take()
                 self._client.close()

@@ -1,7 +1,7 @@
-"""Settings of topics: what is in effect, what is the topic's own, what brokers give to a new one, and changes.
+"""This module reads and changes the settings of topics: the effective ones, the topic's own, and the brokers' defaults.
 
-Invariant: a change sets what it names, and leaves all other settings alone. One that a cluster refuses keeps no other
-one of its topic back.
+Invariant: a change sets the settings that it names, and leaves all others alone. If a cluster refuses one setting of a
+topic, the other settings of the topic are still made.
 """
 
 import time
@@ -18,7 +18,7 @@ from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, code, result, with
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import inherited
 
-# A broker answers a creation before every broker, itself included, has the topic in its metadata.
+# A broker may confirm a creation before all brokers, including itself, have the topic in their metadata.
 _PROPAGATION_S = 5.0
 _OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 
@@ -86,7 +86,7 @@ def _settings(entries: Mapping[str, Any]) -> Settings:
 
 
 class RefusedSettings(NamedTuple):
-    """A setting that a topic did not get.
+    """A setting that could not be made on a topic.
 
     Attributes:
         topic: Its name.

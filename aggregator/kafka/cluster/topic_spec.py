@@ -1,6 +1,6 @@
-"""What a topic is to be: its partitions and settings.
+"""This module specifies a topic that must exist: its partitions and settings.
 
-Invariant: a value alone; no client is imported here.
+Invariant: values only. No client is imported here.
 """
 
 from collections.abc import Mapping

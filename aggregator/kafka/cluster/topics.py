@@ -1,4 +1,4 @@
-"""Topics: what exists, with ids and partitions, and the creation of what a hub needs.
+"""This module describes topics with their ids and partitions, and creates the topics that a hub needs.
 
 Invariant: creation is idempotent, partitions are only ever added, and nothing is deleted here.
 """
@@ -22,15 +22,15 @@ from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, code, succeeded, w
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 
-# Ids of topics are as old (KIP-516).
+# The oldest release with topic ids (KIP-516).
 OLDEST = "2.8"
-# What older brokers, and those that speak an older protocol among themselves, tell of every topic: sixteen zeros.
+# The id that older brokers, and brokers with an older inter-broker protocol, give to every topic: sixteen zero bytes.
 _NO_ID = "A" * 22
 _WITHOUT_IDS = (
     "its cluster gives topics no ids, so that nothing would tell it from one that is created again; "
     f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older"
 )
-# Between two attempts to make topics at a cluster whose brokers are fenced.
+# The pause between two attempts to create topics while all brokers of the cluster are fenced.
 _FENCED_S = 0.5
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 class Topic:
     """A topic as its cluster shows it; the id changes when the topic is deleted and created again.
 
-    Nobody answers for the partitions of `leaderless`.
+    `leaderless` lists partitions without a leader.
     """
 
     name: str
@@ -229,7 +229,7 @@ def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig, done
         except (KafkaException, TimeoutError) as failure:
             error = failure.args[0] if isinstance(failure, KafkaException) else None
             if error is not None and error.code() in (KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS):
-                continue  # another starter was quicker
+                continue  # another process was quicker
             denied = error is not None and error.code() in _DENIED
             lacks = f"the hub's principal lacks {right} on it; " if denied else ""
             raise Unreachable(

@@ -1,1 +1,1 @@
-"""librdkafka by its C interface, for the two loops that every record passes: whole polls in, whole batches out."""
+"""This package uses librdkafka's C interface for the two loops over all records: whole polls in, whole batches out."""

@@ -1,6 +1,7 @@
-"""A chunk: what one poll brought of one partition, from the reader through strip to the writer.
+"""A chunk holds the records of one partition from one poll, on their way from the reader through strip to the writer.
 
-Invariant: in log order; its parts are sequences of one length, and may be rows of bytes that are never taken apart.
+Invariant: records are in log order. All columns have the same length. A column may be rows of bytes that are never
+split into Python objects.
 """
 
 import bisect
@@ -16,8 +17,8 @@ from aggregator.header_columns import Headers
 class Chunk:
     """Records of one partition in log order, as parallel sequences of equal length.
 
-    `leader_epoch` is that of the last record that came with them, which none of them exceeds: the edge counts it up
-    whenever a log may have been cut.
+    `leader_epoch` is that of the last record in the poll, and no record of the chunk exceeds it. The edge raises the
+    epoch whenever a log may have been cut.
     """
 
     topic: str

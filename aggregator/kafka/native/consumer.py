@@ -1,7 +1,7 @@
-"""A consumer that hands over whole polls: rows of keys and values instead of an object per record.
+"""This consumer returns whole polls as rows of keys and values, instead of one Python object per record.
 
-Invariant: it reads what it was assigned and nothing else, without a group; every message that was taken is given back
-before its poll ends.
+Invariant: the consumer reads only the partitions that were assigned to it, without a group. Every message that was
+taken is given back before its poll ends.
 """
 
 import ctypes
@@ -24,12 +24,12 @@ _NO_CONSUMER_CLOSE = 0x8
 _ADDRESS = ctypes.sizeof(ctypes.c_void_p)
 
 
-# Topic, partition, and where to read from: offset, and the leader epoch of the record before, where known.
+# Topic, partition, offset to read from, and the leader epoch of the record before it, if known.
 Start = tuple[str, int, int, int | None]
 
 
 class Event(NamedTuple):
-    """What came instead of a record; without a topic it is a broker's trouble. `broker` -1: nobody knows which."""
+    """An event that came instead of a record; without a topic it concerns a broker. `broker` -1: unknown."""
 
     code: int
     topic: str | None
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll brought: one chunk per partition, and what came instead of records.
+    """The result of one poll: one chunk per partition, and events that came instead of records.
 
     `served` are the brokers that handed out the records, and the topics of what came from each.
     """
@@ -52,7 +52,7 @@ class Poll:
 
 
 class Consumer(Client):
-    """One handle that reads assigned partitions; arguments and errors as of `Client`."""
+    """A client that reads assigned partitions; arguments and errors are those of `Client`."""
 
     kind = CONSUMER
 
@@ -61,7 +61,7 @@ class Consumer(Client):
         rd.poll_set_consumer(self.handle)
         self._queue = rd.queue_get_consumer(self.handle)
         self._messages = np.zeros(0, np.int64)
-        self._stoppers = [0]  # in the queue
+        self._stoppers = [0]  # stoppers that are in the queue
 
         def polled(
             _handle: int, _error: int, _offsets: int, _opaque: int, stoppers: list[int] = self._stoppers
@@ -208,7 +208,7 @@ _OF_KEYS, _OF_VALUES = (rows.KEY_BYTES, rows.KEYS_AT), (rows.VALUE_BYTES, rows.V
 
 
 class _Row:
-    """BytesColumn of all runs in one piece of memory."""
+    """The cells of all runs of a poll, in one piece of memory."""
 
     def __init__(self, records: int, runs: Integers, firsts: list[int], size: int, at: int) -> None:
         starts = list(accumulate(runs[:, size].tolist(), initial=0))

@@ -1,10 +1,10 @@
-"""The functions of librdkafka that this room calls, out of the very library that confluent-kafka has loaded.
+"""This module binds the functions of librdkafka that this package calls, from the copy that confluent-kafka has loaded.
 
 An object for every record, and a call for every part of it, cost more than all that librdkafka does with the record
 (tests/bench/results/tried.md). Everything else about Kafka goes through confluent-kafka.
 
-Invariant: only what the library's public header (rdkafka.h) declares, whose meaning never changes within a major
-version; errors come out as confluent-kafka's own.
+Invariant: only functions of the library's public header (rdkafka.h) are used, whose meaning never changes within a
+major version. Errors are raised as confluent-kafka's own.
 """
 
 import ctypes
@@ -21,12 +21,12 @@ if sys.byteorder != "little" or ctypes.sizeof(c_void_p) != ctypes.sizeof(c_int64
     raise ImportError("records are moved as on 64-bit little-endian machines (x86-64, ARM), which this one is not")
 PRODUCER, CONSUMER = 0, 1
 _ERROR_BYTES = 512
-# The level that librdkafka gives a line, as syslog numbers them.
+# Python's logging levels by librdkafka's level of a line, which are syslog's.
 _LEVELS = (50, 50, 50, 40, 30, 20, 20, 10)
 
 
 class EventType(IntEnum):
-    """`rd_kafka_event_type_t`, as far as it is taken here."""
+    """The values of `rd_kafka_event_type_t` that are used here."""
 
     DELIVERY = 0x1
     LINE = 0x4
@@ -50,7 +50,7 @@ class Message(Structure):
     )
 
 
-# `rd_kafka_vu_t`, an argument of `rd_kafka_produceva`: its kind, and up to eight words of it.
+# The words of `rd_kafka_vu_t`, an argument of `rd_kafka_produceva`: its kind and up to eight words of value.
 UNION = 9
 AS_TOPIC, AS_PARTITION, AS_VALUE, AS_KEY, AS_FLAGS, AS_TIMESTAMP, AS_HEADER = 2, 3, 4, 5, 7, 8, 9
 COPY = 2
@@ -59,7 +59,7 @@ PARTS = (AS_TOPIC, AS_PARTITION, AS_FLAGS, AS_TIMESTAMP, AS_VALUE, AS_KEY)
 
 
 class TopicPartition(Structure):
-    """`rd_kafka_topic_partition_t`, as far as it is written here."""
+    """The beginning of `rd_kafka_topic_partition_t`, with the fields that are written here."""
 
     _fields_ = (("topic", c_char_p), ("partition", c_int32), ("offset", c_int64))
 
@@ -153,7 +153,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "commit_transaction": (c_void_p, (c_void_p, c_int)),
     "abort_transaction": (c_void_p, (c_void_p, c_int)),
 }
-# An extension's symbols include those of the libraries that it needs.
+# The symbols of an extension include those of the libraries that it is linked with.
 _LIBRARY = ctypes.CDLL(cimpl.__file__)
 
 
@@ -213,7 +213,7 @@ def milliseconds(seconds: float) -> int:
 
 
 class Client:
-    """One handle of librdkafka; its lines and statistics arrive in the thread that polls it.
+    """Holds one handle of librdkafka; its log lines and statistics arrive in the thread that polls it.
 
     Args:
         options: librdkafka's properties; `stats_cb` takes a text of its statistics, and `oauth_cb` makes a token and
@@ -247,7 +247,7 @@ class Client:
             self._handle = rd.new(self.kind, conf, why, _ERROR_BYTES)
             if self._handle is None:
                 raise _invalid(why)
-            conf = None  # is the handle's now
+            conf = None  # it belongs to the handle now
         finally:
             if conf is not None:
                 rd.conf_destroy(conf)
@@ -257,7 +257,7 @@ class Client:
 
     def _hear(self, conf: int) -> None:
         """Have lines and statistics by callbacks; a queue that is polled for events has them as such (`heard`)."""
-        tell, log = self._tell, self._log  # without this object, which gives its handle back once nobody has it
+        tell, log = self._tell, self._log  # no reference to this object, which must be collected
 
         def statistics(_handle: int, text: int, size: int, _opaque: int) -> int:
             tell(ctypes.string_at(text, size).decode())

@@ -1,8 +1,8 @@
-"""A transactional producer that takes whole batches.
+"""This is a transactional producer that takes whole batches.
 
-Invariant: a record was queued, or its batch's call says that it was not; nothing is queued twice. A record that was not
-delivered makes the commit fail, and is kept with its code until somebody asks for it or the next transaction begins. Of
-what was delivered, one offset is kept for each partition: a report costs once per batch.
+Invariant: a record was queued, or the call of its batch says that it was not. Nothing is queued twice. A record that
+was not delivered makes the commit fail. It is kept with its code until somebody asks for it or the next transaction
+begins. Of the delivered records, one offset is kept for each partition, so a report costs once per batch.
 """
 
 import ctypes
@@ -37,10 +37,10 @@ from aggregator.kafka.native.reports import Acknowledged, Failure, reports
 from aggregator.kafka.native.sign_in import SHUT_OUT
 
 _FULL_WAIT_S = 0.05
-# A flush does not see reports that wait for us, and the records in them count as on their way.
+# A flush does not take the reports that wait in the queue, and their records still count as in flight.
 _FLUSH_MS = 1
 _REPORT_S = 0.004
-# librdkafka goes on with an abort after the call's time is over; the next call returns its result.
+# librdkafka continues an abort after the call has timed out; the next call returns the result.
 _ABORT_STEP_S = 0.05
 _NO_FLAGS = np.zeros(0, np.bool_)
 _NO_NUMBERS = np.zeros(0, np.int64)
@@ -83,10 +83,10 @@ class OutgoingRecords:
 
 
 class Producer(Client):
-    """One handle that writes in transactions; arguments and errors as of `Client`."""
+    """A client that writes in transactions; arguments and errors are those of `Client`."""
 
     kind = PRODUCER
-    # Delivery reports as events, one for each batch; and why no broker lets the client in.
+    # Events are delivery reports, one for each batch, and errors, which say why no broker lets the client in.
     events = EventType.DELIVERY | EventType.ERROR
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
@@ -94,8 +94,8 @@ class Producer(Client):
         self._queue = rd.queue_get_main(self.handle)
         self._topics: dict[str, int] = {}
         self._failed: list[Failure] = []
-        self.acknowledged: dict[Partition, int] = {}  # the greatest first offset of a batch that was written
-        self.shut_out = ""  # why no broker let the client in, as it was told last
+        self.acknowledged: dict[Partition, int] = {}  # the greatest first offset of the written batches
+        self.shut_out = ""  # the last reason why no broker let the client in
 
     def init_transactions(self, timeout_s: float) -> None:
         """Initialise the producer's transactions, which fences earlier users of its transactional id.
@@ -136,7 +136,7 @@ class Producer(Client):
         """Wait until everything was written or has failed, for at most so long."""
         deadline = time.monotonic() + timeout_s
         while rd.outq_len(self.handle) and time.monotonic() < deadline:
-            rd.flush(self.handle, _FLUSH_MS)  # sends at once what would linger
+            rd.flush(self.handle, _FLUSH_MS)  # sends lingering records at once
             self.poll(_REPORT_S)
 
     def abort_transaction(self, timeout_s: float) -> None:
@@ -147,7 +147,7 @@ class Producer(Client):
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            self.poll(0)  # it waits for the reports of what was queued, which only come out here
+            self.poll(0)  # the abort waits for reports, which only a poll takes
             step_s = min(_ABORT_STEP_S, max(0.0, deadline - time.monotonic()))
             try:
                 return checked(rd.abort_transaction(self.handle, milliseconds(step_s)))
@@ -197,7 +197,7 @@ class Producer(Client):
         """
         from aggregator.kafka.native import rows  # noqa: PLC0415 - takes a second, which a driver need not spend
 
-        self.poll(0)  # what is reported leaves the memory
+        self.poll(0)  # frees the memory of reported records
         places, timestamps = records.places, np.asarray(records.timestamps_ms, np.int64)
         union = self._union(topic, partition, _most(records.headers) + len(records.stamps)).reshape(-1)
         columns = _parts(records.keys), _parts(records.values), timestamps

@@ -1,7 +1,7 @@
-"""Delivery reports: which batches were written, and where; which were not, and the code of each.
+"""This module reads delivery reports: which batches were written and where, and which were not and with what code.
 
-Invariant: nothing of a record comes out. Neither is the library asked for its text about a record that failed: where it
-has none, it hands out the record's value. It does not say either which record of a batch was refused, where it was one.
+Invariant: no content of a record comes out. The library is also not asked for its text about a failed record, because
+without a text it returns the record's value. If a broker refused one record of a batch, the library does not say which.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""The loops over records, as machine code: messages into rows, and rows into messages.
+"""This module holds the compiled loops over records: messages become rows, and rows become messages.
 
-Invariant: no message is read after it was given back; nothing here waits, calls back or knows the interpreter. Layouts
-are those of rdkafka.h: `rd_kafka_message_t` and, for `rd_kafka_produceva`, `rd_kafka_vu_t`.
+Invariant: no message is read after it was given back. No function here waits, calls back or uses the interpreter.
+Layouts are those of rdkafka.h: `rd_kafka_message_t` and, for `rd_kafka_produceva`, `rd_kafka_vu_t`.
 """
 
 import ctypes
@@ -24,12 +24,12 @@ _VALUE, _VALUE_SIZE, _KEY, _KEY_SIZE, _OFFSET = (
 )
 _MESSAGE_WORDS = ctypes.sizeof(Message) // _WORD
 _HALF = 0xFFFFFFFF
-# Words of a run: what one partition has in a poll.
+# Words of a run; a run holds the records of one partition in a poll.
 RUN = 10
 TOPIC, PARTITION, RECORDS, KEY_BYTES, VALUE_BYTES, FIRST, LAST, AT, KEYS_AT, VALUES_AT = range(RUN)
 _PARTS = len(PARTS)
 _AT_TIMESTAMP, _AT_VALUE, _AT_KEY = map(PARTS.index, (AS_TIMESTAMP, AS_VALUE, AS_KEY))
-# Places that a name may be looked for in; behind them it is taken for a new one, whatever an edge makes names of.
+# A name is searched in so many slots at most; then it counts as new. That bounds the cost of names that collide.
 _LONGEST_SEARCH = 32
 
 FLAGS = types.Array(types.boolean, 1, "C")

@@ -1,6 +1,8 @@
-"""By which codes librdkafka says that no broker lets a client in; it answers a question with "transport failure" then.
+"""This module lists the codes by which librdkafka says that no broker lets a client in.
 
-Invariant: values alone, which both kinds of client compare their errors with.
+A request that such a client sends fails only with "transport failure".
+
+Invariant: values only. Both kinds of client compare their errors with these codes.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
-"""Which topic a broker shows under a name: questions to one broker, which are answered later.
+"""This module asks one broker which topic ids it shows for topic names; the answers arrive later.
 
-Invariant: nobody waits longer for an answer than he says; a question that was asked is answered once, at the latest
-when its own time is over. The client is one of its own: a consumer's questions would wait behind its fetches.
+Invariant: no caller waits longer for an answer than it says. Every question is answered once, at the latest when its
+own time-out is over. The questions have a client of their own, because on a consumer's client they would wait behind
+its fetches.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ _ANY = -1
 
 
 class Shown(NamedTuple):
-    """What a broker shows under a name: a topic's id, or why it shows none.
+    """A broker's answer for one topic name: the topic's id, or why it shows none.
 
     Attributes:
         topic_id: As confluent-kafka writes it; empty where there is none.
@@ -28,7 +29,7 @@ class Shown(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of one question.
+    """The answer to one question, or why there is none.
 
     Attributes:
         number: Of the question.
@@ -42,7 +43,7 @@ class Answer(NamedTuple):
 
 
 class TopicIds(Client):
-    """One handle that asks; arguments and errors as of `Client`."""
+    """A client that asks for topic ids; arguments and errors are those of `Client`."""
 
     kind = PRODUCER
 
@@ -59,7 +60,7 @@ class TopicIds(Client):
             broker: The broker's id; below 0: any broker.
             timeout_s: After which the question is answered with an error.
         """
-        rd.poll(self.handle, 0)  # its lines
+        rd.poll(self.handle, 0)  # takes its log lines
         names = (ctypes.c_char_p * len(topics))(*(name.encode() for name in topics))
         asked, options = (
             rd.TopicCollection_of_topic_names(names, len(topics)),

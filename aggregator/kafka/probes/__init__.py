@@ -1,1 +1,1 @@
-"""What a cluster's listeners answer to somebody who looks for a fault."""
+"""This package probes a cluster's listeners for somebody who looks for a fault."""

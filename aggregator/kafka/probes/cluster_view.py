@@ -1,6 +1,7 @@
-"""A cluster as it shows itself to our principal: its id, its brokers and their settings, and what we may do there.
+"""This module describes a cluster as it shows itself to the hub's principal: id, brokers, settings and rights.
 
-Invariant: values alone; no client is imported here. What could not be asked is None, and never an empty answer.
+Invariant: values only. No client is imported here. A value that could not be asked for is None, and never an empty
+answer.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """What a cluster tells of one topic.
+    """Holds what a cluster tells about one topic.
 
     Attributes:
         partitions: How many it has.
@@ -78,7 +79,7 @@ class SignIn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Topics of a cluster, and why those are not told that were asked for and are there."""
+    """Holds topics of a cluster, and why the cluster did not describe others that exist."""
 
     views: Mapping[str, TopicView] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)

@@ -1,6 +1,7 @@
-"""Inspecting a cluster: signing in, and asking what it is, how it is set and what our principal may do there.
+"""An inspection signs in to a cluster and asks for its id, its settings and the rights of the hub's principal.
 
-Invariant: reads only, and every question is bounded in time. An answer that our rights do not allow is None.
+Invariant: this module only reads, and every request is bounded in time. If the rights do not allow an answer, it is
+None.
 """
 
 import contextlib
@@ -29,12 +30,12 @@ from aggregator.kafka.probes.cluster_view import Acl, ClusterView, SignIn, Topic
 from aggregator.kafka.readers.codes import name_of
 from aggregator.threads import ask_aside
 
-# How often a client that signs in is asked how it goes, and tells which brokers it has heard of.
+# How often a client that signs in is polled, and how often it reports the brokers that it has learned.
 _LOOK_S = 0.1
 _STATISTICS_MS = 500
-# Between a question's own time-out and the moment at which we hear of it; for all of its answers together.
+# The time between a question's own time-out and the arrival of that news, for all of its answers together.
 _GRACE_S = 1.0
-# What a client that is not let in says once it knows; everything else it tries again.
+# The codes with which a client is finally refused. After any other code it tries again.
 _FINAL = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "UNSUPPORTED_SASL_MECHANISM")
 
 

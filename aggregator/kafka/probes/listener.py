@@ -1,6 +1,6 @@
-"""One address of a cluster as it was found: how far a connection to it comes, and what stops it there.
+"""This module describes one address of a cluster: how far a connection to it comes, and what stops it there.
 
-Invariant: values alone; no socket is opened here. Whoever opens them is `listener_probe.py`.
+Invariant: values only. No socket is opened here. `listener_probe.py` opens them.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from aggregator.kafka.client.address import Address
 
 
 class Obstacle(StrEnum):
-    """What stops a connection, in the order in which one meets it."""
+    """The obstacles that stop a connection, in the order in which it meets them."""
 
     UNKNOWN_NAME = "unknown_name"
     NAME_SILENT = "name_silent"
@@ -34,7 +34,7 @@ class Obstacle(StrEnum):
 
 
 class Certificate(NamedTuple):
-    """What a certificate says of itself; times in ms since 1970."""
+    """The contents of a certificate; times are in ms since 1970."""
 
     subject: str
     issuer: str

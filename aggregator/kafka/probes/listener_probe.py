@@ -1,8 +1,9 @@
-"""Looks at one address step by step: name, route, port, TLS, Kafka's greeting, ways to sign in.
+"""This probe tests one address step by step: name, route, port, TLS, Kafka's greeting, and mechanisms to sign in.
 
-Invariant: bounded in time and in bytes, and nothing is signed in or changed: both of its requests (ApiVersions,
-SaslHandshake) are those that a broker answers before it knows who asks. librdkafka tells all of these steps by one
-code; this tells them apart.
+Invariant: bounded in time and in bytes. The probe does not sign in and changes nothing. Both of its requests
+(ApiVersions, SaslHandshake) are answered before a client has signed in. librdkafka reports a failure at any of these
+steps with one code; this probe distinguishes the steps.
+
 Source: https://kafka.apache.org/protocol
 """
 
@@ -26,12 +27,12 @@ _METADATA, _SASL_HANDSHAKE, _API_VERSIONS = 3, 17, 18
 _ILLEGAL_SASL_STATE = 34
 _CLIENT = b"aggregator-doctor"
 _LENGTH = struct.Struct(">i")
-# Kafka 4 names some ninety requests in six bytes each.
+# Kafka 4 lists some ninety requests with six bytes each, which is far below this bound.
 _MOST_BYTES = 64 * 1024
 _DER = 2
-# A name may stand for many places, and each of them may be silent.
+# A name may have many addresses, and each of them may be silent.
 _PLACES_MOST = 4
-# OpenSSL's numbers for what is wrong with a certificate (x509_vfy.h).
+# OpenSSL's error numbers for certificates (x509_vfy.h).
 _BY_NUMBER = {9: Obstacle.NOT_YET_VALID, 10: Obstacle.EXPIRED, 62: Obstacle.OTHER_HOST, 64: Obstacle.OTHER_HOST}
 _NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EACCES, errno.EPERM)
 
@@ -135,7 +136,7 @@ def _connected(places: list[Any], patience_s: float) -> socket.socket:
             refusals.append(_Refusal(obstacle, os.strerror(code) if code else ""))
         else:
             return line
-    # A host with several addresses may have a family that this machine cannot reach at all.
+    # A host may have addresses of a family that this machine cannot reach at all, so other refusals say more.
     order = (Obstacle.REFUSED, Obstacle.SILENT_ROUTE, Obstacle.NO_ROUTE)
     refusal = min(refusals, key=lambda one: order.index(one.obstacle), default=_Refusal(Obstacle.UNKNOWN_NAME, ""))
     raise _Stopped(refusal.obstacle, refusal.detail)

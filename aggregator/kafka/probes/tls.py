@@ -1,6 +1,6 @@
-"""The TLS of a `client:` block as Python's own `ssl` takes it, for whoever looks at a handshake step by step.
+"""This module turns the TLS settings of a `client:` block into a context of Python's `ssl`, to test a handshake.
 
-Invariant: records never pass through it; they go through librdkafka. No secret stays on a disk.
+Invariant: records never pass through this context; they pass through librdkafka. No secret stays on a disk.
 """
 
 import os

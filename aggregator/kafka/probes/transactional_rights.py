@@ -1,8 +1,11 @@
-"""May our principal write under a transactional id: asked of the id's coordinator, which needs no other right for it.
+"""This module finds out whether the hub's principal may write under a transactional id, without a further right.
 
-Invariant: no id is taken from whoever has it. A coordinator judges first the right to an id and then the time-out of
-its transactions, so a question with a time-out that no broker allows changes nothing. That none allows it is known
-first: from the brokers' settings, or by an id that nobody uses. Where they allow it, no other id is asked about.
+It asks the coordinator of the id.
+
+Invariant: no id is taken from its owner. A coordinator checks the right to an id first, and then the time-out of its
+transactions. A request with a time-out that no broker allows therefore changes nothing. The probe first makes sure that
+no broker allows this time-out, from the brokers' settings or with an id that nobody uses. If they allow it, no other id
+is asked about.
 """
 
 import logging
@@ -19,7 +22,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client import clients
 from aggregator.threads import side_by_side
 
-# The longest that the protocol can say, in milliseconds; Kafka's default limit is 900,000.
+# The longest time-out in the protocol, in milliseconds; Kafka's default limit is 900,000.
 LONGEST_MS = 2**31 - 1
 # librdkafka looks for a coordinator when it is called, and then every half second, connected or not.
 # A refusal is the answer here; the library calls it fatal.
@@ -80,7 +83,7 @@ def _asked(cluster: ClusterConfig, transactional_id: str, patience_s: float) -> 
             else:
                 break
     finally:
-        with suppress(KafkaException):  # says once more what was refused
+        with suppress(KafkaException):  # raises the refusal once more
             producer.close()
     return _Answer.TAKEN
 

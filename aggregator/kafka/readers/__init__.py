@@ -1,1 +1,1 @@
-"""Records and ends of logs, read; what goes wrong on the way, by name."""
+"""This package reads records and the ends of logs, and names each fault on the way."""

@@ -1,8 +1,8 @@
-"""What each of librdkafka's codes means to us: for a partition that is read, and for a record that central refuses.
+"""This module gives each error code of librdkafka a meaning, for a partition that is read and for a record at central.
 
-Invariant: every code that the library knows stands in exactly one row of each table (`tests/unit/kafka/test_codes.py`
-takes them from the library). One that it learns later is never silent: its flow waits with the code's own words, its
-transaction is aborted and begun again.
+Invariant: when a partition is read, every code that the library knows stands in exactly one row
+(`tests/unit/kafka/test_codes.py` takes the codes from the library). A code that is in no row is never silent. On
+reading, its flow waits with the code's own words. On writing, its transaction is aborted and begun again.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from aggregator.kafka.readers.reader_events import FaultKind
 
 
 class Passing(StrEnum):
-    """What needs nothing from us: the end of a partition, and what librdkafka tries again by itself."""
+    """Codes that need no action: the end of a partition, and errors that librdkafka retries by itself."""
 
     END = "end"
     BY_ITSELF = "by_itself"
 
 
 class RefusalKind(StrEnum):
-    """Why central takes no record, as long as nobody changes something there."""
+    """Why central refuses records until somebody changes a setting or a right there."""
 
     TOPIC_GONE = "topic_gone"
     DENIED = "denied"
@@ -32,7 +32,7 @@ class RefusalKind(StrEnum):
 
 
 class Attempt(StrEnum):
-    """What is no refusal: it may go well the next time, or the record only shared the fate of another one."""
+    """Codes that are not a refusal: the next attempt may succeed, or the record failed only because another one did."""
 
     AGAIN = "again"
     SHARED = "shared"
@@ -48,7 +48,7 @@ _READING: Mapping[FaultKind | Passing, str] = {
     " DELEGATION_TOKEN_AUTH_DISABLED DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH"
     " DELEGATION_TOKEN_REQUEST_NOT_ALLOWED DELEGATION_TOKEN_AUTHORIZATION_FAILED DELEGATION_TOKEN_EXPIRED"
     " PRINCIPAL_DESERIALIZATION_FAILURE UNACCEPTABLE_CREDENTIAL",
-    # A batch that lies at its offset and that this client cannot turn into records.
+    # The batch is there, but this client cannot turn it into records.
     FaultKind.DAMAGED: "_BAD_MSG _BAD_COMPRESSION _NOT_IMPLEMENTED _UNSUPPORTED_FEATURE INVALID_MSG INVALID_MSG_SIZE"
     " INVALID_RECORD MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE UNSUPPORTED_COMPRESSION_TYPE"
     " UNSUPPORTED_FOR_MESSAGE_FORMAT",
@@ -82,7 +82,7 @@ _READING: Mapping[FaultKind | Passing, str] = {
     " VOTER_NOT_FOUND INVALID_REGULAR_EXPRESSION STREAMS_INVALID_TOPOLOGY STREAMS_INVALID_TOPOLOGY_EPOCH"
     " STREAMS_TOPOLOGY_FENCED SHARE_SESSION_LIMIT_REACHED",
 }
-# Whatever stands in no row here may go well the next time: `Attempt.AGAIN`.
+# A code in no row here is `Attempt.AGAIN`: the next attempt may succeed.
 _WRITING: Mapping[RefusalKind | Attempt, str] = {
     Attempt.SHARED: "_PURGE_QUEUE _PURGE_INFLIGHT _INVALID_DIFFERENT_RECORD OPERATION_NOT_ATTEMPTED",
     RefusalKind.TOPIC_GONE: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_ID",

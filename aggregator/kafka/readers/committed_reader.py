@@ -1,8 +1,8 @@
-"""Bounded reads of what is committed at central, and how far it goes: the lake's view of Kafka.
+"""This module reads bounded ranges of committed records from central for the lake, and tells how far central's logs go.
 
-Invariant: only committed records, in order; a range ends by an offset at or past its end or by end-of-partition, never
-by "last offset + 1", because transaction markers and aborted records take offsets too. Refuses to skip: a start that
-the partition no longer has is an error, never a reset.
+Invariant: only committed records, in order. A range ends with an offset at or past its end, or with end-of-partition.
+It never waits for "last offset + 1", because transaction markers and aborted records take offsets too. The reader never
+skips: a start that the partition no longer has is an error, never a reset.
 """
 
 import bisect
@@ -22,13 +22,13 @@ from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.polls import poll_batch
 
 _POLL_S = 0.2
-_CONSUME_RECORDS = 2000  # messages taken out of the prefetch queue at once; bytes bound what is kept
-_PATIENCE_S = 30.0  # so long nothing may arrive before a read is given up
+_CONSUME_RECORDS = 2000  # messages taken at once; `max_bytes` bounds the kept ones
+_PATIENCE_S = 30.0  # a read without new records fails after this time
 
 
 @dataclass(slots=True)
 class Committed:
-    """Consecutive committed records of one partition, as parallel lists; `held` says why none follow, if so.
+    """Consecutive committed records of one partition, as parallel lists; `held` says why no more can be read.
 
     `left_out` are offsets of records that only tell of an edge's record that it was left out.
     """
@@ -191,7 +191,7 @@ def _ends(piece: Committed, message: Message, end: int) -> bool:
         )
     elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         piece.held = HoldError(f"{where} may not be read", hint="grant Read on it to the central principal")
-    return piece.held is not None  # librdkafka goes on by itself after any other error; patience bounds how long
+    return piece.held is not None  # librdkafka retries after any other error; patience bounds it
 
 
 def _silent(ends: Mapping[Partition, int], trouble: str) -> Unreachable:
@@ -203,7 +203,7 @@ def _silent(ends: Mapping[Partition, int], trouble: str) -> Unreachable:
 
 
 class _Taken(NamedTuple):
-    """What messages brought: bytes, whether nothing before the end comes after them, the last error's name."""
+    """The result of taking messages: their bytes, whether the range has ended, and the last error's name."""
 
     size: int
     ended: bool = False
@@ -229,7 +229,7 @@ def _runs(messages: list[Message], sole: Partition | None) -> Iterator[tuple[Par
 def _take(piece: Committed, messages: list[Message], end: int) -> _Taken:
     """Take over the records before `end`."""
     errors = [message.error() for message in messages]
-    # By truth: a KafkaError cannot be compared with None. An error of the client itself has no offset.
+    # `any` is used because a KafkaError cannot be compared with None. An error of the client itself has no offset.
     if not any(errors) and messages[-1].offset() < end:
         return _Taken(_extend(piece, messages))
     size, trouble = 0, ""
@@ -251,7 +251,7 @@ def _extend(piece: Committed, messages: list[Message]) -> int:
     piece.keys += keys
     piece.values += values
     headers = [message.headers() for message in messages]
-    # Most records have that header alone; a call for each of them costs a twentieth of a lake's task.
+    # Most records have only this header. A function call for each of them would cost a twentieth of a lake task.
     piece.origins += [
         found[0][1] if found and len(found) == 1 and found[0][0] == ORIGIN_HEADER else _origin(found or ())
         for found in headers

@@ -1,4 +1,4 @@
-"""Where a log is readable again, after a batch that cannot be read.
+"""This module finds the first readable offset behind a batch that cannot be read.
 
 Invariant: nothing is skipped here. A broker returns the whole batch in which an offset lies. So every offset of a
 damaged batch fails in the same way, and the first offset with another answer lies behind it.
@@ -16,7 +16,7 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.readers.codes import Passing, when_reading
 from aggregator.kafka.readers.reader_events import FaultKind
 
-# Less than half of a transaction's time-out: the slot that asks may have one open.
+# Less than half of a transaction's time-out, because the slot that asks may have a transaction open.
 _PATIENCE_S = 7.0
 _UNKNOWN = -1
 
@@ -107,7 +107,7 @@ def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -
         if meaning is FaultKind.DAMAGED:
             begins = message.offset()
             return begins if error.code() < KafkaError.UNKNOWN and begins is not None else _UNKNOWN
-        if meaning is FaultKind.POSITION_LOST:  # behind a damaged batch the library goes astray by some bytes
+        if meaning is FaultKind.POSITION_LOST:  # behind a damaged batch the library is off by some bytes
             reader.assign([TopicPartition(*at, offset)])
         elif meaning is not Passing.BY_ITSELF:
             raise KafkaException(error)

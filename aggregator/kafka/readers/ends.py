@@ -1,7 +1,10 @@
-"""Ends and starts of partitions, asked through the admin client and never guessed from what a consumer has seen.
+"""This module asks for the starts and ends of partitions through the admin client.
 
-Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark. With `refused`,
-a caller gets all answers, and in `refused` the partitions without one. Without it, a missing answer is an error.
+It never derives them from what a consumer has seen.
+
+Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark. A caller that
+passes `refused` gets all answers, and finds in `refused` the partitions without one. Without `refused`, a missing
+answer is an error.
 """
 
 import time
@@ -21,10 +24,10 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.readers import leaders
 
 TIMEOUT_S = 10.0
-# Who asks again soon anyway: a partition without a leader takes all of it.
+# The time-out for callers that ask again soon; a partition without a leader takes all of it.
 _SOON_S = 1.0
-# What a topic answers in the moments after it was created, its broker came back, or another one became its leader: that
-# one tells no end before it knows how far the others are. A broker that is being restarted is let go of by the client.
+# The codes of a topic shortly after it was created, its broker came back, or its leader changed. A new leader tells no
+# end before it knows how far its followers are. A client drops its requests to a broker that is being restarted.
 _ELECTING = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -34,20 +37,20 @@ _ELECTING = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError._DESTROY_BROKER,  # noqa: SLF001 - public code
         KafkaError._NOENT,  # noqa: SLF001 - of none of the partitions the client knows a leader
-        # The client's picture of the cluster is from before a restart: a leader that answers to an epoch not its own.
+        # The client's metadata are from before a restart, so its request has another leader epoch than the leader.
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
 _ELECTION_TIMEOUTS = 3
-# Who opens an epoch waits so long for leaders that are just being elected, and then goes on without them.
+# The opening of an epoch waits this long for leaders that are being elected, and then continues without them.
 _BRIEF_S = 2.0
-# Takes partitions that nobody answers for, with the reason; without it one of them is an error.
+# Collects partitions without an answer, with the reason. Without it, such a partition raises an error.
 Refused = dict[Partition, str]
 
 
 class _Question(NamedTuple):
-    """Which offset of a partition is asked for, and of which records."""
+    """A question for an offset of a partition: which offset, and under which isolation level."""
 
     spec: Any
     level: Any = IsolationLevel.READ_UNCOMMITTED
@@ -107,7 +110,7 @@ def _listed(
 
 
 class _UnansweredError(Exception):
-    """No offset, with the code that says why, if there is one."""
+    """Raised if no offset was told; it has the code that says why, if there is one."""
 
     def __init__(self, code: int | None, why: str) -> None:
         super().__init__(why)
@@ -206,14 +209,14 @@ def readable_ranges(
         Unreachable: no answer within `timeout_s` seconds.
     """
     starts, stable = _listed(cluster, partitions, _START, _STABLE_END, timeout_s=timeout_s, refused=refused)
-    # A log that was cut or deleted to its end between the two answers holds nothing.
+    # If the log was cut or deleted to its end between the two answers, the range is empty.
     return {
         at: OffsetRange(one.offset, max(one.offset, stable[at].offset)) for at, one in starts.items() if at in stable
     }
 
 
 class LogOffsets(NamedTuple):
-    """The log of a partition: where it begins, how far a read_committed reader gets, and how far it goes at all.
+    """The log of a partition: its start, its last stable offset, and its high watermark.
 
     `leader_epoch` is of the leader that told the high watermark; None where it does not tell.
     """
@@ -274,7 +277,7 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
         Unreachable: no answer within `timeout_s` seconds, or none from the leader.
     """
     since_s = time.monotonic()
-    leaders.look_anew(cluster, timeout_s)  # who asks expects another leader than the one that the client knows
+    leaders.look_anew(cluster, timeout_s)  # the caller expects another leader than the client knows
     ((_, _, future),) = _asked(cluster, [at], [_LOG_END], [{}], since_s=since_s, timeout_s=timeout_s)
     try:
         epoch: int | None = _answer(future, timeout_s + 1).leader_epoch

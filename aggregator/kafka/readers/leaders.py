@@ -1,10 +1,11 @@
-"""Which partitions are led, as the process's admin client knows it: of others it is asked for no offset.
+"""This module knows which partitions have a leader, so that no offset is asked for where there is none.
 
-Where librdkafka does not know every leader that a question is for, it waits for news on the thread that asks, and
-answers on another one. News that come at once free what the first thread still uses, and that ends the process: up to
-2.15 at least, in `rd_kafka_topic_partition_list_query_leaders_async`. An answer about all topics fills its cache.
+If librdkafka does not know every leader that a request needs, it waits for metadata on the calling thread, and answers
+on another thread. Metadata that arrive at once free memory that the first thread still uses, and the process crashes.
+The fault lies in `rd_kafka_topic_partition_list_query_leaders_async`, in versions up to 2.15 at least. A metadata
+request for all topics fills the library's cache and avoids this.
 
-Invariant: what `unled` leaves out is led by a broker that is in that cache.
+Invariant: a partition that `leaderless` does not return is led by a broker that is in that cache.
 """
 
 import functools
@@ -22,12 +23,12 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.cluster.admin_answers import code
 from aggregator.kafka.cluster.cluster_metadata import leaders_of
 
-# A leader lasts in librdkafka's cache for `metadata.max.age.ms`, 15 minutes. What is new is asked for at most so often.
+# librdkafka caches a leader for `metadata.max.age.ms`, 15 minutes. The second number is the least time between looks.
 _LASTS_S, _AGAIN_S = 60.0, 0.1
 
 
 class _Picture(NamedTuple):
-    """What a cluster told of all its topics.
+    """A cluster's answer about the leaders of all its topics.
 
     Attributes:
         asked_s: When it was asked, on the clock of `time.monotonic`.
@@ -75,7 +76,7 @@ def leaderless(
     if known is None or not known.serves(partitions, since_s=since_s, now_s=time.monotonic()):
         try:
             known = _look(client, timeout_s)
-        except KafkaException as error:  # nobody tells: nothing is led
+        except KafkaException as error:  # no broker answers: no partition counts as led
             return dict.fromkeys(partitions, error.args[0])
     lacking = [at for at in partitions if not known.leads(at)]
     missing = sorted({topic for topic, _ in lacking} - known.leaders.keys() - known.doubted)
@@ -91,7 +92,7 @@ def look_anew(cluster: ClusterConfig, timeout_s: float = 1.0) -> None:
     try:
         _look(clients.admin(cluster), timeout_s)
     except KafkaException:
-        _pictures().pop(clients.admin(cluster), None)  # the next question says what is wrong
+        _pictures().pop(clients.admin(cluster), None)  # the next question reports the fault
 
 
 def doubt(cluster: ClusterConfig, topic: str) -> None:

@@ -1,8 +1,8 @@
-"""Reading an internal topic *to its end*: every record that was committed when the read began, or an error.
+"""This module reads an internal topic *to its end*: all records that were committed when the read began, or an error.
 
-Invariant (protocol, "to its end"): the end is taken with read_uncommitted, the read_committed end must reach it, and
-only then is the log read up to there. `commit_transaction` returns before its marker is written, so what is visible
-to a read_committed reader right now may miss a commit that has already succeeded.
+Invariant (protocol, "to its end"): the end is taken with read_uncommitted, and the read_committed end must reach it.
+Only then is the log read up to there. `commit_transaction` returns before its marker is written. A read_committed
+reader may therefore miss, for a moment, a commit that has already succeeded.
 """
 
 import time
@@ -146,13 +146,13 @@ def read_last(cluster: ClusterConfig, topic: str, most: int) -> list[LogRecord]:
 
 
 def _read(cluster: ClusterConfig, ranges: dict[Partition, OffsetRange], deadline: float) -> list[LogRecord]:
-    # The end is known to be there: end-of-partition should not wait for more.
+    # The records up to the end exist, so the broker need not wait for more before it answers.
     reader = clients.consumer(cluster, **{"fetch.wait.max.ms": 1})
     records: list[LogRecord] = []
     left = {at: offsets.end for at, offsets in ranges.items()}
     trouble: dict[Partition, str] = {}
     try:
-        # A number, not OFFSET_BEGINNING: librdkafka looks that up only half a second after a client's start.
+        # A number instead of OFFSET_BEGINNING, which librdkafka looks up only half a second after a client's start.
         reader.assign([TopicPartition(*at, offsets.start) for at, offsets in ranges.items()])
         while left:
             if time.monotonic() > deadline:

@@ -1,6 +1,6 @@
-"""A record of one of the hub's own topics, as it was read.
+"""This module defines a record of one of the hub's own topics, as it was read.
 
-Invariant: a value alone; no client is imported here.
+Invariant: values only. No client is imported here.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
-"""Records of a range of one central partition, visible or not, as they are written again.
+"""This module reads all records in a range of a central partition, visible or not, so that they can be written again.
 
-Invariant: a record is kept whole, with time and headers, and nothing is read past the range's end.
+Invariant: a record is kept whole, with time and headers. Nothing is read past the range's end.
 """
 
 import time
@@ -20,7 +20,7 @@ from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.polls import poll_batch
 
 _BOUND_S = 30.0
-# What is read at once is kept in memory, and has to be read in time.
+# The records of one window are kept in memory, and must be read within the time-out.
 _WINDOW, _WINDOW_MOST = 2_000, 50_000
 
 

@@ -1,9 +1,9 @@
-"""Looks into central partitions: from an offset on, until a record of one flow is found by its `hub.origin`.
+"""This module searches central partitions, from an offset on, for the first record of a flow by `hub.origin`.
 
-Invariant: only committed records count, and none out of the order of their flow: neither a backfill's nor a further
-tombstone, which lies behind the records that were delivered with its own. Reads no further than a range, than so many
-records, and than some seconds; how far it came is part of the answer. Refuses to skip: an offset that the partition no
-longer has is told, never passed over.
+Invariant: only committed records count, and only those in the order of their flow. Records of a backfill are left out,
+and so are further tombstones. A further tombstone lies behind the records that were delivered together with its own
+record. A search is bounded by a range, a number of records and some seconds. The answer says how far it came. The
+reader never skips: an offset that the partition no longer has is reported.
 """
 
 import time
@@ -21,16 +21,16 @@ from aggregator.kafka.readers.polls import poll_batch
 
 _BATCH = 1000
 _POLL_S = 0.1
-# So long nothing may arrive of a partition before it is given up.
+# A partition is given up if nothing of it has arrived for this long.
 _PATIENCE_S = 10.0
-# A look wants few records: a broker hands out a batch whole, and what comes with it is looked at, too.
+# A look needs few records. A broker returns whole batches, and the other records of a batch are looked at, too.
 _PIECE_BYTES = 256 * 1024
-# What an offset of Kafka's is at most, and its digits: whoever writes to central can write anything into a header.
+# The largest offset in Kafka, and its digits: any producer at central can write anything into a header.
 _MOST, _DIGITS = 2**63 - 1, 19
 
 
 class Look(NamedTuple):
-    """What is looked for in one partition.
+    """Describes a search in one partition.
 
     Attributes:
         offsets: Where; its end is at most the last stable offset.
@@ -43,7 +43,7 @@ class Look(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """Holds what a look into a central partition saw.
+    """The result of a search in a central partition.
 
     Attributes:
         until: Every record from the look's start up to here was seen.

@@ -1,6 +1,6 @@
-"""Peeking: the timestamp of the first record at or after an offset, for lag in time; and the newest stamped record.
+"""This module peeks at single records: the first at or after an offset, for the lag in time, and the newest ones.
 
-Invariant: bounded in time. A record that is not there is a valid answer.
+Invariant: bounded in time. A missing record is a valid answer.
 """
 
 import time
@@ -17,7 +17,7 @@ from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.polls import poll_batch
 
 _NEWEST = 20
-# Where nothing is found among so many offsets, so many times more are read.
+# If no record is found among the last offsets, so many times more are read.
 _FURTHER = 50
 
 
@@ -163,7 +163,7 @@ def _first_at(
                 at = (message.topic(), message.partition())
                 if at in asked:
                     asked.discard(at)
-                    reader.pause([TopicPartition(*at)])  # one batch of each is enough to carry over a long line
+                    reader.pause([TopicPartition(*at)])  # one batch of each partition is enough
                     if message.error() is None:
                         found[at] = message
     except KafkaException as failure:

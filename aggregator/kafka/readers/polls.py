@@ -1,7 +1,7 @@
-"""Polls of confluent-kafka's consumer.
+"""This module polls confluent-kafka's consumer for a batch of messages.
 
-Invariant: returns as soon as something is there. `Consumer.consume` alone waits out its whole time for the last message
-that it was asked for.
+Invariant: the poll returns as soon as a message is there. `Consumer.consume` alone waits for its whole time-out if it
+gets fewer messages than it was asked for.
 """
 
 from confluent_kafka import Consumer, Message

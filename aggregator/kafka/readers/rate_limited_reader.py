@@ -1,6 +1,7 @@
-"""The reader of an edge with a `rate_limit`: one client reads records and is held to the rate, one reads heartbeats.
+"""This reader holds an edge to its `rate_limit`: one client reads records at the rate, another reads heartbeats.
 
-Invariant: heartbeats stand behind nothing that is held. Each partition is read by one of the two.
+Invariant: heartbeats never wait behind records that the rate holds back. Each partition is read by exactly one of the
+two clients.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ _BEATS = 1_000
 
 
 class RateLimitedReader:
-    """Reads assigned partitions of one edge; arguments as of `EdgeReader`.
+    """Reads assigned partitions of one edge at a rate; arguments are those of `EdgeReader`.
 
     Attributes:
         statistics: Of the client that is held: what it has received is what the rate is about.

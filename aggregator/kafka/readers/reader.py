@@ -1,8 +1,8 @@
-"""The edge reader: polls whole chunks of one edge's partitions, with positions, end-of-partition moves and faults.
+"""The edge reader polls chunks of records from one edge's partitions, and reports positions, ends and faults.
 
-Invariant: a position moves past markers and aborted records only by end-of-partition; a position that the edge no
-longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time; a client that cannot
-connect any more is replaced by one at the same positions.
+Invariant: a position moves past markers and aborted records only by end-of-partition. A position that the edge no
+longer has is a fault with its coordinates, never a reset. An edge without records costs its caller no time. A client
+that cannot connect any more is replaced by a new one at the same positions.
 """
 
 import functools
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class EdgeReader:
     """Reads assigned partitions of one edge with read_committed isolation, prefetching at most `buffer_bytes`.
 
-    Assign it as soon as it is made: librdkafka asks who leads a topic while it connects, and once it is connected only
-    every second.
+    A new reader should be assigned at once: librdkafka asks for a topic's leaders while it connects, and after that
+    only every second.
 
     Args:
         cluster: The edge.
@@ -58,7 +58,7 @@ class EdgeReader:
 
     def _read(self) -> None:
         if self._is_limited:
-            self._connection.client.stop_fetching()  # nothing is fetched that nobody asked for
+            self._connection.client.stop_fetching()  # fetches only what a poll asks for
         self._connection.client.assign([(*at, *start) for at, start in self._starts.items()])
 
     def start(self, at: Partition, start: Start) -> None:
@@ -103,7 +103,7 @@ class EdgeReader:
 
     def _note(self, event: "Event", polled: Polled, damaged: dict[Partition, int]) -> None:
         if event.topic is None:
-            return  # a broker's trouble; librdkafka reconnects by itself
+            return  # a broker's fault; librdkafka reconnects by itself
         at, meaning = (event.topic, event.partition), when_reading(event.code)
         if meaning is Passing.END:
             if at in self._starts and self._starts[at].offset != event.offset:

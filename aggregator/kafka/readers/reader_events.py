@@ -1,6 +1,6 @@
-"""What a reader was told and what it found: where to start, records, ends, faults, cuts.
+"""This module defines what a reader is told and what it reports: starts, records, ends, faults and cuts.
 
-Invariant: values alone; no client is imported here, so that what decides can be made of them.
+Invariant: values only. No client is imported here, so that code that decides can be tested with these values.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from aggregator.kafka.native.chunk import Chunk
 
 
 class FaultKind(StrEnum):
-    """Why a partition cannot be read on: what its flow does about it."""
+    """Why a partition cannot be read on; the kind decides what its flow does."""
 
     POSITION_LOST = "position_lost"
     TOPIC_GONE = "topic_gone"
@@ -22,10 +22,10 @@ class FaultKind(StrEnum):
 
 
 class Start(NamedTuple):
-    """Where a partition is read from: the next offset, and a leader epoch that no record before it exceeds.
+    """The start of a partition's reading: the next offset, and a leader epoch that no record before it exceeds.
 
-    With the epoch the client asks the edge whether its log still reaches to the offset; one that was cut and has grown
-    again looks whole otherwise. None: nobody knows.
+    With the epoch, the client asks the edge whether its log still reaches to the offset. Without it, a log that was
+    cut and has grown again looks whole. None means that the epoch is unknown.
     """
 
     offset: int
@@ -64,9 +64,9 @@ class Polled:
 
 
 class Cut(NamedTuple):
-    """Offset behind the last old record; offset and leader epoch of the first newer one, if there is any.
+    """Where a log was cut: the end of the old records, and offset and leader epoch of the first newer one, if any.
 
-    Of one that nobody can read, the epoch is that of the first behind it; None where there is none.
+    If the newer record cannot be read, the epoch is that of the first readable record behind it, or None.
     """
 
     end: int

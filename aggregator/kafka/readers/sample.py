@@ -1,7 +1,8 @@
-"""A sample: the newest committed records of a topic, or those at an offset, for a person who asks what is in it.
+"""This module reads a sample of a topic for a person: its newest committed records, or the records at an offset.
 
-Invariant: bounded in records and in time; reads read_committed and without a group, as everywhere. Markers, aborted
-records and what compaction removed take offsets too: the newest are looked for further and further back, to a bound.
+Invariant: bounded in records and in time. It reads read_committed and without a group, as all readers do. Markers,
+aborted records and compacted records take offsets too. The search for the newest records therefore goes further and
+further back, up to a bound.
 """
 
 import time
@@ -24,9 +25,9 @@ _BUFFER_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.2
 _PATIENCE_S = 30.0
 _KEPT_BYTES = 256 * 1024 * 1024
-SEARCHED_OFFSETS = 100_000  # from the end of each partition
+SEARCHED_OFFSETS = 100_000  # counted from the end of each partition
 _WIDER = 8
-# At a time, and no more than are needed: each may hold as many records as are asked for.
+# Partitions that are read at once. Reading stops when enough records are found, as each may have all that are needed.
 _PARTITIONS = 32
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
@@ -54,7 +55,7 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | N
         found += _newest(cluster, dict(logs[begin : begin + _PARTITIONS]), count, until_s)
         if sum(map(len, found)) >= count or time.monotonic() > until_s:
             break
-    # One of each partition in turn, the newest first, so that no partition hides the others.
+    # The partitions take turns with their newest records, so that no partition hides the others.
     return list(islice(chain.from_iterable(_in_turn([records[::-1] for records in found])), count))
 
 

@@ -1,6 +1,6 @@
-"""Tails: what has arrived in topics at central since the last look.
+"""A tail follows topics at central, and returns the records that have arrived since the last look.
 
-Invariant: never blocks and proves nothing; whoever needs a proof reads the log to its end.
+Invariant: a tail never blocks, and proves nothing. Code that needs a proof reads the log to its end.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import key_text
 
 _MOST = 1000
-# One look takes a backlog of so many batches; the rest is there at the next one.
+# One look takes so many batches of a backlog at most; the next look takes the rest.
 _BATCHES = 50
 # A compacted topic ends in markers, so that its newest record is some offsets before its end.
 _NEWEST = 20
@@ -53,7 +53,7 @@ class LogTail:
                 stamp_ms = message.timestamp()[1]
                 key, value = key_text(message.key()), message.value()
                 found.append(LogRecord(partition, message.offset() or 0, key, value, stamp_ms))
-            elif error.code() in _LOST:  # deleted by retention or with its topic: the client itself reads no further
+            elif error.code() in _LOST:  # retention or a deletion of the topic: the client stops
                 self._next[partition] = OFFSET_BEGINNING
                 reader.incremental_unassign([TopicPartition(self._topic, partition)])
                 reader.incremental_assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING)])
@@ -103,14 +103,14 @@ class ArrivalTail:
 
     def arrived(self) -> list[Arrival]:
         """Committed records since the last look; none while the cluster is away."""
-        if self._connection.renew():  # what is still of interest is followed anew
+        if self._connection.renew():  # callers follow their topics again
             self._followed.clear()
         reader, found = self._connection.client, []
         for message in _queued(reader):
             topic, error = message.topic() or "", message.error()
             if error is None:
                 found.append(Arrival(topic, message.key(), message.value(), message.timestamp()[1]))
-            elif error.code() in _LOST and topic in self._followed:  # deleted and created again, or all of it compacted
+            elif error.code() in _LOST and topic in self._followed:  # recreated, or compacted away
                 reader.incremental_unassign([TopicPartition(topic, 0)])
                 self._followed.discard(topic)
         return found

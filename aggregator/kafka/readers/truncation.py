@@ -1,4 +1,4 @@
-"""Where an edge's log was cut: the end of the records that were there when we read them.
+"""This module finds where an edge's log was truncated, that is, where the records that the hub had read end now.
 
 Invariant: along a log, Kafka's leader epochs never decrease, and the epoch is raised before anything is written to a
 log that may have lost its end. So records with a higher epoch than the last record that was read were written after the
@@ -46,7 +46,7 @@ def find_cut(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epo
 
 
 class Found(NamedTuple):
-    """What lies at or after an offset.
+    """Describes what lies at or after an offset.
 
     Attributes:
         record: Offset and leader epoch of the first record that can be read; None where there is none.

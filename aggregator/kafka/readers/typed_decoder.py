@@ -1,8 +1,8 @@
-"""Records of internal topics by their declared types: anybody who may write there can write anything.
+"""This module decodes records of internal topics by declared types, because other principals may write there as well.
 
-Invariant: a value is of its type, within its bounds, or it is `Damaged`, whatever is wrong with it: numbers or nesting
-without end, another type, another encoding. What a later version of the hub wrote (`v`) is never taken for this one's.
-No message quotes the record.
+Invariant: a value has its type and lies within its bounds, or it is `Damaged`. That holds for every fault: endless
+numbers, endless nesting, another type, another encoding. A record of a later version of the hub (`v`) is never taken
+for a record of this version. No error message quotes the record.
 """
 
 from typing import Annotated, Generic, TypeVar
@@ -14,9 +14,9 @@ from aggregator.coordinates import EdgePartition
 
 T = TypeVar("T")
 
-# As far as a date can be told, in ms since 1970.
+# A moment within the calendar, in ms since 1970.
 Moment = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
-# A difference of two clocks, whatever they show.
+# The difference of two clocks, which may show any time.
 Difference = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -24,11 +24,11 @@ Amount = Annotated[float, Meta(ge=-1e18, le=1e18)]
 
 
 class Damaged(ValueError):
-    """A record is not what its topic and key say that it is."""
+    """Raised for a record whose content does not match its topic and key."""
 
 
 class Later(Damaged):
-    """A later version of the hub wrote a record.
+    """Raised for a record that a later version of the hub wrote.
 
     Attributes:
         version: Which one of its kind.

@@ -1,1 +1,1 @@
-"""Records, written: in transactions, as heartbeats, or where one may be lost."""
+"""This package writes records: in transactions, as heartbeats, or without a guarantee."""

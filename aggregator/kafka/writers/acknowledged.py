@@ -1,6 +1,7 @@
-"""Records that are written one after the other now and then, each acknowledged before the writer goes on.
+"""This module writes a few records in order, without a transaction, and waits until the cluster has acknowledged them.
 
-Invariant: no client is kept, and no transaction is used: a record may come twice, and has to mean the same then.
+Invariant: no client is kept, and no transaction is used. A record may therefore be written twice, and must mean the
+same then.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client import clients
 
-# An idempotent producer asks for its id half a second after its start.
+# Not idempotent: an idempotent producer asks for its id only half a second after its start.
 _AT_ONCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
 _FLUSH_S = 15.0
 

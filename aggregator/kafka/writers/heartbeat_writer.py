@@ -1,7 +1,7 @@
-"""The writer of beats near an edge: one record at a time, each acknowledged.
+"""This module writes heartbeats from a process near an edge, one record at a time, each acknowledged.
 
-Invariant: a beat that the edge refuses for good raises an error. One that it does not take in time is dropped: its
-absence is the signal.
+Invariant: a heartbeat that the edge refuses for good raises an error. A heartbeat that the edge does not take in time
+is dropped: its absence is the signal.
 """
 
 from confluent_kafka import KafkaError, KafkaException
@@ -50,7 +50,7 @@ class HeartbeatWriter:
         except BufferError:  # the edge has been away for a long time
             producer.poll(0)
             return
-        except (KafkaException, SystemError):  # confluent-kafka raises the latter where the client has failed for good
+        except (KafkaException, SystemError):  # SystemError: the client has failed for good
             where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
             raise Failed(f"{where}: the client was refused", hint=_WRITE) from None
         producer.flush(_PATIENCE_S)

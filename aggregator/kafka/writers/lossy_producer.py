@@ -1,6 +1,7 @@
-"""A producer for records that may be lost: telemetry and heartbeats, without a transaction and without waiting.
+"""This producer is for records that may be lost, such as telemetry and heartbeats; it uses no transaction.
 
-Invariant: never blocks and never raises for a cluster that does not answer; what it cannot deliver is dropped.
+Invariant: the producer never blocks, and never raises an error because a cluster does not answer. A record that it
+cannot deliver is dropped.
 """
 
 import contextlib

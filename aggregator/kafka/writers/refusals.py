@@ -1,8 +1,8 @@
-"""What central refuses for good: topic, partition and code, out of delivery reports or by asking central.
+"""This module finds out which topics central refuses for good, from delivery reports or by asking central.
 
-Invariant: a refusal names a topic that central itself refused; an error that may not come again is no refusal. When
-central adds no partition to a transaction, the error says why but not for which topic: then central is asked about
-each.
+Invariant: a refusal names a topic that central itself refused. An error that may not occur again is not a refusal. If
+central adds no partition to a transaction, the error says why, but not for which topic. Then central is asked about
+each topic.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ _ONE_OF_MANY = frozenset({RefusalKind.TOPIC_GONE, RefusalKind.DENIED})
 
 
 class Refusal(NamedTuple):
-    """What central does not take.
+    """A refusal of central for one topic or partition.
 
     Attributes:
         topic: Central topic.

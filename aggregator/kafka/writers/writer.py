@@ -1,7 +1,7 @@
-"""The transactional writer: produce, commit, abort, with every librdkafka error turned into one of three answers.
+"""The transactional writer produces, commits and aborts, and turns every librdkafka error into one of three answers.
 
-Invariant (protocol, rules E and F): a definite refusal is TransactionAborted, a newer producer is Fenced, and
-everything without a definite answer is OutcomeUnknown, after which this writer is discarded and never used again.
+Invariant (protocol, rules E and F): a definite refusal is TransactionAborted, and a newer producer is Fenced. Every
+result without a definite answer is OutcomeUnknown. After that, this writer is discarded and never used again.
 """
 
 import logging
@@ -24,14 +24,14 @@ from aggregator.kafka.native.reports import Failure
 from aggregator.kafka.readers.codes import RefusalKind, when_writing
 from aggregator.kafka.writers.refusals import Refusal, refusals
 
-# Longer than the transaction time-out plus the broker's sweep: `init_transactions` after a kill waits for an abort.
+# Longer than the transaction time-out plus the broker's sweep: after a kill, `init_transactions` waits for an abort.
 INIT_TIMEOUT_S = 45.0
 COMMIT_TIMEOUT_S = 30.0
 FLUSH_TIMEOUT_S = 2.0
-# librdkafka looks for a coordinator when it is called, and then every half second, connected or not: calling again
-# soon takes 20 ms where one call takes 20 or 510 by chance.
+# librdkafka looks for a coordinator when it is called, and then every half second, connected or not. Short repeated
+# calls take 20 ms, and one long call takes 20 or 510 ms by chance.
 _INIT_STEPS = Backoff(first_s=0.01, most_s=1.0, growth=1.5)
-# What a producer takes while it lives; for all else that it signs in by it needs another handle.
+# Credentials that a living producer can renew. For all others a new handle is needed.
 _TAKEN = ("sasl.username", "sasl.password")
 _WITHOUT_CAUSE = frozenset({KafkaError._FATAL, KafkaError._STATE})  # noqa: SLF001 - librdkafka's public codes
 _FENCED = frozenset(
@@ -43,7 +43,7 @@ _FENCED = frozenset(
     }
 )
 
-# Next steps.
+# The hints of errors: what happens next.
 _REWINDS = "nothing is lost: the hub rewinds and tries again"
 _DECIDED = "start it again, if it does not by itself: a new producer decides what became of it"
 
@@ -57,10 +57,10 @@ class TransactionalWriter:
         self._cluster = cluster
         self._id = transactional_id
         self._batch_bytes = batch_bytes
-        # Looked at before they are read.
+        # Made before the client reads the files.
         self._password = Credentials({name: cluster.client[name] for name in _TAKEN if name in cluster.client})
         self._kept = Credentials({name: value for name, value in cluster.client.items() if name not in _TAKEN})
-        self.touched: set[Partition] = set()  # by the newest transaction; -1 where the partitioner chose
+        self.touched: set[Partition] = set()  # partitions of the newest transaction; -1: by the partitioner
         self.statistics = ClientStatistics()
         self._producer = clients.transactional_producer(
             cluster, transactional_id, batch_bytes=batch_bytes, **self.statistics.options
@@ -105,7 +105,7 @@ class TransactionalWriter:
         if self._password.changed():
             self._sign_in_anew()
         try:
-            self._producer.poll(0)  # takes the client's statistics, when they are due
+            self._producer.poll(0)  # takes the client's statistics if they are due
             self._producer.begin_transaction()
             self.touched = set()
         except KafkaException as failure:
@@ -131,7 +131,7 @@ class TransactionalWriter:
             return False
         try:
             clients.transactional_producer(self._cluster, self._id, batch_bytes=self._batch_bytes).close()
-        except (ConfigError, KafkaException) as error:  # half renewed: the former one goes on until the rest is there
+        except (ConfigError, KafkaException) as error:  # half renewed: this writer stays in use
             log.warning("%s: what was renewed cannot be used: %s", self._id, error)
             return False
         return True

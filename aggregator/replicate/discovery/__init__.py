@@ -1,1 +1,1 @@
-"""Which topics an edge has, what becomes of each at central, and when that changes."""
+"""Discovery finds which topics an edge has and what becomes of each at central, and notices changes."""

@@ -1,7 +1,7 @@
-"""Central topics of edge topics: what each is called, and with how many partitions and which settings it is made.
+"""This module gives every edge topic the name, the partitions and the settings of its central topic.
 
-Invariant: pure. Whoever needs the name of a central topic has it from here. One that several edge topics lead to has as
-many partitions as the widest of them.
+Invariant: pure. All other modules take the name of a central topic from here. A central topic that several edge topics
+feed has as many partitions as the widest of them.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from aggregator.state.names import central_heartbeats, central_topic
 
 Snapshots = Mapping[str, Mapping[str, EdgeTopic]]
 
-# A record keeps its time, and central takes it: a broker refuses what is an hour ahead of its clock unless it is told
-# otherwise, and a refused record aborts its slot's transaction for ever. Brokers before 3.6 have no such bound.
+# A record keeps its timestamp, so central must accept any. By default a broker refuses a timestamp an hour ahead of its
+# clock, and such a refusal would abort its slot's transaction for ever. Brokers before 3.6 have no such bound.
 _ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 _HEARTBEAT_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 

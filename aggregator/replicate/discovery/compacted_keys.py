@@ -1,7 +1,10 @@
-"""Flows that would lose their keys on the way into a compacted topic: its broker refuses every record without one.
+"""This module holds flows into compacted topics if their policy would drop the record key.
 
-Invariant: judged by what central shows, whoever made its topic: by the policy before the first record of the flow is
-read, and by each record before it is produced, because one without a key would abort its slot's transaction for ever.
+A broker refuses a record without a key in a compacted topic.
+
+Invariant: the settings that central shows decide, no matter who created the topic. The policy is checked before the
+first record of the flow is read. Every record is checked before it is produced, because a record without a key would
+abort its slot's transaction for ever.
 """
 
 from collections.abc import Mapping, Sequence

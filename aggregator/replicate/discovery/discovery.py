@@ -1,7 +1,7 @@
-"""Discovery: what an edge shows of the topics that the configuration wants.
+"""Discovery asks an edge for the topics that the configuration wants.
 
-Invariant: a topic that nobody answers for (no leader, no right) hides no other: it is named, and asked for again with
-every look. Internal topics are never replicated (MirrorMaker 2's rule).
+Invariant: a topic for which no broker answers (no leader, no right) does not hide the others. It is named, and asked
+for again with every look. Internal topics are never replicated (MirrorMaker 2's rule).
 """
 
 import logging
@@ -23,9 +23,9 @@ from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.ledger import LedgerRecord
 
 _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
-# Its own stamps show the edge's clock, and an edge whose clock is far behind ours takes our beats all the same.
+# LogAppendTime shows the edge's clock, and lets an edge accept heartbeats even if its clock is far behind the hub's.
 BEATS_AT_AN_EDGE = TopicSpec(HEARTBEATS, 1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"})
-# A new topic gets its leaders in the moments after its creation.
+# A new topic gets its leaders shortly after its creation.
 _ELECTION_S, _ELECTION_LOOK_S = 3.0, 0.1
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def discovered(
     }
     refused |= {name: _leaderless(topic) for name, topic in fresh.items() if topic.leaderless}
     found, silent = _detailed(config, edge, {name: topic for name, topic in fresh.items() if name not in refused})
-    # A topic that was described goes on under its id alone; one that was not may be what it was.
+    # A described topic continues only under its former id. A topic that could not be described may be unchanged.
     same = {name: known[name] for name in known.keys() & wanted if name not in shown and name in refused}
     same |= {name: known[name] for name in known.keys() & shown.keys() if known[name].topic_id == shown[name].topic_id}
     return EdgeShown(

@@ -1,6 +1,6 @@
-"""The wanted topics of an edge, as they were when they were first seen, and which topics are wanted.
+"""This module describes the wanted topics of an edge as they were first seen, and decides which topics are wanted.
 
-Invariant: values and rules alone; whoever asks an edge is `discovery.py`.
+Invariant: this module holds values and rules only. `discovery.py` asks the edge.
 """
 
 import re
@@ -74,7 +74,7 @@ class EdgeTopic:
 
 
 class Unanswered(NamedTuple):
-    """A topic that the edge has and nobody answers for.
+    """A topic that the edge has, but for which no broker answers.
 
     Attributes:
         partitions: How many it has.

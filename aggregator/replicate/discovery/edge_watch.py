@@ -1,8 +1,8 @@
-"""The watch of one edge: asks it once a second what it has, and where the logs of followed flows end.
+"""The watch asks one edge once a second for its topics, and for the ends of the logs that flows read.
 
-Invariant: one loop per edge and process, in a thread of its own: an edge that does not answer delays nobody. Its last
-answer stays, with the moment of it on a clock that only goes forward. Without discovery it only reads, and asks nothing
-about topics that no flow has.
+Invariant: each edge has one loop per process, in a thread of its own, so an edge that does not answer delays no other.
+The last answer is kept, with its time on a clock that only goes forward. A watch without discovery only reads, and asks
+only about topics that have flows.
 """
 
 import logging
@@ -24,22 +24,22 @@ from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unan
 from aggregator.threads import Pulse, Threads
 
 EVERY_S = 1.0
-# Questions that a healthy edge answers in a few ms; of the first one a large edge has much to say.
+# A healthy edge answers in a few ms. The answer to the first question is long if the edge is large.
 _TOPICS_TIMEOUT_S, _ENDS_TIMEOUT_S = 5.0, 2.0
-# How often the settings of known topics are asked for, where central's are to follow them.
+# How often the settings of known topics are asked for, if central's settings follow them.
 _SETTINGS_EVERY_S = 30.0
-# Longer than all questions of one turn together, each with its time-outs.
+# Longer than all questions of one turn take together, with their time-outs.
 _BOUND_S = 300.0
-# Topics that a log names of those that wait, and of those that do no more: two hundred may be made at once.
+# The log names at most so many waiting topics at once, because two hundred topics may be created together.
 _NAMED_MOST = 5
-# How old a client gets that a foreign cluster answers.
+# The age at which a client that reached a foreign cluster is replaced.
 _FOREIGN_S = 5.0
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeAnswer:
-    """What an edge answered last.
+    """Holds the last answer of an edge.
 
     Attributes:
         answered_s: When it did; None: not yet.
@@ -150,7 +150,7 @@ class EdgeWatch:
         self.answer = replace(self.answer, cluster_id=seen.cluster_id, foreign=why)
         if why:
             self.shown = None
-            # A client stays with the brokers that it was told of, also when the address leads to the right ones again.
+            # A client keeps the brokers that it learned, even when the address leads to the right cluster again.
             clients.renew_admin(self._cluster, older_than_s=_FOREIGN_S)
             raise ForeignCluster(why, hint="aggregator doctor shows which cluster answers under each name")
         return seen.leaders
@@ -162,7 +162,7 @@ class EdgeWatch:
             shown = replace(shown, topics=renewed(self._cluster, shown.topics))
             self._settings_s = time.monotonic()
         if self._shapes(shown) != self._shapes(before):
-            self._known_leaders()  # the same cluster before and after has answered what lies between
+            self._known_leaders()  # the right cluster before and after proves the answers in between
         self.shown = shown
         self._tell_unanswered(before.unanswered, self.shown.unanswered)
 
@@ -205,7 +205,7 @@ class EdgeWatch:
         try:
             topics.ensure(self._cluster, [BEATS_AT_AN_EDGE])
         except AggregatorError as error:
-            topics.topic_names(self._cluster)  # an edge that does not answer is trouble; a missing right is not
+            topics.topic_names(self._cluster)  # raises an error if the edge is silent; a missing right is only logged
             log.warning("edge %s: heartbeats cannot be written: %s", self.edge, error.message)
 
 

@@ -1,7 +1,7 @@
-"""Retention against record age: would central delete what is about to be replicated, and the edge what is not yet read?
+"""This module compares the age of records with retention: at central before a flow starts, and at a lagging edge.
 
-Invariant: pure. Timestamps are preserved, so central's time retention counts from the record's own time: a topic of
-records older than `retention.ms` was seen deleted minutes after it had been written.
+Invariant: pure. Replication preserves timestamps, so central's retention by time counts from the record's own time.
+Records older than `retention.ms` were seen deleted minutes after they had been written.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ def deleted_at_once(oldest_ms: int | None, keeps_ms: int, *, now_ms: int, centra
 
 
 class Margin(NamedTuple):
-    """How long the edge still keeps what is not yet read, out of how long it keeps records; 0 is any moment."""
+    """How long the edge still keeps the oldest unread record, and how long it keeps records; 0 left is any moment."""
 
     left_ms: int
     keeps_ms: int

@@ -1,10 +1,11 @@
-"""Topic settings that follow from an edge to its central topic, and where central differs from them (drift).
+"""This module carries topic settings from an edge to its central topic, and finds where the two differ (drift).
 
-Invariant: pure, and by an allow-list. What a rule's `central_config` names is the rule's own. Nothing follows by itself
-that makes central delete sooner than it does: a person who has seen it carries it over. Nor does what makes central
-keep for ever: whoever sets it at an edge could fill central's disks, so a person says a word for it. Records never
-become smaller, nor larger than the hub can send.
-Access rights never follow: an edge knows nothing of who may read what is stripped.
+Invariant: pure, and by an allow-list. A setting in a rule's `central_config` belongs to the rule. A setting that would
+make central delete sooner is carried over only by a person who has seen it. A setting that would make central keep
+records for ever needs a person's explicit word, because anyone who may set it at an edge could fill central's disks.
+The largest record size never shrinks, and never exceeds what the hub can send.
+
+Access rights are never carried over, because an edge does not know who may read stripped records.
 """
 
 from collections import defaultdict
@@ -20,7 +21,7 @@ from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
 
 _SIZE = "max.message.bytes"
-# Numbers of which central keeps the largest; -1 stands for no bound where Kafka says so.
+# Settings of which central gets the largest value of its edges; in some of them, -1 means no bound.
 _GROWING = (
     _SIZE,
     "retention.ms",
@@ -32,7 +33,7 @@ _GROWING = (
 _WORDS = ("cleanup.policy", "compression.type")
 FOLLOWING = (*_GROWING, *_WORDS)
 _UNBOUNDED = ("retention.ms", "retention.bytes")
-# From a hundred years, or a petabyte, on a topic is kept for ever.
+# A hundred years, or a petabyte, counts as for ever.
 _FOR_EVER_MS = 100 * 365 * 86_400_000
 _FOR_EVER = {
     "retention.ms": _FOR_EVER_MS,
@@ -46,15 +47,15 @@ _LARGER = "the edge takes larger records: they would become dead letters"
 _GROWS = "central keeps for ever then, and its disks fill"
 _LEFT = "no edge has it any more; write it into `central_config` to keep it"
 
-# Edge to topic to what follows of its settings.
+# The settings that follow to central, by edge and topic.
 Shown = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 class DriftAction(StrEnum):
-    """What becomes of a difference.
+    """What happens to a difference.
 
-    `change` is carried over by `config_sync: apply` and by `plan --apply`; `confirm` by the latter alone, because
-    central would then delete sooner; `unbounded` by it with `--confirm unbounded`; `keep` by nobody.
+    `config_sync: apply` and `plan --apply` carry a `change` over. Only `plan --apply` carries a `confirm` over, because
+    central would then delete sooner; for `unbounded` it needs `--confirm unbounded`. A `keep` is never carried over.
     """
 
     CHANGE = "change"
@@ -65,7 +66,7 @@ class DriftAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A setting of a central topic that is not as at its edges.
+    """A setting of a central topic that differs from its edges.
 
     Attributes:
         topic: Central topic.
@@ -181,7 +182,7 @@ def _number_action(name: str, now: str | None, value: str, *, all_say: bool) -> 
             return DriftAction.UNBOUNDED, _GROWS
         return DriftAction.CHANGE, _LARGER if name == _SIZE else "the edge keeps longer"
     if name == _SIZE:
-        return None  # central takes what an edge may send, and more
+        return None  # central already accepts larger records than the edge
     return (DriftAction.CONFIRM, "central deletes sooner then") if all_say else (DriftAction.KEEP, _DISAGREE)
 
 

@@ -1,1 +1,1 @@
-"""How flows are shared among slots, for how long, and from which positions."""
+"""Epochs decide which slot replicates which flow, from which position, and for how long."""

@@ -1,7 +1,8 @@
-"""Assignment: which slot owns which flow.
+"""The assignment decides which slot owns which flow during an epoch.
 
-Invariant: pure and deterministic; every flow gets exactly one slot. Sticky (a flow stays where it was while that is
-fair), edge-affine (each edge in a slot is a set of connections), balanced by weight.
+Invariant: pure and deterministic. Every flow gets exactly one slot. The assignment is sticky: a flow stays in its slot
+while the load is fair. It is edge-affine, because every edge costs a slot a set of connections. It balances the slots
+by weight.
 """
 
 import math
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from aggregator.coordinates import EdgePartition
 
-# Where a flow was that was not there.
+# The former slot of a flow that was in no slot.
 NOWHERE = -1
 # How far above its fair share a slot may be before flows move away from it.
 _SLACK = 1.1
@@ -38,12 +39,12 @@ def assign(
     placed = np.where(known, previous, NOWHERE)
     sums = np.bincount(placed[known], weights[known], slots)
     full = np.flatnonzero(sums > capacity)
-    contested = np.flatnonzero(~known | np.isin(placed, full))  # nearly all stay: only what may move is put in order
+    contested = np.flatnonzero(~known | np.isin(placed, full))  # nearly all flows stay: the others are sorted
     claims = zip(contested.tolist(), placed[contested].tolist(), weights[contested].tolist(), strict=True)
     placed[contested] = NOWHERE
     sums[full] = 0
     loads, movers = sums.tolist(), []
-    # Heaviest first, those of one weight by name: two sorts that compare little, where one would compare names always.
+    # Heaviest first, equal weights by name. Two sorts compare less than one sort, which would always compare names.
     for at, slot, weight in sorted(sorted(claims, key=lambda claim: flows[claim[0]]), key=itemgetter(2), reverse=True):
         if slot != NOWHERE and (loads[slot] == 0 or loads[slot] + weight <= capacity):
             placed[at] = slot

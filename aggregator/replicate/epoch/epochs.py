@@ -1,6 +1,6 @@
-"""Epochs, one after the other: plan from fresh snapshots, run the slots on Spark, end when something changed.
+"""The driver runs epochs: it plans each from fresh snapshots, runs the slots on Spark, and ends it after a change.
 
-Invariant: while slots run, the driver only watches; what the edges show and what people ask for end an epoch.
+Invariant: while slots run, the driver only watches. Changes at the edges and people's requests end an epoch.
 """
 
 import logging
@@ -51,14 +51,14 @@ from aggregator.state.requests import Requests
 from aggregator.threads import Pulse, Threads
 
 _GREATEST_AGE_S, _REFUSED_AGE_S = 1800.0, 300.0
-# A tenth of a millisecond each: an epoch shall open at once, whatever its size.
+# Each question takes a tenth of a millisecond, and an epoch of any size has to open at once.
 _ASKED_MOST = 500
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """How an epoch's slots ended, which flows were refused before they started, and what of central was held."""
+    """Tells how an epoch's slots ended, which flows were refused before the start, and which partitions were held."""
 
     outcomes: tuple[SlotOutcome, ...]
     refused: tuple[Hold, ...]
@@ -124,10 +124,10 @@ class EpochRunner:
         self._known: set[str] = set()
         self._paused: frozenset[str] = frozenset()
         self._outdated = False
-        self._made: Shapes = {}  # what central got its topics for
+        self._made: Shapes = {}  # the shapes for which central's topics were made
         self.opened: Epoch | None = None
-        self._named: set[Partition] = set()  # what held something undecided when it was looked at last
-        self._written: set[Partition] = set()  # by this driver's slots, or by those of others before it
+        self._named: set[Partition] = set()  # partitions with undecided records at the last look
+        self._written: set[Partition] = set()  # by the slots of this driver or of earlier drivers
 
     def run(self) -> EpochResult:
         """Open one epoch and watch it to its end.
@@ -228,7 +228,7 @@ class EpochRunner:
                 f"cluster {one.cluster_id}" if one.cluster_id else "a cluster that tells no id: nothing shows another"
             )
             log.info("%s is %s", one.edge or "central", standing)
-        clusters = self._guard.ids  # asked last: a foreign cluster may have come in between
+        clusters = self._guard.ids  # read last: a foreign cluster may have answered meanwhile
         return {edge: one for edge, one in shown.items() if edge in clusters.edges}, clusters
 
     def _strange(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Hold]:

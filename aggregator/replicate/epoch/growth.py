@@ -1,24 +1,27 @@
-"""When an epoch ends for what edges got beside what it reads: topics that come one after the other end it once.
+"""This module decides when an epoch ends because an edge got new topics or partitions.
 
-Invariant: pure. What changes for a flow that runs (another topic id, a topic that is gone, other settings) ends the
-epoch at once, and so does an edge that answers for the first time. What is only added waits until a whole look at its
-edge found no more, for a moment at most: each change of epochs is one in which every flow stands still.
+Several topics that are created one after the other end the epoch only once, because all flows stand still while epochs
+change.
+
+Invariant: pure. A change to a flow that runs ends the epoch at once: another topic id, a deleted topic, other settings.
+An edge that answers for the first time also ends it at once. An addition waits until a complete look at its edge has
+found nothing more. The wait is bounded (`MOST_S`).
 """
 
 from collections.abc import Mapping
 
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 
-# Shape of a topic, as `EpochRunner` compares it: topic id and partitions, then the settings that follow.
+# The shape of a topic, as `EpochRunner` compares it: topic id and partitions, then the settings that follow to central.
 Shape = tuple[tuple[str, int], object]
 Shapes = Mapping[str, Mapping[str, Shape]]
 
-# A broker on a busy machine of two cores was seen to make two hundred topics for 37 seconds.
+# On a busy machine with two cores, a broker took 37 seconds to create two hundred topics.
 MOST_S = 60.0
 
 
 class Growth:
-    """What was added at edges since an epoch opened.
+    """Tracks the topics and partitions that edges got since an epoch opened.
 
     Args:
         before: What the epoch opened with.

@@ -1,12 +1,13 @@
-"""How much the keys of AES-GCM envelopes have been used: counted in the ledger, warned of, and refused in time.
+"""This module limits how many values one AES-GCM key seals: the ledger counts, and the hub warns and then refuses.
 
     bound          2³² values under one key and random nonces of 96 bits      NIST SP 800-38D, section 8.3
     refused at     2³¹ values that the ledger counts
     warned of at   2³⁰
 
-Invariant: pure. The other half is for what no ledger counts: transactions that were aborted and begun again, other
-backfills, and the rest of an epoch, which is half an hour long and seals less than 2³¹ values at a million a second. A
-version that nothing seals with any more opens its envelopes as ever.
+Invariant: pure. The other half of the bound is a reserve for values that the ledger does not count. Those are values of
+transactions that were aborted and repeated, of other backfills, and of the rest of the epoch. An epoch lasts half an
+hour, and seals less than 2³¹ values even at a million a second. A key version that no longer seals still opens its
+envelopes.
 """
 
 from collections import Counter

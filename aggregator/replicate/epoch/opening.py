@@ -1,9 +1,10 @@
-"""Opening an epoch (protocol, rule B): publish, read back, fence, and only then read where every flow stands.
+"""Opening an epoch (protocol, rule B) publishes it, reads it back, fences old slots, and reads all flows' positions.
 
-Invariant: the order. Fencing before publishing lets an old slot start again unseen; reading the ledger before fencing
-misses what an old slot commits in between; fencing fewer ids than were ever used leaves a zombie alive; writing to a
-partition in which something of an id is undecided lets the next transaction of that id decide it. All that is undecided
-is ended before the ledger is judged, and the ledger before the records.
+Invariant: the order of these steps. If the driver fenced before it published, an old slot could start again unnoticed.
+If it read the ledger before it fenced, it would miss what an old slot commits in between. If it fenced fewer ids than
+were ever used, a zombie would stay alive. If a slot wrote to a partition with an undecided transaction of some id, the
+next transaction of that id would decide it. Everything that is undecided is therefore ended before the ledger is
+judged, and the ledger is judged before the records.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +34,7 @@ class Opened(NamedTuple):
 
 
 class DriverCentral(LedgerCentral, Protocol):
-    """Central, as the driver sees it."""
+    """The interface to central that a driver needs to open an epoch."""
 
     def control(self) -> ControlState:
         """Read the control topic to its end."""

@@ -1,8 +1,9 @@
-"""The plan of an epoch: from the ledger and the edges' snapshots to the flows of every slot.
+"""The plan of an epoch turns the ledger and the edges' snapshots into the flows of every slot.
 
-Invariant: pure. A known topic id goes on where its winning ledger record says, or where a decision about its gap says;
-another id starts a new incarnation at offset 0; a flow without a record begins where its rule says, and partitions
-added later begin at their beginning. What the ledger knows and the edge no longer shows is held as a gap.
+Invariant: pure. A flow whose topic id is known continues at the position of its winning ledger record, or at the
+position that a decision about its gap gives. Another topic id starts a new incarnation at offset 0. A flow without a
+ledger record begins where its rule says, and a partition that was added later begins at its first offset. If the ledger
+knows a flow that its edge no longer shows, the flow is held with a gap.
 """
 
 import sys
@@ -36,13 +37,13 @@ from aggregator.state.requests import by_flow
 
 Ledger = Mapping[EdgePartition, LedgerRecord]
 
-# A flow costs something even when nothing waits: fetch requests, a position to keep.
+# A flow has a cost even if no record waits: its fetch requests and its position.
 _FLOW_WEIGHT = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
 class EpochFlows:
-    """Flows by slot, and those that are refused before they start."""
+    """Holds the flows of each slot, and the flows that are refused before they start."""
 
     by_slot: Mapping[int, PlacedFlows]
     holds: tuple[Hold, ...]
@@ -115,7 +116,7 @@ def initial_partitions(topic: EdgeTopic, entries: Collection[LedgerRecord | None
 
 
 class _Blocks(NamedTuple):
-    """Why flows may not run, each by what it is about.
+    """Holds the reasons why flows may not run, by topic or by partition.
 
     Attributes:
         policy: By edge and topic.
@@ -130,7 +131,7 @@ class _Blocks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _TopicDecision:
-    """What decides every partition of one edge topic, found once: an epoch may open with 200,000 partitions."""
+    """Holds what all partitions of one edge topic share; it is computed once, because an epoch may have 200,000."""
 
     terms: TopicTerms
     settings: Mapping[str, str]
@@ -169,7 +170,7 @@ class _TopicDecision:
 
 @dataclass(frozen=True, slots=True)
 class _Starts:
-    """Flows and where each goes on, in columns; an object for each of 200,000 would take longer than its plan.
+    """Holds flows and their starts in columns; one object for each of 200,000 flows would take longer than its plan.
 
     Attributes:
         ends: Where each log ends; None for one that is gone.
@@ -291,7 +292,7 @@ def _of_topic(
     now_ms: int,
 ) -> list[Hold]:
     """Every partition of a topic that is there, into `starts`."""
-    edge, name = sys.intern(edge), sys.intern(topic.name)  # as the ledger's: see `EdgePartition.parse`
+    edge, name = sys.intern(edge), sys.intern(topic.name)  # the ledger's texts: see `EdgePartition.parse`
     sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
     entries = list(map(ledger.get, sources))
     terms = replace(rules.terms, meant=meant(entry.schemas for entry in entries if entry is not None))
@@ -299,7 +300,7 @@ def _of_topic(
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == topic_id and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
     is_blocked = rules.refused or rules.undecided or rules.elsewhere
-    if len(going_on) == len(sources) and not asked and not is_blocked:  # nearly every topic of nearly every epoch
+    if len(going_on) == len(sources) and not asked and not is_blocked:  # the usual case
         starts.extend(sources, going_on, topic.ends, terms)
         return []
     first_partitions = initial_partitions(topic, entries)

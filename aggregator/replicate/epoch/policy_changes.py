@@ -1,8 +1,9 @@
-"""Decisions that a hub records when it begins: its policies, and its rules about gaps, where they have changed.
+"""This module records a decision when a hub starts with changed policies, or with changed rules about gaps.
 
-Invariant: a rule with `on_gap: skip` accepts gaps that nobody has seen yet. So a hub records a decision when it begins
-with such a rule, and when it begins without it again. A hub that may not write there says so and runs on: every derived
-schema and report names its policy anyway, and every gap what was passed over.
+Invariant: a rule with `on_gap: skip` accepts gaps that nobody has seen yet. A hub therefore records a decision when it
+starts with such a rule, and again when it starts without the rule. If the hub may not write to the decisions topic, it
+logs a warning and runs on. Every derived schema and every report names its policy anyway, and every gap names the
+offsets that were passed over.
 """
 
 import logging

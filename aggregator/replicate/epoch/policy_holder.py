@@ -1,6 +1,6 @@
-"""The policies that a running hub goes by; another thread may replace them, all at once.
+"""The holder keeps the policies that a running hub applies; another thread may replace all of them at once.
 
-Invariant: an epoch goes by the policies of its beginning, and ends when there are others.
+Invariant: an epoch uses the policies that were in force when it began. It ends when they were replaced.
 """
 
 from collections.abc import Mapping

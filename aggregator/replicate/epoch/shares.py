@@ -1,7 +1,7 @@
-"""The share that each slot has of an edge's `rate_limit`.
+"""This module divides an edge's `rate_limit` among the slots that read the edge.
 
-Invariant: pure. The shares of one edge add up to its limit, as long as each slot holds its own. A slot with heartbeats
-alone has no share and is not held: they are few bytes, and must come in time.
+Invariant: pure. The shares of one edge add up to its limit, so the limit holds if every slot keeps to its share. A slot
+that reads only heartbeats has no share and is not limited: heartbeats are few bytes and must arrive in time.
 """
 
 from collections import Counter

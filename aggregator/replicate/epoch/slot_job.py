@@ -1,8 +1,9 @@
-"""Slots under watch: runs an epoch's slots on Spark, and ends the epoch through the control topic when it is due.
+"""This module runs an epoch's slots as one Spark job, and ends the epoch through the control topic when it is due.
 
-Invariant: while slots run, the driver only watches; nothing is ended by force unless the slots do not answer for longer
-than any transaction can last. A driver that lost its lease does not wait for them. A slot that ends by itself while
-others run on (fenced, because central timed out its transaction; failed) ends the epoch: its flows would stand still.
+Invariant: while slots run, the driver only watches. It ends slots by force only if they have not answered for longer
+than any transaction can last. A driver that has lost its lease does not wait for its slots. If one slot ends by itself
+while others run on, the epoch ends, because the flows of that slot would stand still. A slot ends by itself when it
+failed, or when it was fenced because central timed out its transaction.
 """
 
 import re
@@ -21,9 +22,9 @@ from aggregator.threads import Pulse, Threads
 
 _TICK_S = 0.1
 _COUNT_EVERY_S = 1.0
-# Longer than a transaction's time-out plus the broker's sweep: no slot that lives needs more to commit and end.
+# Longer than a transaction's time-out plus the broker's sweep: a live slot commits and ends within this time.
 _END_PATIENCE_S = 40.0
-# How a traceback that came through Spark shows an error of our own tree.
+# How a traceback from Spark shows an error that is defined in `errors.py`.
 _OURS = re.compile(r"^aggregator\.errors\.\w+: (.*)$", re.MULTILINE)
 
 
@@ -73,7 +74,7 @@ def run_watched(
 
 
 class _SlotsJob:
-    """What Spark shows of an epoch's slots. In a drain slots end one by one when they are done, so no end counts."""
+    """Watches an epoch's slots in Spark. In a drain, slots end one by one as they finish, so an end means nothing."""
 
     def __init__(self, spark: SparkSession, work: EpochWork) -> None:
         self._spark = spark

@@ -1,8 +1,9 @@
-"""Taking over from MirrorMaker 2: flows whose rule says `start: mirrormaker2` begin where its source offsets end.
+"""A takeover starts flows with `start: mirrormaker2` at the offsets up to which MirrorMaker 2 has copied.
 
-Invariant: only a flow's first position is taken from there; the ledger wins afterwards. Nothing is taken while a worker
-of MirrorMaker 2 lives: its group has no member before and after, the ids of its tasks that ran exactly once are fenced,
-and only then are its offsets read, to the end of their topic. What cannot be known holds these flows, and no others.
+Invariant: MirrorMaker 2's offsets give only the first position of a flow; afterwards the ledger decides. Nothing is
+taken over while a worker of MirrorMaker 2 runs. Its group must have no member before and after the look. Tasks that ran
+with exactly-once support have their transactional ids fenced. Only then is the offsets topic read, to its end. If an
+answer is missing, these flows are held, and no others.
 """
 
 import logging
@@ -35,12 +36,12 @@ log = logging.getLogger(__name__)
 
 
 class MirrorMakerRuns(HoldError):
-    """A worker of MirrorMaker 2 is in its group."""
+    """A worker of MirrorMaker 2 is still a member of its group."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """What MirrorMaker 2 left.
+    """Holds the progress that MirrorMaker 2 left at central.
 
     Attributes:
         offsets: Where it stopped.
@@ -53,7 +54,7 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """An edge topic of which some partitions begin where MirrorMaker 2 stands.
+    """An edge topic with partitions that begin at MirrorMaker 2's position.
 
     Attributes:
         edge: Its edge.
@@ -83,14 +84,14 @@ class Takeover:
             return replace(shown, unready=self.why)
         copied = tuple(map(self.position, range(len(shown.starts))))
         firsts = tuple(upto or start for upto, start in zip(copied, shown.starts, strict=True))
-        # What goes on is not judged by its age, whoever had begun it.
+        # A flow that continues is not refused for old records, even if MirrorMaker 2 began it.
         ages = tuple(None if upto else oldest for upto, oldest in zip(copied, shown.oldest_ms, strict=True))
         return replace(shown, firsts=firsts, firsts_ms=ages, copied=copied)
 
 
 @dataclass(frozen=True, slots=True)
 class Takeovers:
-    """What the edges show, with positions of MirrorMaker 2 where flows begin by them."""
+    """Holds the edges' snapshots, with MirrorMaker 2's positions for the flows that begin there."""
 
     snapshots: Snapshots
     topics: tuple[Takeover, ...] = ()
@@ -173,7 +174,7 @@ def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool
             )
 
     def read(topic: str) -> list[LogRecord]:
-        # Whoever only looks does not wait for what a killed task left open; a run aborts it first.
+        # A look does not wait for a transaction that a killed task left open. A run has aborted it before.
         partitions = range(there[topic])
         return (
             read_to_end(cluster, topic, partitions, bound_s=_END_S)
@@ -229,7 +230,7 @@ def _fence(cluster: ClusterConfig, ids: Collection[str]) -> None:
 
 @dataclass(slots=True)
 class WorkerWatch:
-    """Asks while an epoch runs whether those have left who stood in the way when it opened.
+    """Asks while an epoch runs whether workers of MirrorMaker 2 that prevented a takeover have left.
 
     Args:
         cluster: Central.

@@ -1,1 +1,1 @@
-"""One edge partition on its way to central: its position, its gap, why it is held."""
+"""A flow is one edge partition on its way to central: its position, its gap, and the reason why it is held."""

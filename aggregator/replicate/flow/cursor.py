@@ -1,8 +1,8 @@
-"""The cursor: all that a flow knows and has done since its last commit, in one value.
+"""The cursor holds, in one value, all that a flow knows and has done since its last commit.
 
-Invariant: frozen and pure. An abort puts the committed cursor back, so that nothing outlives the transaction in which
-it was found: no gap, no hold, no count. No record before the position has a higher leader epoch than the cursor's,
-which is None where nobody has read what lies before.
+Invariant: frozen and pure. An abort restores the committed cursor, so no gap, hold or count outlives the transaction in
+which it was found. No record before the position has a higher leader epoch than the cursor's. That leader epoch is None
+if nobody has read the records before the position.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ class HoldReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a flow stands still; `gap` is what the edge no longer has, or nobody can read, if that is the reason."""
+    """Why a flow stands still; `gap` is set if the reason is offsets that are gone or cannot be read."""
 
     source: EdgePartition
     reason: HoldReason
@@ -50,7 +50,7 @@ class Hold:
 
 
 class Waiting(NamedTuple):
-    """What a flow waits for.
+    """Describes the wait of a flow.
 
     Attributes:
         since_s: Since when, over all tries.

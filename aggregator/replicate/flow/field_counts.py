@@ -1,7 +1,8 @@
-"""What a slot tells of the fields that it strips: the rows of each topic's strip, as bodies for telemetry.
+"""This module reports through telemetry which fields a slot strips, and how often.
 
-Invariants: telemetry only: nothing is decided by it, and records of an aborted transaction count twice. No cost per
-record: rows are asked for when they are due, soon after a start and then ever more rarely. No body holds a value.
+Invariants: telemetry only. Nothing is decided by these numbers, and records of an aborted transaction count twice. The
+reports cost nothing per record: rows are asked for when they are due, soon after the start and then ever more rarely.
+No report contains a value of a field.
 """
 
 import json
@@ -12,15 +13,15 @@ from aggregator.privacy.strip import ReportRow, Strip
 
 KIND = "fields"
 _PAUSES = Backoff(first_s=2.0, most_s=60.0)
-# Telemetry is kept for an hour: who asks then still finds a slot that has had nothing new to say.
+# Telemetry is kept for an hour. So a slot without changes repeats its report within that hour.
 _AGAIN_S = 600.0
-# A body stays well below a broker's default of a million bytes.
+# A report stays well below a broker's default limit of a million bytes.
 _PART_BYTES = 400_000
 _ROW_BYTES = 50_000
 
 
 class FieldReports:
-    """Decides when one slot reports its fields, and what; one object for as long as its strips."""
+    """Decides when and what one slot reports about its fields; the object lives as long as the slot's strips."""
 
     def __init__(self) -> None:
         self._turns = 1
@@ -58,7 +59,7 @@ def _bodies(edge: str, topic: str, strip: Strip, rows: list[ReportRow], count: i
     size = 0
     for row in rows:
         length = len(json.dumps(row))
-        if length > _ROW_BYTES:  # a path without end; the others are worth more than it
+        if length > _ROW_BYTES:  # an endless path must not cost the other rows
             continue
         if size + length > _PART_BYTES:
             parts.append([])

@@ -1,6 +1,6 @@
-"""Flows: what a slot is told of each edge partition, and how far it has come.
+"""This module defines the driver's plan of a flow, and the slot's state of it: how far the flow has come.
 
-Invariant: the cursor is what the open transaction will commit; the committed cursor is where an abort goes back to.
+Invariant: the cursor is what the open transaction will commit. The committed cursor is what an abort returns to.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from aggregator.replicate.flow.route import LEAP_OFFSETS, Route
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
-# What an edge does not hand out any more, behind which the log goes on.
+# Kinds of gaps that lie within a log: it goes on behind them.
 _DELETED = frozenset({GapKind.EXPIRED, GapKind.DAMAGED})
 
 
 class FlowPlan(NamedTuple):
-    """One flow of an epoch, decided by the driver; a tuple, because an epoch may open with 200,000 of them.
+    """The driver's plan of one flow in an epoch; a tuple, because an epoch may open with 200,000 flows.
 
     Attributes:
         source: Edge partition.
@@ -130,7 +130,7 @@ class Flow:
         known = leader_epoch if leader_epoch is not None and offset >= entry.next_offset else entry.leader_epoch
         position = self.route.position(read) if self.route else Position(entry.incarnation, read)
         if position.next_offset > read:
-            known = None  # nobody has read what lies between
+            known = None  # the records in between were not read
         if (position, known) != (entry.position, entry.leader_epoch):
             self.cursor = self.cursor.at_position(position, known)
         return position.next_offset - read > LEAP_OFFSETS
@@ -153,7 +153,7 @@ class Flow:
         cut.
         """
         entry, committed = self.cursor.entry, self.committed.entry
-        if entry is committed:  # asked of each of perhaps thousands at every commit
+        if entry is committed:  # a shortcut, because every commit asks this of perhaps thousands of flows
             return False
         if entry.position != committed.position or entry.gap != committed.gap:
             return True

@@ -1,6 +1,8 @@
-"""The flows of one slot in columns: a plan for each is made in the slot, side by side with the other slots' plans.
+"""This module keeps the flows of one slot in columns; each slot makes the plans of its own flows from them.
 
-Invariant: frozen; every column has one value for each flow, in the same order.
+The slots do so in parallel, which saves the driver the time for up to 200,000 plans.
+
+Invariant: frozen. Every column has one value for each flow, in the same order.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,7 +20,7 @@ from aggregator.state.ledger import LedgerRecord
 
 @dataclass(frozen=True, slots=True)
 class TopicTerms:
-    """What a `FlowPlan` says of its topic: the same for each partition."""
+    """The part of a `FlowPlan` that is the same for all partitions of a topic."""
 
     central: str
     by_key: bool
@@ -29,7 +31,7 @@ class TopicTerms:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFlows(Collection[FlowPlan]):
-    """Plans of one slot's flows, made as they are looked at.
+    """Holds one slot's flows; iterating over them makes their plans.
 
     Attributes:
         epoch: The epoch that they are for.

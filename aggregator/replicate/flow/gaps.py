@@ -1,8 +1,8 @@
-"""Gaps: what it means when an edge no longer has the position that a flow wants to read, and how a flow goes on.
+"""A gap exists if an edge no longer has the position that a flow wants to read; this module says how the flow goes on.
 
-Invariant: pure; a gap has an exact range or says that its tail is unknown, and sparse offsets never make one. A
-decision moves exactly the position that it was made for, and a rewind raises the incarnation, so that an offset which
-is read twice is two records.
+Invariant: pure. A gap has an exact range, or says that its tail is unknown. Sparse offsets are not a gap. A decision
+moves exactly the position that it was made for. A rewind raises the incarnation, so an offset that is read twice counts
+as two records.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from aggregator.kafka.readers.reader_events import Cut
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
-# Whose decisions the automatic ones are.
+# The authors of automatic decisions.
 SKIPPED = "on_gap: skip"
 BY_HUB = "the hub"
-# Parts that a ledger record lists at most; some 30 bytes each.
+# The most unread parts that a ledger record lists; each takes some 30 bytes.
 _UNREAD_MOST = 100
 _READABLE_AFTER = frozenset({GapKind.EXPIRED, GapKind.TRUNCATED, GapKind.DAMAGED})
 _OPEN_ENDED = frozenset({GapKind.TRUNCATED, GapKind.DELETED})
-# What lies before where the flow goes on is never read.
+# Kinds of gaps whose offsets are never read, because the flow goes on behind them.
 _PASSED = frozenset({GapKind.EXPIRED, GapKind.DAMAGED})
 
 
@@ -141,7 +141,7 @@ def with_decisions(entry: LedgerRecord, decisions: Iterable[Decision]) -> Ledger
     found = [one.gap for one in decisions if one.position == entry.position and _passes(one.gap, entry.gap)]
     if not found:
         return entry
-    # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
+    # A gap may be accepted, grow, and be accepted again. The later decision counts, and covers the first one's offsets.
     lost, (incarnation, offset) = max(
         ((lost, position_after(lost, entry.position)) for lost in found), key=lambda one: one[1]
     )

@@ -1,7 +1,7 @@
-"""Limits: what a central topic takes of a record, as its settings say.
+"""This module reads from the settings of a central topic which records the topic accepts.
 
-Invariant: pure; read once for each epoch. A record beyond a limit is a dead letter before it is produced, because its
-refusal would abort the transaction of everything that its slot delivers.
+Invariant: pure. The settings are read once for each epoch. A record beyond a limit becomes a dead letter before it is
+produced. If central refused it, the whole transaction of its slot would abort.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.privacy.policy.cross_check import COMPACT
 
-# What Kafka takes where a topic and its broker say nothing.
+# Kafka's default for the largest record.
 _RECORD_BYTES = 1_048_588
-# Brokers before 3.6 know this one alone, and those before 4.0 take it where the other two bound nothing.
+# Brokers before 3.6 know only this setting. Those before 4.0 use it if the other two set no bound.
 _EITHER_WAY = "message.timestamp.difference.max.ms"
 _SIZE = "max.message.bytes"
-# What a record without a timestamp has; a broker does not compare it.
+# The timestamp of a record that has none; a broker does not compare it.
 _NONE = -1
 
 

@@ -1,7 +1,7 @@
-"""What schema ids meant when a flow delivered under them, compared before it delivers under them again.
+"""This module compares what schema ids mean now with what they meant when a flow last delivered under them.
 
-Invariant: pure. An id that means another schema, or other tags, than before is delivered under only where the policy
-says so by its fingerprint; the memory lies in the flow's ledger record and commits with the records.
+Invariant: pure. If an id means another schema or other tags than before, its records are delivered only if the policy
+names the new fingerprint. The memory lies in the flow's ledger record and commits with the records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.privacy.strip import Meaning
 
-# More ids than a flow meets between two deployments of its producers; a record of the ledger stays small.
+# More ids than a flow meets between two deployments of its producers. The bound keeps ledger records small.
 _MOST = 128
 
 Meanings = tuple[tuple[str, str], ...]

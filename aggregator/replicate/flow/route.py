@@ -1,7 +1,7 @@
-"""The route of a backfill: which parts of an edge's log it reads, and how a position moves from one to the next.
+"""The route of a backfill says which parts of an edge's log it reads, and how a position moves from part to part.
 
-Invariant: pure; parts are ascending and do not overlap, so that an offset has one incarnation and positions only grow.
-What lies between two parts is never delivered, whatever the edge sends.
+Invariant: pure. Parts are ascending and do not overlap, so every offset has one incarnation, and positions only grow.
+Records between two parts are never delivered, even if the edge sends them.
 """
 
 import bisect
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from aggregator.coordinates import OffsetRange, Position, Segment
 from aggregator.kafka.native.chunk import Chunk
 
-# Offsets that cost less to read and drop than to ask the edge for another place: what a reader prefetches anyway.
+# Up to so many offsets, reading and dropping records is cheaper than a seek. A reader prefetches as many anyway.
 LEAP_OFFSETS = 20_000
 
 

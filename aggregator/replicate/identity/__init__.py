@@ -1,1 +1,1 @@
-"""Which cluster a name stands for, and which clusters a record has passed."""
+"""Identity establishes which cluster a name stands for, and which clusters a record has passed."""

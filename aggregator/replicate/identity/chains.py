@@ -1,14 +1,15 @@
-"""Chains: which clusters a record has passed, told by each hub to the next one, whatever the hubs are called.
+"""A chain is a header that lists the clusters a record has passed; with it, hubs of any name find returning records.
 
     hub.chain = <cluster>/<cluster>/…/<place>[/<seal>]
     <cluster>   base64url(BLAKE2s-64(cluster id))
     <place>     base64url(BLAKE2s-64(id of the last cluster ‖ "/" ‖ topic there)): where a hub wrote the record
     <seal>      base64url(BLAKE2s-128(sub-key `chain`, all before it)), of a hub that has a key for it    RFC 7693
 
-Invariant: a record whose chain holds this hub's central is not delivered there again. It is suppressed and counted
-where a seal proves that a hub wrote this chain into this very topic; else it is a dead letter, because whoever writes
-to an edge can write a chain, too. A header that an application copied from a record of another topic is not a chain of
-its record. What no seal vouches for gets none, and none of its bytes comes out: each hub digests it once more.
+Invariant: a record whose chain contains this hub's central is not delivered there again. It is suppressed and counted
+if a seal proves that a hub wrote this chain into this very topic. Otherwise it is a dead letter, because any producer
+at an edge can write a chain. A chain that an application copied from a record of another topic does not count as a
+chain of its record. A chain without a valid seal goes on without a seal, and none of its bytes comes out: every hub
+digests it once more.
 """
 
 import base64
@@ -30,7 +31,7 @@ from aggregator.coordinates import CHAIN_HEADER
 from aggregator.errors import Reason
 from aggregator.header_columns import Headers, HeaderTable
 
-# Clusters that a record may pass: more is a mistake, or somebody's forgery.
+# The most clusters that a record may pass; a longer chain is a mistake or a forgery.
 MOST_CLUSTERS = 16
 _ID_BYTES, _SEAL_BYTES = 8, 16
 _ID = rb"[A-Za-z0-9_-]{11}"
@@ -39,9 +40,9 @@ _LONGEST = 12 * MOST_CLUSTERS + 11 + 23
 
 
 class Fate(IntEnum):
-    """What becomes of a record by its chain.
+    """What happens to a record because of its chain.
 
-    `CLAIMED`: it is delivered, and its header is none that a hub wrote for it.
+    `CLAIMED`: the record is delivered, but no hub wrote its header for it.
     """
 
     DELIVERED = 0
@@ -55,7 +56,7 @@ _REASONS = {Fate.UNPROVEN: Reason.UNPROVEN_CYCLE, Fate.TOO_LONG: Reason.CHAIN_TO
 
 
 class Judgement(NamedTuple):
-    """What becomes of a record, and the chain that it goes on with; empty where it has none."""
+    """What happens to a record, and the chain with which it is delivered; empty if it has none."""
 
     fate: Fate
     chain: bytes = b""
@@ -109,7 +110,7 @@ def chain_keys(keys: Mapping[str, KeyRing], name: str | None) -> tuple[bytes, ..
 
 @dataclass(frozen=True)
 class Chains:
-    """What a hub knows of the clusters that it stands between.
+    """Holds what a hub knows about the clusters that it connects.
 
     Attributes:
         central: Cluster id; empty: it tells none, and no chain is written or judged.
@@ -147,7 +148,7 @@ class Chains:
         if is_chain is None:
             begins = self.begins is None or written in self.begins
             return Judged(_repeated(new.chain, len(table)) if begins else None)
-        # Of several headers the last counts, as everywhere in Kafka; only that one is judged.
+        # Of several headers with this name only the last is judged, as is usual in Kafka.
         at = np.flatnonzero(is_chain)
         owners = np.searchsorted(table.ends, at, side="right") - 1
         counts = np.append(owners[1:] != owners[:-1], True)

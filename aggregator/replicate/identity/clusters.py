@@ -1,8 +1,9 @@
-"""Clusters: which one every name of the configuration stands for, and whether it is the one of so far.
+"""This module checks that every name in the configuration still stands for the same cluster as before.
 
-Invariant: pure but for a lock. Records of an edge are planned only while its cluster is the one that its name has stood
-for, is that of no other name, and is not central. Another one is a foreign cluster, until a person decides that it is
-the new one. A first id is taken as it comes. A cluster without an id is compared with nothing, and status says so.
+Invariant: pure but for a lock. Records of an edge are planned only while three conditions hold. Its cluster is the one
+that the name has stood for; the cluster has no other name; and the cluster is not central. Any other cluster is foreign
+until a person decides that it is the new one. The first id of a name is accepted as it comes. A cluster without an id
+cannot be compared, and status says so.
 """
 
 import threading
@@ -15,7 +16,7 @@ from aggregator.errors import ConfigError
 from aggregator.state.control import Cluster
 from aggregator.state.successions import Succession
 
-# In the control topic central has no edge's name.
+# The control topic keeps central's id under an empty edge name.
 CENTRAL = ""
 
 
@@ -28,7 +29,7 @@ class ClusterIds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownClusters:
-    """What the names have stood for.
+    """Holds the cluster ids for which the names have stood.
 
     Attributes:
         kept: Ids by edge, from the control topic; that of central under `CENTRAL`.
@@ -114,7 +115,7 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
     elsewhere = {name: known.stands_for(name) for name in {*known.kept, *known.successions} - {CENTRAL}} | dict(others)
     twin = next((other for other, one in sorted(elsewhere.items()) if other != edge and one and one == shown), "")
     if twin and twin not in others and not known.takes(edge, shown):
-        twin = ""  # its name stood for another cluster: that is what is wrong
+        twin = ""  # the cause is that its name stood for another cluster
     if twin:
         return f"edge {edge} leads to the cluster of edge {twin} ({shown}): correct `bootstrap_servers` of one of them"
     if known.takes(edge, shown):
@@ -191,7 +192,7 @@ def identities(central: str, shown: Mapping[str, str | None], known: KnownCluste
 
 
 class ClusterGuard:
-    """Judges what answers for each edge, for all watches of one process; before `learn` it knows nothing.
+    """Judges the cluster that answers for each edge, for all watches of a process; `learn` must be called first.
 
     Attributes:
         central: Id of central; empty where it tells none.
@@ -200,8 +201,8 @@ class ClusterGuard:
     def __init__(self) -> None:
         self.central = ""
         self._known = KnownClusters({}, {})
-        self._read: dict[str, str] = {}  # ids of edges that may be read
-        self._first: dict[str, str] = {}  # what this process saw first: it holds before it is kept at central, too
+        self._read: dict[str, str] = {}  # ids of the edges that may be read
+        self._first: dict[str, str] = {}  # ids that this process saw first; they count even before central keeps them
         self._lock = threading.Lock()
 
     def judge(self, edge: str, shown: str) -> str:

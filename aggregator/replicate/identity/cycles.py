@@ -1,10 +1,10 @@
-"""Cycles: records of this hub that come back to it through an edge, told from records that only say so.
+"""This module finds records of this hub that come back to it through an edge, and tells them from forged ones.
 
     hub.origin.mac = 32 hex digits of BLAKE2s-128(sub-key `origin`, hub.origin)        RFC 7693
 
-Invariant: a record is a cycle only if its origin is this hub's and, where there is a key, its seal is one that this hub
-made; whatever else a producer at an edge writes into a header, its record is delivered. Only central topics whose names
-are read at edges are sealed: nothing comes back by the others. Without a key the origin alone decides.
+Invariant: a record is a cycle only if its origin names this hub and, where the hub has a key, its seal was made by this
+hub. Records with any other header from a producer at an edge are delivered. Only central topics whose names are read at
+edges are sealed, because records can come back only through these. Without a key, the origin alone decides.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def seal_keys(keys: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """What a hub knows of its own records.
+    """Holds what a hub needs to recognise its own records.
 
     Attributes:
         hub: Name in `hub.origin`.

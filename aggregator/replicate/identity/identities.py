@@ -1,6 +1,7 @@
-"""Asking every cluster of a configuration for its id, and central for what the names have stood for.
+"""This module asks every configured cluster for its id, and asks central which clusters the names have stood for.
 
-Invariant: reads only; a cluster that does not answer costs its time-out once, beside the others.
+Invariant: this module only reads. Clusters are asked in parallel, so several that do not answer cost one time-out
+together.
 """
 
 from collections.abc import Iterable, Mapping

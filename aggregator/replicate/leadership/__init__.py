@@ -1,1 +1,1 @@
-"""Who may write: the lease, the driver's transactions at central, and how an undecided one is settled."""
+"""Leadership decides which driver may write, and settles transactions that were left undecided at central."""

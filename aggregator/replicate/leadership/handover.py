@@ -1,7 +1,8 @@
-"""Handing flows over to MirrorMaker 2: the hub's positions once nobody writes any more, and its offsets topic.
+"""A handover writes the hub's positions into MirrorMaker 2's offsets topic, after all writers of the hub were fenced.
 
-Invariant: to write, the driver's id is taken and every slot's is fenced before the ledger is read (as an epoch opens),
-and the offsets are committed under the driver's id: if a hub starts in between, it has the id, and nothing is written.
+Invariant: before the ledger is read, the handover takes the driver's id and fences the id of every slot, as the opening
+of an epoch does. The offsets are committed under the driver's id. If a hub starts in between, it owns that id, and
+nothing is written.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -43,7 +44,7 @@ def known_offsets(cluster: ClusterConfig, names: Collection[MirrorMaker2]) -> di
 
 
 class Handover:
-    """Has the driver's id, so that no hub of this name runs."""
+    """Owns the driver's transactional id, so no hub of this name can write."""
 
     def __init__(self, writer: TransactionalWriter, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
         self._writer = writer

@@ -1,7 +1,7 @@
-"""Central as a driver uses it: its transactional ids and producer, the control topic, ledgers, and what is undecided.
+"""This module is the driver's access to central: ids and producer, control topic, ledgers, undecided transactions.
 
-Invariant: thin; it decides nothing. One object per driver, never shared between processes. Its threads share one
-producer, with one transaction at a time.
+Invariant: thin. The module decides nothing. Each driver has one object, which is never shared between processes. The
+threads of the driver share one producer, which has one transaction at a time.
 """
 
 import contextlib
@@ -30,12 +30,12 @@ from aggregator.state.request_log import RequestWatch, read_requests
 from aggregator.state.requests import Requests
 
 _FENCE_THREADS = 16
-# Ends, by an abort, what a driver before this one left undecided in the control topic. Nothing rests on such a record:
-# an epoch and a note are read back before anything follows from them, and a note not taken back is settled again.
+# Writing and aborting this record ends what an earlier driver left undecided in the control topic. That loses nothing:
+# epochs and notes are read back before they are used, and a note that was not removed is settled again.
 _LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
-# Its marker may be lost, too.
+# The abort's own marker may be lost, too, so it is tried several times.
 _LEFTOVER_TRIES = 5
-# Less than a lease may stand still before somebody else takes it (`lease.py`); and when it is tried again.
+# The first is less than the time after which another driver takes a lease (`lease.py`). The second is the retry's.
 _RENEW_S, _RENEW_AGAIN_S = 4.0, 30.0
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, Ce
             writer.produce_all(*at, rows([record]))
         writer.flush()
     except TransactionAborted:
-        pass  # a partition that refuses it stays undecided, and is named
+        pass  # a partition that refuses the record stays undecided, and is named
     writer.abort()
     if len(records) > 1:
         for at, record in records.items():
@@ -61,7 +61,7 @@ def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, Ce
 
 
 class KafkaDriverCentral:
-    """DriverCentral on a real cluster. Several threads of one driver share its producer, one transaction at a time.
+    """Implements DriverCentral on a real cluster. The driver's threads share its producer, one transaction at a time.
 
     Args:
         config: The hub.
@@ -84,7 +84,7 @@ class KafkaDriverCentral:
         self._written = written or self._written_at
         self._writer = TransactionalWriter(config.central, names.driver_id)
         self._renew_from_s = 0.0
-        self._driver = ""  # in the leases that were published
+        self._driver = ""  # this driver's name in its published leases
         self._lock = threading.Lock()
         self._ids = 0
         self._lost = ""
@@ -103,14 +103,14 @@ class KafkaDriverCentral:
     def _settle_control(self) -> None:
         """End what a producer before this one left undecided in the control topic, and read it to its end."""
         at = (self._names.control, 0)
-        # Its leader is waited for: the next commit decides what is undecided there, whoever asked in vain.
+        # The call waits for the partition's leader, because the next commit would decide what is undecided there.
         ends.stable_end_offsets(self._config.central, [at])
         for _ in range(_LEFTOVER_TRIES):
             found = self.undecided([at])
             if at in found and not after_a_moment(self, found):
                 return
             _write_and_abort(self._writer, {at: _LEFTOVER})
-        self.control()  # to its end, or an error
+        self.control()  # raises an error if it cannot be read to its end
 
     def _renew(self) -> None:
         """Take the id anew where the producer cannot take what its client signs in by now; no transaction is open.
@@ -299,7 +299,7 @@ class KafkaDriverCentral:
     def _written_at(self, source: EdgePartition, _: str) -> set[str]:
         """Where slots were ever told to write a live flow."""
         known = {one.central for one in self.control().targets if (one.edge, one.topic) == source[:2]}
-        with contextlib.suppress(KeyError):  # no rule of today's wants it
+        with contextlib.suppress(KeyError):  # no present rule wants the topic
             known.add(target(self._config, source.edge, source.topic))
         return known
 

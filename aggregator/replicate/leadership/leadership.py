@@ -1,8 +1,9 @@
-"""Leading: how a driver process waits for its turn, runs epoch after epoch, and what it says when another one took it.
+"""A leading driver process waits for its turn, runs epoch after epoch, and notices when another driver took over.
 
-Invariants (protocol): the lease is read *before* the id is taken, so that starting twice harms nobody; E, whoever is
-fenced ends with 6 when it sees another driver, else with 1, and after an epoch that ended early a driver goes on only
-when an own lease write has succeeded. The hub's driver and that of a backfill lead alike.
+Invariants (protocol): the lease is read *before* the id is taken, so starting a hub twice does no harm. E, a fenced
+driver ends with exit code 6 if it sees another driver, and with 1 otherwise. After an epoch that ended early, a driver
+goes on only when it has written its own lease successfully. The hub's driver and the driver of a backfill lead in the
+same way.
 """
 
 import logging
@@ -31,14 +32,14 @@ from aggregator.threads import Threads
 
 T = TypeVar("T")
 _TICK_S = 0.1
-# An answer that took longer counts as so long for the watch: while central is slow to answer nobody moves a lease.
+# A slower answer counts as this long for the watch: while central is slow, the other driver cannot move its lease.
 _PROMPT_S = 0.5
-# Asking costs a time-out, too.
+# The pause between two questions to a silent central; each question also costs a time-out.
 _AWAY_S = 1.0
 _TAKEN_OVER_S = 10.0
 _FAILURES_MOST = 5
 _PAUSES = Backoff(first_s=0.5, most_s=10.0)
-# An epoch that lasted so long is no failure to open one.
+# An epoch that lasted this long resets the count of failures.
 _LASTED_S = 60.0
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ def await_turn(
                 raise
             if not away:
                 log.warning("standing by: central does not answer (%s); it is asked again", error.message)
-            away, watched_s = True, None  # nobody could move the lease either: it is watched from the beginning
+            away, watched_s = True, None  # no driver could move the lease: the watch starts over
             stop.wait(_AWAY_S)
             continue
         away, before_s, answered_s = False, answered_s, now()

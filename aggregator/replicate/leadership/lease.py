@@ -1,7 +1,7 @@
-"""The lease: how a starting driver learns whether another one lives, without comparing clocks.
+"""The lease tells a starting driver whether another driver is alive, without a comparison of clocks.
 
-Invariant: pure; who looks and who waits are arguments. A lease lives when its record *moves* while it is watched,
-whatever any clock says.
+Invariant: pure; the functions that look and wait are arguments. A lease is alive if its record *changes* while it is
+watched. No clock takes part in that.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ANOTHER_HUB_HINT = "stop it, wait for it with --standby, or replace it with --ta
 
 
 class LeaseState(StrEnum):
-    """What watching the lease has shown so far."""
+    """The state of the lease, as far as the watch has shown it."""
 
     FREE = "free"
     HELD = "held"

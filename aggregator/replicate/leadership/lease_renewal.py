@@ -1,7 +1,7 @@
-"""The lease renewal: moves the driver's lease every two seconds, and is the first to learn that the driver is fenced.
+"""The lease renewal updates the driver's lease every two seconds, and is the first to notice that it was fenced.
 
-Invariant: `lost` is set once and never cleared, whatever ended the beating; an empty transaction tells nothing, so
-every beat is a real record.
+Invariant: `lost` is set once and never cleared, whatever error ended the renewal. An empty transaction would prove
+nothing, so every beat writes a real record.
 """
 
 import logging
@@ -15,16 +15,16 @@ from aggregator.replicate.leadership.lease import BEAT_S
 from aggregator.state.control import Lease
 from aggregator.threads import Pulse, Supervised, Threads
 
-# Longer than any commit takes before it is an error.
+# Longer than a commit can take before it is an error.
 _BOUND_S = 60.0
-# A password is often changed at the brokers first.
+# A password is often changed at the brokers before the hub gets it.
 _SHUT_OUT_S = 300.0
 _SIGN_IN = "renew what `central.client` names: certificate, key, password or trust; `aggregator doctor` tells which"
 log = logging.getLogger(__name__)
 
 
 class LeaseRenewal:
-    """Beats in its own thread until it is released or lost."""
+    """Updates the lease in a thread of its own until the lease is released or lost."""
 
     def __init__(self, central: KafkaDriverCentral, driver: str, *, now: Callable[[], float] = time.monotonic) -> None:
         self.lost: AggregatorError | None = None

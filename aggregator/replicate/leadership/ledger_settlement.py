@@ -1,14 +1,15 @@
-"""Settling what is undecided in the ledger and the requests: before anybody can say where the flows stand.
+"""This module settles undecided transactions in the ledger and the requests, before any flow's position can be trusted.
 
-A slot's transaction writes its ledger record and its records at central; only the first's marker was dropped, or both.
-The transaction had committed if anything of it is visible: a record, a dead letter or a resolution of one of its flows,
-at or above the position that the visible ledger names. If nothing is visible, it is aborted, whatever it was: nobody
-has seen it. A decision that a slot wrote to the requests had committed if the ledger, which is settled before, stands
-behind its gap; decisions of backfills move nothing.
+A slot's transaction writes its ledger record and its records at central. Kafka dropped either the marker of the ledger
+record alone, or the markers of both. The transaction had committed if anything of it is visible: a record, a dead
+letter or a resolution of one of its flows, at or above the position in the visible ledger. If nothing is visible, the
+transaction is treated as aborted, because no reader has seen it. The requests are settled after the ledger. A decision
+that a slot wrote there had committed if the ledger stands behind the decision's gap. Decisions of backfills move no
+flow.
 
-Invariant: as in `settlement`: noted, ended by an abort, and what had been committed is written again with the note.
-Nothing visible says something only where nothing is hidden: where a producer's open transaction may hide it, no epoch
-opens.
+Invariant: as in `settlement`, a range is noted, it is ended by an abort, and committed records are written again
+together with the removal of the note. An absence of visible records proves something only where nothing is hidden.
+While another producer's open transaction may hide records, no epoch opens.
 """
 
 from collections import defaultdict
@@ -38,7 +39,7 @@ HINT = "the epoch is opened again"
 
 
 class LedgerCentral(SettlingCentral, Protocol):
-    """Central, as settling the ledger sees it."""
+    """The interface to central that settling the ledger needs."""
 
     def visible_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         """Winning records of one backfill, or of the live flows, as far as they are visible; waits for nothing."""
@@ -78,7 +79,7 @@ def settle_ledger(central: LedgerCentral, found: OpenTransactions, epoch: Epoch,
     internal = whose.internal(epoch)
     for at in internal:
         if at in found.left:
-            # It may be ended already, and then reads as if what had been committed there had not.
+            # It may have been aborted already. Then its committed records would read as if they had not been committed.
             raise Unreachable(found.left[at], hint=HINT)
     noted = sorted((at for at in internal if at in found.noted), key=lambda at: at[0] == whose.requests)
     for at in noted:
@@ -130,7 +131,7 @@ def _moved(logged: Collection[LogRecord], topic: str) -> dict[_Flow, LedgerRecor
 
 
 class _Evidence:
-    """What can be seen of a transaction whose ledger record was undecided.
+    """Looks for visible records of a transaction whose ledger record was undecided.
 
     Args:
         central: The cluster.
@@ -151,7 +152,7 @@ class _Evidence:
             self._ledgers[flow.backfill] = self._central.visible_ledger(flow.backfill)
         known = self._ledgers[flow.backfill].get(flow.source)
         places = list(self._central.destinations(*flow))
-        # Searching all letters for a flow that had none in this transaction would take long; a backfill resolves, too.
+        # All letters take long to search. A live flow without one in this transaction skips that; a backfill resolves.
         if flow.backfill or entry.dead > (known.dead if known else 0):
             places += self._central.partitions(self._whose.letters)
         end = standing(entry.position, flow.backfill)

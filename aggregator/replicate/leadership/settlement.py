@@ -1,13 +1,14 @@
-"""Settling undecided transactions at central when an epoch opens (the last sentence of rule B).
+"""This module settles undecided transactions at central when an epoch opens (the last sentence of rule B).
 
-A marker that Kafka dropped (KAFKA-20734) leaves records open in a partition, and the next marker of the same id there
-decides them too. After fencing nothing of the hub is under way, so what is open of it is such a leftover. Whether its
-transaction had committed stands in the ledger: below the flow's position it had, at or above it had not.
+If Kafka drops a transaction marker (KAFKA-20734), records stay open in a partition, and the next marker of the same id
+decides them too. After fencing, no transaction of the hub is under way, so its open records are such leftovers. The
+ledger says whether their transaction had committed: records below the flow's position had, records at or above it had
+not.
 
-Invariant: what is open is noted in `H.control` before it is ended, by an abort under every id of the hub; only then is
-anything judged by what is visible, since what is open hides whatever was committed behind it. Every record below its
-flow's position that is not visible in the noted range is written again from central's own log, in one transaction of
-the driver that also takes the note back. A partition that is not decided then is held, and named.
+Invariant: open ranges are noted in `H.control` before they are ended by an abort under every id of the hub. Only then
+is anything judged by what is visible, because an open transaction hides committed records behind it. A record below its
+flow's position that is not visible in the noted range is written again from central's own log. One transaction of the
+driver writes these records and removes the note. A partition that is still undecided afterwards is held and named.
 """
 
 import shlex
@@ -24,13 +25,13 @@ from aggregator.state.names import HubNames
 
 _PATIENCE_S = 1.0
 _STEP_S = 0.01
-# A partition of another producer's long transactions is not worth an epoch every second.
+# Held partitions are asked about this often: another producer's long transactions must not cause an epoch a second.
 _AGAIN_S = 10.0
 _Ranges = Mapping[Partition, OffsetRange]
 
 
 class SettlingCentral(Protocol):
-    """Central, as settling sees it."""
+    """The interface to central that settling needs."""
 
     def undecided(self, places: Collection[Partition]) -> _Ranges:
         """From the last stable offset to the high watermark of each partition that answers."""
@@ -70,7 +71,7 @@ class SettlingCentral(Protocol):
 
 
 class TransactionOwner(NamedTuple):
-    """How records of one protocol instance are told from others.
+    """Tells the records of one protocol instance (live flows or backfills) from other records.
 
     Attributes:
         hub: In `hub.origin`.
@@ -113,7 +114,7 @@ class TransactionOwner(NamedTuple):
 
 
 class OpenTransactions(NamedTuple):
-    """What was open when an epoch was opened.
+    """Holds the transactions that were open when an epoch was opened.
 
     Attributes:
         noted: Ranges of the hub's own, which the control topic knows.
@@ -155,7 +156,7 @@ def end_open(
     samples = {at: records[0] for at, records in own.items() if records}
     _note(central, noted, {at: undecided[at] for at in samples})
     open_still = _ended(central, epoch, undecided, samples, noted)
-    # Of others that do not answer the slots' own gates take care; a note is to be settled before anything is written.
+    # The slots' gates check other silent partitions. A noted range must be settled before anything is written.
     left = {at: _silence(at) for at in {*notes, *ungated} if at not in found}
     for at, offsets in open_still.items():
         if offsets.start == undecided[at].start:
@@ -204,12 +205,12 @@ def _ended(
         return undecided
 
     def allowed(state: ControlState) -> None:
-        # No slot of a newer epoch writes there before the note is taken back.
+        # No slot of a newer epoch writes there before the note is removed.
         if any(state.undecided.get(at) != noted[at] for at in samples):
             raise Fenced(f"another driver decided what epoch {epoch.epoch} had noted")
 
     central.end_undecided(samples, range(epoch.ids), allowed=allowed)
-    # What was written to end it may be left undecided itself, and the driver is about to write there.
+    # The record that was written to end it may be undecided itself, and the driver is about to write there.
     found = central.undecided(samples)
     silent = {at: undecided[at] for at in samples if at not in found}
     return after_a_moment(central, {**undecided, **found}) | silent
@@ -244,7 +245,7 @@ def write_missing(
     for at, offsets in notes.items():
         if at in held:
             continue
-        # To the end: what an attempt before this one wrote again, whose tombstone was lost, lies behind the range.
+        # Read to the end: an earlier attempt whose tombstone was lost wrote its records behind the range.
         end_now = central.undecided([at]).get(at)
         if end_now is None:
             held[at] = _silence(at)
@@ -280,7 +281,7 @@ def undecided_again(central: SettlingCentral, places: Collection[Partition]) -> 
 
 
 class _Judge:
-    """Whether the ledger has moved past a record: then its transaction had committed."""
+    """Decides whether a record's transaction had committed: the ledger has moved past the record then."""
 
     def __init__(self, central: SettlingCentral, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
         self._central = central
@@ -338,7 +339,7 @@ def _silence(at: Partition) -> str:
 
 
 class Unsettled:
-    """Looks at the held partitions while an epoch runs: what was undecided then, and is not now, is worth another one.
+    """Watches the held partitions while an epoch runs: once one of them is decided, a new epoch is due.
 
     Args:
         central: The cluster.
@@ -347,7 +348,7 @@ class Unsettled:
 
     def __init__(self, central: SettlingCentral, held: Collection[Partition]) -> None:
         self._central = central
-        self._left: dict[Partition, int | None] = dict.fromkeys(held)  # the end that each had when it answered first
+        self._left: dict[Partition, int | None] = dict.fromkeys(held)  # the end of each partition at its first answer
         self._asked = central.now() if held else 0.0
 
     def moved(self) -> bool:

@@ -1,1 +1,1 @@
-"""The long task that owns flows for an epoch: poll, strip, produce, commit."""
+"""A slot is the long Spark task that owns flows for an epoch: it polls, strips, produces and commits."""

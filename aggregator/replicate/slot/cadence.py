@@ -1,14 +1,17 @@
-"""When a slot commits: drained, an interval, or bytes, whichever is first; and early while it keeps up.
+"""The cadence decides when a slot commits its open transaction.
 
-Invariant: pure; time is an argument. A transaction is never opened for nothing and never stays open without an end.
-A commit costs a slot some milliseconds in which it moves nothing: while a backlog waits, throughput counts, and
-transactions are as long as they may be; while the slot keeps up, latency does, and commits take a fixed share of time.
+A transaction commits when the edges are drained, after an interval, or after a number of bytes, whichever comes first.
+A slot that keeps up with its edges commits early.
+
+Invariant: pure; time is an argument. A transaction is opened only for records or positions, and its length is bounded.
+A slot moves nothing during the few milliseconds of a commit. While a backlog waits, throughput counts, and transactions
+are as long as they may be. While the slot keeps up, latency counts, and commits take a fixed share of the time.
 """
 
 from dataclasses import dataclass
 
-# An open transaction lasts this many times as long as commits lately took: they get half the time of a slot that keeps
-# up. With a quarter of it a record's way was a third longer, at 20,000 records a second.
+# An open transaction lasts this many times as long as recent commits took. At 1, commits take half the time of a slot
+# that keeps up. With a quarter of the time, records took a third longer, at 20,000 records a second.
 _OPEN_PER_COMMIT = 1.0
 
 

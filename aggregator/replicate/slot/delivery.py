@@ -1,8 +1,8 @@
-"""Delivery: strip one chunk and put its records, its dead letters and its counts into the open transaction.
+"""Delivery strips a chunk of records and adds copies, dead letters and counts to the open transaction.
 
 Invariant (protocol, rule A): a record's central copy or its dead letter is produced in the transaction whose ledger
-record moves past it; what is neither is counted as suppressed. Where a restate reads, what yields no copy is told of in
-the same transaction, too. Nothing here decides when to commit.
+record moves past it. A record that yields neither is counted as suppressed. In a restate, the same transaction also
+carries a notice for every record that yields no copy. This module never decides when to commit.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _HEADER_OVERHEAD_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPlan:
-    """What delivery needs to know of the hub.
+    """Holds what delivery needs to know about the hub.
 
     Attributes:
         hub: Name in `hub.origin`.
@@ -60,7 +60,7 @@ class DeliveryPlan:
 
 
 class Delivery:
-    """Strips and produces; one per slot."""
+    """Strips the records of one slot and produces the results."""
 
     def __init__(self, plan: DeliveryPlan, strip_for: Callable[[EdgePartition], Strip]) -> None:
         self._plan = plan
@@ -91,7 +91,7 @@ class Delivery:
         cycles |= judged.cycles
         dead_already = {at: Rejection(why) for at, why in judged.rejected.items() if at not in cycles}
         unread = cycles | dead_already.keys()
-        # Another topic of the name has offsets of its own; another edge may have the same registry.
+        # A recreated topic has its own offsets, and another edge may use the same registry.
         log = source.edge, source.partition, flow.cursor.entry.incarnation
         batch = Batch(chunk.keys, chunk.values, chunk.headers, log, chunk.offsets)
         stripped = self._strip(source).strip(_without(unread, batch))
@@ -188,7 +188,7 @@ class Delivery:
         dead = stripped.rejected
         why = BytesColumn.of([(dead[at].reason if at in dead else SUPPRESSED).encode() for at in places])
         stamps = [*self._stamps(flow, origins, None), (LEFT_OUT_HEADER, why)]
-        # Under the present time: it may be for its own that a topic refuses a record.
+        # A notice has the present time, because a topic may have refused the record for the record's own time.
         return OutgoingRecords(
             BytesColumn.empty(count), BytesColumn.empty(count), [0] * count, HeaderTable.empty(count), stamps
         )

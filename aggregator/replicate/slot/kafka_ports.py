@@ -1,6 +1,6 @@
-"""The real world of a slot: central's logs and producer, and the edges' readers.
+"""This module connects a slot to real clusters: central's logs and producer, and the readers of the edges.
 
-Invariant: thin; it decides nothing. One object per task, never shared between processes.
+Invariant: thin. The module decides nothing. Each task has one object, which is never shared between processes.
 """
 
 import json
@@ -29,14 +29,14 @@ from aggregator.state.control_log import ControlWatch, read_control
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.names import HubNames
 
-# Who asks again soon anyway does not stand still for an answer.
+# The caller asks again soon, so it does not wait longer for an answer.
 _SOON_S = 1.0
-# In telemetry, the writer's client; a reader's is named after its edge.
+# The name of the writer's client in telemetry; a reader's client is named after its edge.
 CENTRAL = "central"
 
 
 class _SlotWriter(TransactionalWriter):
-    """A slot's producer; if it cannot take renewed credentials, the slot opens another before its next transaction."""
+    """A slot's producer. If it cannot use renewed credentials, the slot opens a new one before its next transaction."""
 
     def begin(self) -> None:
         """Open a transaction; errors as of `TransactionalWriter.begin`."""
@@ -46,7 +46,7 @@ class _SlotWriter(TransactionalWriter):
 
 
 class KafkaSlotPorts:
-    """SlotPorts on real clusters."""
+    """Implements SlotPorts on real clusters."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class KafkaSlotPorts:
         self._watch = ControlWatch(config.central, names)
         self._telemetry = LossyProducer(config.central)
         self._process = psutil.Process()
-        self._session = secrets.token_hex(4)  # counters in telemetry begin anew with it
+        self._session = secrets.token_hex(4)  # names the counters in telemetry, which begin at zero
         self._statistics: dict[str, ClientStatistics] = {}
         self._rates = rates or {}
         self._readers: dict[str, ClientStatistics] = {}
-        self._before: dict[str, int] = {}  # received by readers that are closed
+        self._before: dict[str, int] = {}  # bytes that closed readers had received
         self._counts: dict[str, int] = {}
 
     def look(self) -> ControlState:
@@ -88,7 +88,7 @@ class KafkaSlotPorts:
 
     def writer(self) -> TransactionalWriter:
         """Open a new producer with the slot's transactional id."""
-        self.lead_anew()  # a new producer knows of no offset that an end may not lack
+        self.lead_anew()  # a new producer knows no acknowledged offset that exposes an outdated leader
         made = _SlotWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
         self._statistics[CENTRAL] = made.statistics
         return made

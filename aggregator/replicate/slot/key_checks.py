@@ -1,7 +1,9 @@
-"""Which keys a hub has used: check values at central, compared before the first record and whenever an epoch opens.
+"""This module checks that a key has not been replaced under its name and version.
 
-Invariant: pure. A key that was replaced under its name and version is refused: its tokens would be others, and what it
-sealed would not open.
+The check values of all keys are kept at central. They are compared before the first record and whenever an epoch opens.
+
+Invariant: pure. A replaced key is refused: it would make other tokens, and it could not open what the former key
+sealed.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,11 +1,12 @@
-"""The gate in front of central's partitions: a slot writes where it knows that everything of its own is decided.
+"""The gate stops a slot from writing to a central partition while an earlier transaction of it may be undecided there.
 
-Invariant (protocol, rule B's last sentence, within an epoch): a marker decides all that is open of its id in its
-partition. Kafka 4.3.1 drops a marker whose partition has no leader at that moment (KAFKA-20734); behind such a commit
-an abort loses records, behind such an abort a commit doubles them. So nothing is written to a partition before its last
-stable offset has reached the end that it had when the transaction before was over. A leader that was deposed and does
-not know it tells an older end: one that lacks what this producer was acknowledged there is no answer. A partition that
-does not answer holds up none that does; where central refuses its topic for good, that is kept as a refused record is.
+Invariant (protocol, rule B's last sentence, within an epoch): a marker decides everything that is open under its
+transactional id in its partition. Kafka 4.3.1 drops a marker if its partition has no leader at that moment
+(KAFKA-20734). After a dropped commit marker, an abort would lose records. After a dropped abort marker, a commit would
+duplicate them. The slot therefore writes to a partition only after its last stable offset has reached the end that it
+had when the previous transaction was over. A deposed leader may not know that it was deposed, and then reports an older
+end. An end below an offset that was acknowledged to this producer does not count as an answer. A partition that does
+not answer does not delay the others. If central refuses the topic for good, that is remembered like a refused record.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,19 +20,19 @@ from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.refused_topics import RefusedTopics
 
-# A marker comes a few milliseconds after its commit's answer; a neighbour in a merged topic commits once a second.
+# A marker arrives a few milliseconds after its commit's answer. Another slot in a merged topic commits once a second.
 _PATIENCE_S = 1.0
 _STEPS = Backoff(first_s=0.002, most_s=0.05, growth=1.25)
 _AGAIN_S, _AGAIN_MOST_S = 0.25, 10.0
 _REST = 10
-# So long a partition stays closed before its slot asks for another epoch, whose opening settles it.
+# After this time a slot with a closed partition asks for a new epoch, because opening an epoch settles the partition.
 STUCK_S = 5.0
-# Longer than a deposed leader mostly takes to hear of it: then somebody made the topic anew.
+# A deposed leader usually learns of it sooner. After this time the topic was probably created again.
 BEHIND_S = 15.0
 
 
 class Ends(Protocol):
-    """What the gate asks of the world."""
+    """The interface to central that the gate needs."""
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """From the last stable offset to the high watermark of each partition that answers at once."""
@@ -69,13 +70,13 @@ class PartitionGuard:
         self._refused = refused
         self._acknowledged = acknowledged
         letters = plan.terms.dead_letters if plan.terms else plan.names.dead_letters
-        # A decision of a slot moves its flow when an epoch opens: it is decided as the ledger record beside it is.
+        # A slot's decision moves its flow when an epoch opens. So it must be settled like the ledger record beside it.
         self._always = [(plan.names.ledger, plan.slot), (plan.names.requests, 0), *self._each(letters, -1)]
         self._open: set[Partition] = set()
-        self._ends: dict[Partition, int | None] = {}  # what may hold something undecided, and the end to be reached
-        self._closed: dict[Partition, float] = {}  # of those, where patience is over, and since when
-        self._silent: set[Partition] = set()  # of those, what did not answer when it was asked last
-        self._behind: set[Partition] = set()  # of those, what told an end that lacks what was acknowledged
+        self._ends: dict[Partition, int | None] = {}  # partitions that may be undecided, with the end to be reached
+        self._closed: dict[Partition, float] = {}  # of those, the ones that are closed, and since when
+        self._silent: set[Partition] = set()  # of those, the ones without an answer to the last question
+        self._behind: set[Partition] = set()  # of those, the ones whose end lacks acknowledged records
         self._again_at = 0.0
 
     def transaction_ended(self, touched: Iterable[Partition]) -> None:
@@ -127,7 +128,7 @@ class PartitionGuard:
     def is_stuck(self) -> bool:
         """Whether a partition has stayed closed for so long that only another epoch helps."""
         if self._is_overdue():
-            self._ask()  # nobody may have wanted to write there since
+            self._ask()  # no flow may have asked about it since
         return self._is_overdue()
 
     def _is_overdue(self) -> bool:
@@ -163,7 +164,7 @@ class PartitionGuard:
         began = self._ports.now()
         self._look([place for place in self._closed if self._refused.of(place[0], began) is None])
         self._close()
-        # A partition without a leader takes a second of asking: most of the time is for those that have one.
+        # Asking a partition without a leader takes a second. Most of the time must be left for the other partitions.
         took_s = self._ports.now() - began
         self._again_at = self._ports.now() + min(_AGAIN_MOST_S, max(_AGAIN_S, _REST * took_s))
 

@@ -1,6 +1,7 @@
-"""What a slot is told for an epoch, and how it says that it ended.
+"""This module defines what the driver tells a slot for an epoch, and what the slot reports when it ends.
 
-Invariant: frozen; plans travel to executors and outcomes back, and neither holds a secret or anything of a record.
+Invariant: frozen. Plans travel to executors and outcomes travel back. They contain no secrets and no content of
+records.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +18,7 @@ from aggregator.state.names import HubNames
 
 @dataclass(frozen=True, slots=True)
 class BackfillTerms:
-    """What makes the work of an epoch a backfill.
+    """Holds the terms of a backfill; an epoch of live flows has none.
 
     Attributes:
         backfill: Its id: header of its records, end of its ledger keys.
@@ -34,7 +35,7 @@ class BackfillTerms:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """What one slot does in one epoch; travels to the executor. `rates` are its shares of edges' limits, in bytes/s."""
+    """The work of one slot in one epoch, sent to an executor. `rates` are its shares of edges' limits, in bytes/s."""
 
     names: HubNames
     epoch: int
@@ -48,7 +49,7 @@ class SlotPlan:
 
 
 class SlotResult(StrEnum):
-    """How a slot ended: another epoch began; it was asked to; nothing was left to read; its id was taken; an error."""
+    """How a slot ended: a newer epoch began; it was asked to end; it had read everything; it was fenced; it failed."""
 
     SUPERSEDED = "superseded"
     STOPPED = "stopped"

@@ -1,6 +1,6 @@
-"""What a slot needs of the world: central's logs and writer, and a reader per edge. `kafka_ports.py` implements it.
+"""The ports are the interfaces through which a slot reaches central and the edges; `kafka_ports.py` implements them.
 
-Invariant: everything that the protocol does to the world goes through these, so that a simulation can stand in.
+Invariant: all effects of the protocol pass through these interfaces, so that a simulation can replace them.
 """
 
 from collections.abc import Collection, Mapping
@@ -97,7 +97,7 @@ class TopicIds(Protocol):
 
 
 class SlotPorts(Protocol):
-    """Central and the edges, as one slot sees them."""
+    """The interface to central and to the edges that a slot needs."""
 
     def look(self) -> ControlState:
         """What the control topic shows right now; a courtesy, not a proof."""

@@ -1,8 +1,8 @@
-"""The readers of a slot: one per edge, and what becomes of a flow that its edge cannot be read for.
+"""This module manages the readers of a slot, one for each edge, and decides what happens to a flow that cannot be read.
 
-Invariant: a partition is assigned exactly while its flow may be read, and always at the flow's own start: its cursor's
-offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors. Only a doubt stays
-whether an edge's log is the one that was read, until it can be judged.
+Invariant: a partition is assigned exactly while its flow may be read. It is always assigned at the offset and leader
+epoch of the flow's cursor. The state of flows lies in cursors, so a rewind undoes it. One thing survives a rewind: the
+doubt whether an edge's log is still the one that was read. It stays until it can be judged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from aggregator.replicate.slot.topic_identity import CheckedReader
 from aggregator.state.gap import Gap, GapKind
 
 _PAUSES = Backoff(first_s=0.5, most_s=30.0)
-# Each try reads a batch again.
+# The pauses stay short for a wait that is nearly over; each try reads a batch again.
 _SOON = Backoff(first_s=0.5, most_s=2.0)
 _DAMAGED_AGAIN_S = 60.0
 _DOUBT = "the edge's log may have been cut before our position"
@@ -33,7 +33,7 @@ _DOUBT = "the edge's log may have been cut before our position"
 class Truncation(Enum):
     """What is known of an edge's log that may have been cut before a flow's position."""
 
-    SUSPECTED = auto()  # nobody could say it yet
+    SUSPECTED = auto()  # the edge has not answered yet
     FOUND = auto()
 
 
@@ -56,20 +56,20 @@ class Readers:
         self._gate = gate
         self._readers: dict[str, Reader] = {}
         self._opened_s = ports.now()
-        self._asked_at: dict[str, float] = {}  # when edges were asked anew, or gave all that was asked for
+        self._asked_at: dict[str, float] = {}  # when an edge was asked anew, or filled a poll
         self._heard_at: dict[EdgePartition, float] = {}
-        self._superseded: set[EdgePartition] = set()  # released or started anew since the newest poll
-        self._resumed: set[EdgePartition] = set()  # released or assigned since their last records
-        self._confirmed: set[EdgePartition] = set()  # an edge has said something of where these stand
-        self._without_epochs: set[str] = set()  # edges that tell no leader epochs
-        self._truncation: dict[EdgePartition, Truncation] = {}  # logs of which it is not known that they are whole
+        self._superseded: set[EdgePartition] = set()  # flows released or restarted since the newest poll
+        self._resumed: set[EdgePartition] = set()  # flows released or assigned since their last records
+        self._confirmed: set[EdgePartition] = set()  # flows whose edge has confirmed their position
+        self._without_epochs: set[str] = set()  # edges that do not tell leader epochs
+        self._truncation: dict[EdgePartition, Truncation] = {}  # flows whose log may have been cut
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
         for edge in sorted({source.edge for source in self._flows}):
-            self._readers[edge] = self._checked(edge, self._ports.reader(edge))  # not earlier: see `EdgeReader`
+            self._readers[edge] = self._checked(edge, self._ports.reader(edge))  # assigned at once: see `EdgeReader`
         self.assign()
-        self._resumed.clear()  # a new client compares each position with the first leader that it meets
+        self._resumed.clear()  # a new client compares each position with its first leader
 
     def _checked(self, edge: str, reader: Reader) -> Reader:
         """A reader that hands over nothing of a topic that was created again, if the edge can be asked."""
@@ -95,14 +95,14 @@ class Readers:
         """Read every flow that may be read from where it stands, and nothing else; the rewind after an abort too."""
         starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
         for source, flow in self._flows.items():
-            if flow.reading and source in self._truncation:  # a rewind has put aside that it waits
+            if flow.reading and source in self._truncation:  # a rewind has removed the wait
                 flow.cursor = flow.cursor.with_waiting(Waiting(now := self._ports.now(), now, _DOUBT))
             elif flow.reading:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
-        self._resumed |= self._flows.keys()  # whatever is not read now is read again later
+        self._resumed |= self._flows.keys()  # flows that are not read now are read again later
         for edge, reader in self._readers.items():
             reader.assign(starts[edge])
-            self.ask(edge, self._ports.now())  # silence counts from when it was asked
+            self.ask(edge, self._ports.now())  # silence counts from this moment
 
     def ask(self, edge: str, now: float) -> None:
         """Count an edge's silence anew: it is asked again, was not asked, or has more than was asked for."""
@@ -124,7 +124,7 @@ class Readers:
         if not flow.reading:
             return
         self._confirmed.add(flow.plan.source)
-        flow.cursor = flow.cursor.with_waiting(None)  # what it was tried for came
+        flow.cursor = flow.cursor.with_waiting(None)  # the retry has succeeded
         leapt = flow.reach(offset, leader_epoch)
         if flow.done or leapt:
             self._release(flow)
@@ -221,7 +221,7 @@ class Readers:
             waiting = flow.cursor.waiting
             if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
                 flow.cursor = flow.cursor.with_retry()
-                # A client that is started anew does not compare with a leader that it knows.
+                # A client does not compare a restarted partition with a leader that it knows already.
                 if flow.reading and (source not in self._truncation or self._is_whole(flow)):
                     self.ask(source.edge, now)
                     self._start(flow)
@@ -237,7 +237,7 @@ class Readers:
         elif fault.kind is FaultKind.DAMAGED:
             self._damage(flow, fault)
         else:
-            self._confirmed.discard(flow.plan.source)  # what nobody vouched for may have said that the position is lost
+            self._confirmed.discard(flow.plan.source)  # without a witness the position may be lost
             self.wait(flow, fault.detail)
 
     def is_foreign(self, flow: Flow, chunk: Chunk) -> bool:

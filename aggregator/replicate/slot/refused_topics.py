@@ -1,7 +1,8 @@
-"""What central has refused, topic by topic: which flows are held for it, why, and when each is tried again.
+"""This module remembers which central topics refuse records, why, and when the flows into them are tried again.
 
-Invariant: pure; only the topics that central named are held, all others of the slot go on. It outlives the producer
-whose transaction failed, because a refusal that was forgotten with it would abort the next one as well.
+Invariant: pure. Only flows into the topics that central named are held; all other flows of the slot continue. The
+object outlives the producer whose transaction failed. Otherwise the refusal would be forgotten, and the next
+transaction would abort as well.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -12,7 +13,7 @@ from aggregator.kafka.readers.codes import RefusalKind
 from aggregator.kafka.writers.refusals import Refusal
 
 _PAUSES = Backoff(first_s=0.1, most_s=5.0)
-# Each try costs the slot a transaction, if it is in vain.
+# A failed try costs the slot a transaction.
 _RESTS = Backoff(first_s=15.0, most_s=240.0)
 _LIMITED = frozenset({RefusalKind.TOO_LARGE, RefusalKind.TIMESTAMP, RefusalKind.INVALID})
 _NEXT = {
@@ -27,7 +28,7 @@ _NEXT = {
 
 
 class RefusedTopic(NamedTuple):
-    """A topic that takes nothing for now.
+    """A topic that refuses all records for now.
 
     Attributes:
         detail: Topic, partition, code in words, and the next step.

@@ -1,9 +1,9 @@
-"""The slot: one long task that owns edge partitions for an epoch and delivers each of their records exactly once.
+"""A slot is one long task that owns edge partitions for an epoch and delivers each of their records exactly once.
 
-Invariants (protocol): C, a slot looks, takes its id, reads control *to its end*, then its own ledger partition, and
-counts a ledger record only if it carries this epoch; D, it writes its own ledger partition only, and a first position
-before the first poll; E, fenced ends normally; F, a definite refusal rewinds, an unknown outcome discards the
-producer and goes back to C.
+Invariants (protocol): C, a slot looks, takes its id, and reads control *to its end*. Then it reads its own ledger
+partition, where only records of this epoch count. D, it writes to its own ledger partition only, and writes a first
+position before the first poll. E, a fenced slot ends normally. F, a definite refusal makes it rewind. After an unknown
+outcome it discards the producer and returns to C.
 """
 
 import math
@@ -28,17 +28,17 @@ from aggregator.replicate.slot.traffic import SlotTraffic
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.requests import encode
 
-# A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
+# A batch of any size costs some milliseconds of Python and numpy (docs/speed.md).
 POLL_RECORDS = 16_000
 _LOOK_EVERY_S, _REPORT_EVERY_S = 0.05, 1.0
 _WAIT_ALONE_S, _WAIT_SHARED_S, _REST_MOST_S = 0.02, 0.004, 0.05
-# A ledger that refuses for good would keep a slot from seeing that its epoch is over.
+# The tries are bounded: if the ledger refuses for good, the slot still has to see that its epoch is over.
 _TRIES = 5
 _PAUSES = Backoff(first_s=0.2, most_s=5.0)
 
 
 class Slot:
-    """Runs one SlotPlan against a SlotPorts."""
+    """Runs one SlotPlan on its SlotPorts."""
 
     def __init__(self, plan: SlotPlan, ports: SlotPorts, delivery: Delivery) -> None:
         self._plan = plan
@@ -118,8 +118,8 @@ class _ProducerSession:
         self._open_since: float | None = None
         self._last_commit = self._last_look = self._last_report = ports.now()
         self._transactions = 0
-        self._commit_s = 0.0  # what a commit takes, lately
-        self._behind = False  # the last round brought all that was asked for: more is waiting
+        self._commit_s = 0.0  # how long recent commits took
+        self._behind = False  # the last round filled a poll, so more records wait
         self._ages_ms: dict[str, int] = {}
         self._gate = PartitionGuard(ports, plan, refused, writer.acknowledged)
         self._readers = Readers(plan, ports, flows, self._gate)
@@ -140,7 +140,7 @@ class _ProducerSession:
         An undecided record below a position counts as committed when it is settled.
         """
         over = {flow.plan.source for flow in self._unwritten if flow.position > Position(0, 0)}
-        self._gate.why_closed(flow.plan for flow in self._unwritten if flow.plan.source in over)  # all of them at once
+        self._gate.why_closed(flow.plan for flow in self._unwritten if flow.plan.source in over)  # one question for all
         open_now, left = list[Flow](), list[Flow]()
         for flow in self._unwritten:
             if closed := self._gate.why_closed([flow.plan]) if flow.plan.source in over else "":
@@ -230,7 +230,7 @@ class _ProducerSession:
         waiting = _WAIT_ALONE_S if len(self._readers) == 1 else _WAIT_SHARED_S
         if self._open_since is not None:
             waiting = 0.0
-            if not self._behind:  # a round for every few records would cost more than they do
+            if not self._behind:  # a round for a few records would cost more than the records
                 rest_s = self._plan.cadence.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
                 self._ports.sleep(min(_REST_MOST_S, rest_s))
         busy = self._behind = False
@@ -253,7 +253,7 @@ class _ProducerSession:
     def _deliver_polled(self, edge: str, polled: Polled) -> None:
         self._readers.polled(edge, polled, self._ports.now())
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
-        self._gate.why_closed(flow.plan for flow in flows)  # asks about all of them at once
+        self._gate.why_closed(flow.plan for flow in flows)  # asks about all their partitions at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):
             if self._readers.is_foreign(flow, chunk):
                 continue
@@ -330,7 +330,7 @@ class _ProducerSession:
         self._writer.commit()
         self._gate.transaction_ended(self._writer.touched)
         took = self._ports.now() - began
-        self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # one slow one is soon forgotten
+        self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # a slow one is soon forgotten
 
     def _abort(self, error: TransactionAborted) -> bool:
         """Rule F: abort, rewind the readers to the last committed positions, go on with backoff.

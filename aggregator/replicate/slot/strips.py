@@ -1,6 +1,6 @@
-"""The strip of each edge topic, as a slot has it and as whoever looks ahead of a run has it.
+"""This module builds the strip of each edge topic, for slots and for commands that check a configuration before a run.
 
-Invariant: one place decides which policy, registries and keys a topic's records meet.
+Invariant: this is the one place that decides which policy, registries and keys apply to a topic's records.
 """
 
 import time

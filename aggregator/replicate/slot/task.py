@@ -1,7 +1,7 @@
-"""The Spark side of a slot: ships plans to executors, runs each in a task, brings the outcomes back.
+"""This module ships the plans of slots to Spark executors, runs each slot in a task, and collects the outcomes.
 
-Invariant: what travels holds references to secrets, never secrets; a slot that ends by the protocol ends as a
-*successful* task, so that Spark retries only what crashed.
+Invariant: plans contain references to secrets, never secrets. A slot that ends by the protocol ends as a *successful*
+task, so Spark retries only crashed tasks.
 """
 
 import functools
@@ -36,7 +36,7 @@ _BATCH_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class EpochWork:
-    """Everything that the slots of one epoch need; pickled into the Spark job.
+    """Holds everything that the slots of one epoch need; it is pickled into the Spark job.
 
     Attributes:
         config: The hub.
@@ -62,7 +62,7 @@ def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
         Exception: whatever Spark raises after a task failed for the last time.
     """
     count = len(work.plans)
-    # A task opens its own plan only: those of all slots may be half a gigabyte.
+    # A task unpickles its own plan only: the plans of all slots may take half a gigabyte.
     sealed = [pickle.dumps(plan) for plan in work.plans]
     run = functools.partial(_slots, replace(work, plans=()), sealed)
     tasks = spark.range(0, count, 1, count).mapInArrow(run, "outcome binary")
@@ -83,7 +83,7 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     try:
         return _run(work, plan)
     except Exception as error:  # noqa: BLE001 - see below
-        # Spark prints what a task raises, and a foreign error may quote a record: only its kind and place get out.
+        # Spark prints a task's error, and a foreign error may quote a record. So only its kind and place are passed on.
         raise Failed(
             f"slot {plan.slot}: {kind_and_place(error)}",
             hint="Spark tries it again; if it comes back, report it with this place",
@@ -91,7 +91,7 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 
 def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
-    plan = replace(plan, flows=tuple(plan.flows))  # they are made as they are looked at: once
+    plan = replace(plan, flows=tuple(plan.flows))  # made once: `plan.flows` makes them at every iteration
     limits = [flow.limits.record_bytes for flow in plan.flows]
     terms = plan.terms or BackfillTerms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])

@@ -1,15 +1,16 @@
-"""Throttles: how many records may be taken now, at a rate in records (a backfill) or in bytes (an edge's `rate_limit`).
+"""Throttles bound how many records a slot takes: by a rate in records (backfill) or in bytes (an edge's `rate_limit`).
 
-Invariant: pure; time is an argument. Over any stretch of time no more passes than the rate allows, and one second's
-worth at once; of bytes, what nobody could ask for in the last five seconds as well. A rate of None holds nothing back.
+Invariant: pure; time is an argument. Over any stretch of time, no more passes than the rate allows plus one second's
+worth. A byte throttle also makes good for up to five seconds in which the slot could not ask. A rate of None sets no
+bound.
 """
 
 _BURST_S = 1.0
-# Less than a tenth of a second's worth is not taken: a strip of three records costs as much as one of three hundred.
+# At least a tenth of a second's worth is taken: stripping three records costs as much as stripping three hundred.
 _GRAIN_S = 0.1
-# The same of bytes: every batch costs the other edges of the slot some milliseconds.
+# The same for bytes: every batch costs the other edges of the slot some milliseconds.
 _BYTES_GRAIN_S = 0.25
-# A slot that was kept from asking by a commit, a compilation or a busy machine may make up for it.
+# A slot that a commit, a compilation or a busy machine kept from asking may take so many seconds' worth later.
 _BYTES_LATE_S = 5.0
 
 
@@ -49,29 +50,29 @@ class Throttle:
         self._left -= units
 
 
-# What a record is taken to be before any was received.
+# The assumed size of a record before any was received.
 _RECORD_BYTES = 500.0
 _MOST_BYTES = 2**40
-# An edge that sends ten times what its records hold, or a hundredth of it, is no guess any more.
+# Bounds of the estimate: received bytes are at least a hundredth of the records' bytes, and at most ten times them.
 _LEAST_RATIO, _MOST_RATIO = 0.01, 10.0
-# A grant is for one second's worth at most, at the worst ratio that was seen in the last words.
+# A grant covers one second's worth at most, at the worst ratio in recent reports.
 _GRANT_S = 1.0
 _RATIO_FADES = 0.9
-# A request of a client that is held is for half a second's worth (`clients.slow_fetch`).
+# One request of a client with a rate covers half a second's worth (`clients.slow_fetch`).
 _REQUEST_S = 0.5
-# So many words in a row that tell of next to nothing: the edge is quiet.
+# After so many reports in a row of almost no bytes, the edge counts as quiet.
 _QUIET_WORDS = 3
 
 
 class ByteThrottle:
-    """Holds what a client receives at a rate, though a reader is asked in records and the bytes are told late.
+    """Bounds the bytes that a client receives, although a reader takes records and the client reports bytes late.
 
     A client fetches as much as is taken from it. So what is taken is charged at once: its own bytes, times what lately
     came over the wire for each of them. That is put right as soon as the client tells what it has received. An estimate
     is wrong for a moment only, and over any longer stretch it is the received bytes that keep to the rate.
 
-    What a client filters out is received and never taken: aborted transactions, ranges that were compacted. While that
-    is so, or nobody knows yet, the throttle goes *blind*: it charges for each question what one request may bring.
+    A client receives records that it filters out and that are never taken: aborted transactions, compacted ranges.
+    While it does so, or might, the throttle is *blind*: it charges for each question what one request may bring.
 
     Args:
         rate: Bytes a second.
@@ -82,10 +83,10 @@ class ByteThrottle:
         self._bucket = Throttle(rate, now_s, grain_s=_BYTES_GRAIN_S, late_s=_BYTES_LATE_S)
         self._request, self._grant = rate * _REQUEST_S, rate * _GRANT_S
         self._record_bytes = _RECORD_BYTES
-        self._ratio = self._worst = 1.0  # received bytes, by those of the records; and the worst of late
+        self._ratio = self._worst = 1.0  # received bytes per byte of records; the worst lately
         self._received = 0
-        self._taken = 0  # since it was told last
-        self._asked = 0.0  # charged for requests since then
+        self._taken = 0  # bytes since the last report
+        self._asked = 0.0  # bytes charged for requests since then
         self._is_blind, self._quiet = True, 0
 
     def take(self, received: int) -> None:

@@ -1,13 +1,12 @@
-"""A reader that knows whose records it hands over: those of the topic that was planned, and not of another one that was
-created under its name since.
+"""This reader hands over only records of the planned topic, and none of a topic that was recreated under its name.
 
-librdkafka fetches by topic id, and when a topic was created again it goes on in the new one at the old offset, without
-a word. So the broker that served a poll is asked for the topic's id after it, and the poll is handed over with the
-answer. That broker is a witness: it shows a new topic before it serves the first record of it, and the ids that one
-broker shows never go back. Another broker may lag behind it.
+librdkafka fetches by topic id. After a topic was created again, it silently continues in the new topic at the old
+offset. The reader therefore asks the broker that served a poll for the topic's id, and hands the poll over after the
+answer. That broker is a reliable witness: it shows a new topic before it serves the topic's first record, and the ids
+that one broker shows never go back. Another broker may lag behind it.
 
-Invariant: what no broker has vouched for is not taken, and is read again later; nobody waits for an edge that does not
-answer.
+Invariant: records that no broker has vouched for are not taken, and are read again later. The slot never waits for an
+edge that does not answer.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -18,16 +17,16 @@ from aggregator.kafka.readers.codes import text_of
 from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.slot.ports import Reader, TopicIds
 
-# Brokers that answer within this are waited for in the same poll. A late answer may be of a far edge, where waiting is
-# time lost for the slot's others, or a single one: for a while nobody waits, so at most a fiftieth of the time is lost.
+# A poll waits this long for the brokers' answers. A late answer may be an exception, or come from a far edge, where
+# waiting would cost the slot's other edges time. After one, no poll waits for a while: at most 2 % of the time is lost.
 _NEAR_S = 0.02
 _FAR_S = 1.0
-# A poll is given up some time after its questions.
+# A poll is dropped if its questions have had no answer for this long.
 _PATIENCE_S = 3.0
 
 
 class CheckedReader:
-    """A reader of one edge that hands over what its brokers have vouched for.
+    """Reads one edge and hands over only records whose topic id a broker has confirmed.
 
     Args:
         reader: Reads.
@@ -43,11 +42,11 @@ class CheckedReader:
         self._ids = ids
         self._planned = planned
         self._now = now
-        self._polled: Polled | None = None  # not handed over yet
-        self._asked: dict[int, tuple[int, frozenset[str]]] = {}  # not answered yet: broker and topics
+        self._polled: Polled | None = None  # a poll that was not handed over yet
+        self._asked: dict[int, tuple[int, frozenset[str]]] = {}  # broker and topics of open questions
         self._asked_at = 0.0
         self._last = 0
-        self._waited = True  # for the last answers
+        self._waited = True  # whether this poll waited for its answers
         self._far_until_s = 0.0
         self._doubted: dict[Partition, str] = {}
 

@@ -1,7 +1,7 @@
-"""What a slot takes of its edges and gives to central: bounds for the one, counts of both.
+"""This module bounds what a slot takes from its edges, and counts what it takes and what it gives to central.
 
-Invariant: no edge is waited for: one that may give nothing now is held, and the others are not. What was written
-counts when its transaction has committed.
+Invariant: the slot never waits for an edge. If an edge's limit allows nothing now, that edge is held, and the others
+continue. Written bytes count once their transaction has committed.
 """
 
 from collections import Counter
