@@ -152,11 +152,7 @@ class _ProducerSession:
         self._unwritten = left
 
     def _write_first_positions(self, fresh: list[Flow]) -> None:
-        """Write them in one transaction.
-
-        Raises:
-            Unreachable: central refused it `_TRIES` times; the caller reads control before it tries again.
-        """
+        """Write them in one transaction; raise `Unreachable` after `_TRIES` refusals, so that control is read again."""
         for _ in range(_TRIES if fresh else 0):
             self._writer.begin()
             try:
