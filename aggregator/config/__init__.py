@@ -1,1 +1,1 @@
-"""Configuration: from YAML and environment to a frozen model, with every fault at once."""
+"""Reads the configuration: YAML and environment become a frozen model, and every fault is reported at once."""

@@ -1,6 +1,7 @@
-"""Checks across fields, on those parts of a configuration that are valid in themselves.
+"""Checks that compare several fields of a configuration with each other.
 
-Invariant: these checks run although other parts of the file have faults, so that one run names everything.
+Invariant: these checks run on the valid parts even where other parts of the file have faults. One run therefore reports
+every fault.
 """
 
 import re
@@ -27,7 +28,7 @@ _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 _RULE: TypeAdapter[TopicRule] = TypeAdapter(TopicRule)
 _REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(RegistryOptions)
 _TABLE: TypeAdapter[TableConfig] = TypeAdapter(TableConfig)
-# What the quality gate keeps beside a table.
+# Endings of the tables that the quality gate keeps beside a table.
 _BESIDE = ("__quality", "__quarantine")
 _CURRENT = "__current"
 _NONE = "without a registry, `directory:schemas` names a folder for them"
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What of a document can be judged: None and missing entries are told by the model's own checks.
+    """The valid parts of a document. The model's own checks report the parts that are None or missing.
 
     Attributes:
         hub: The hub's name.

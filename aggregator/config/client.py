@@ -1,7 +1,7 @@
-"""Blocks of options (`client:`, `consumer:`, `schemas_client:`, …): what may be set, and why the rest may not.
+"""Decides which options `client:`, `consumer:`, `schemas_client:` and similar blocks may set, and why not the others.
 
-Invariant: by allow-list; secret properties are references, and what decides how safe a connection is stands in the
-file; a connection that is open has a reason beside it.
+Invariant: only allow-listed options are accepted, and secret properties are references. Settings that decide how safe a
+connection is stand in the file itself. An open connection has a reason beside it.
 """
 
 import re
@@ -31,7 +31,7 @@ SECRET_PROPERTIES = frozenset(
         "bearer.auth.client.secret",
     }
 )
-# What a registry's client takes; how often it asks and how long it waits is the hub's own matter.
+# Options of a registry's client. The hub itself decides how often the client asks and how long it waits.
 REGISTRY_PROPERTIES = (
     "basic.auth.user.info",
     "bearer.auth.client.id",
@@ -49,15 +49,15 @@ REGISTRY_PROPERTIES = (
     "ssl.key.location",
     "ssl.key.password",
 )
-# Names that librdkafka, Spark or a storage driver may give to a secret tomorrow; an address, a client id and the path
-# of a key file are none.
+# Words in the names of secrets, also in future versions of librdkafka, Spark or a storage driver. An address, a client
+# id and the path of a key file are not secret.
 _SECRET_WORDS = re.compile(
     r"passw|passphrase|secret|credential(?!s\.client\.id)|user\.info|jaas|private\.?key(?!\.file)"
     r"|access[._-]?key(?![._-]?id)|api[._-]?key"
     r"|token(?!\.endpoint)",
     re.IGNORECASE,
 )
-# Whoever may set a variable or write a secret's file may not open a connection.
+# A person who can set a variable or write a secret's file must not be able to open a connection.
 _DECIDES = re.compile(r"security\.protocol|sasl\.(mechanism|kerberos)|enable\.ssl|ssl\.endpoint|.*\.url|check\.crcs")
 _IN_A_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.kerberos.service.name")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9@/._][A-Za-z0-9@/._-]*")

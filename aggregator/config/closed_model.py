@@ -1,6 +1,6 @@
-"""What every section of the configuration is made from.
+"""The pydantic base class of every section of the configuration.
 
-Invariant: frozen, unknown keys are refused, and no error echoes a value.
+Invariant: models are frozen, unknown keys are refused, and no error quotes a value.
 """
 
 from pydantic import BaseModel, ConfigDict

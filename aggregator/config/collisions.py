@@ -1,7 +1,7 @@
-"""Central topics that two different sources could fill, found before any record flows.
+"""Finds central topics that two different sources could fill, before any record flows.
 
-Invariant: where one of two patterns is a list of names the answer is exact; where both are open the answer errs
-towards a refusal, because two topics mixed into one cannot be separated afterwards.
+Invariant: the answer is exact where one of two patterns is a list of names. Where both patterns are open, the check
+refuses in case of doubt, because two topics that are mixed into one cannot be separated afterwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from aggregator.config.model import TopicRule
 from aggregator.config.patterns import Branch, branches
 from aggregator.coordinates import HEARTBEATS
 
-# What the room of Kafka names under `<hub>.`; a test holds the two lists together.
+# Names under `<hub>.` that the Kafka package uses itself; a test keeps the two lists equal.
 RESERVED = ("ledger", "control", "requests", "decisions", "dead-letters", "edge-status", "telemetry")
-# How names end that MirrorMaker 2 copies nowhere either.
+# Endings of internal names, which MirrorMaker 2 does not copy either.
 _INTERNAL = (".internal", "-internal")
 
 

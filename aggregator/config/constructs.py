@@ -1,7 +1,8 @@
-r"""Constructs of Java's regular expressions, as MirrorMaker takes them, that RE2 refuses or reads otherwise.
+"""Finds constructs of Java's regular expressions that RE2 refuses or reads differently.
 
-Invariant: names the construct, and repeats nothing of the pattern. `[a-z&&[^b]]` and `[a-d[m-p]]` are the ones that RE2
-takes without a word and that mean something else there, so that they are looked for before RE2 is asked.
+MirrorMaker's configuration uses Java's regular expressions, and the hub uses RE2.
+Invariant: a message names the construct and repeats no part of the pattern. RE2 accepts `[a-z&&[^b]]` and `[a-d[m-p]]`
+silently but gives them another meaning. These two are therefore searched for before RE2 is asked.
 """
 
 import re

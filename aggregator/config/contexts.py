@@ -1,6 +1,7 @@
-"""Which context of a registry a configuration names: in the address, or beside it.
+"""Finds the context of a schema registry that a configuration names, in the registry's address or beside it.
 
-Invariant: pure. One registry has one context here; two that differ are refused, because ids would mean two things.
+Invariant: pure. One registry has one context here. Two different contexts are refused, because one id would then mean
+two schemas.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""A YAML document as plain data in which every place still knows its line.
+"""Parses a YAML document into plain data and remembers the line of every place.
 
-Invariant: scalars stay the text that was written (the model decides what they mean, so `012` and `no` are no traps),
-and no fault quotes a value. Refuses duplicate keys, merge keys, custom tags, several documents and runaway aliases.
+Invariant: scalars remain the text that was written. The model decides what they mean, so `012` and `no` are read as
+their author wrote them. No fault quotes a value. Duplicate keys, merge keys, custom tags, several documents and aliases
+that expand without bounds are refused.
 """
 
 import difflib
@@ -15,10 +16,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 Place = tuple[str | int, ...]
-# A hub file has hundreds of nodes; aliases of aliases reach billions in ten lines.
+# A hub file has hundreds of nodes, but nested aliases reach billions in ten lines.
 MAXIMUM_NODES = 50_000
 MAXIMUM_DEPTH = 100
-# No path, no Kafka name and no UTF-8 has them: NUL, and halves of a character, which YAML can write as escapes.
+# NUL and halves of a character: YAML can write them as escapes, but no path, Kafka name or UTF-8 text contains them.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _KINDS = ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
 _KNOWN_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
@@ -28,7 +29,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, at one place; the text holds no value."""
+    """One fault of the configuration, with its place; the text holds no value."""
 
     place: Place
     message: str
@@ -69,7 +70,7 @@ def read_document(text: str) -> Document:
 def _read(text: str, document: Document) -> None:
     try:
         yaml = YAML(typ="rt")
-        # Its warning of an anchor that is written twice, which YAML allows, quotes the text.
+        # YAML allows an anchor to be written twice. The library's warning of it would quote the text.
         yaml.composer.warn_double_anchors = False
         root = yaml.compose(text)
     except MarkedYAMLError as error:

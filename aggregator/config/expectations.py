@@ -1,8 +1,9 @@
-"""Which expectations a suite may use, with which arguments, and under which conditions: all data, no code.
+"""The expectations that a quality suite may use, with the arguments and conditions that each accepts.
 
-Invariant: an allow-list. A type or an argument that is not here is refused, whatever a later version of Great
-Expectations makes of it; a column is a name, a condition compares columns with constants, and no argument reaches
-Spark as SQL or names a file, a table or a parameter to look up. Type and arguments as in Great Expectations 1.x.
+The tables here are data and no code. Types and arguments are those of Great Expectations 1.x.
+Invariant: the tables are an allow-list. A type or an argument that is not listed is refused, even if a later version of
+Great Expectations knows it. A column is a name, and a condition compares columns with constants. No argument reaches
+Spark as SQL, and none names a file, a table or a parameter to look up.
 """
 
 import math
@@ -91,11 +92,11 @@ REFUSED: Mapping[str, str] = {
     "expect_column_values_to_not_match_like_pattern_list": _NOT_ON_SPARK,
     "expect_column_kl_divergence_to_be_less_than": _NOT_ON_SPARK,
 }
-# As Avro names fields, and as the hub names views; a dot leads into a record.
+# A column's name follows Avro's rules for fields and the hub's rules for views; a dot leads into a record.
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _ONE_COLUMN = ("column", "column_A", "column_B")
 _COLUMNS = (*_ONE_COLUMN, "column_list", "column_set")
-# `col("price") > 5`, `col("status") == "NEW"`, `col("id").notnull()`: the library's own grammar, and to its end.
+# The library's own grammar for whole texts: `col("price") > 5`, `col("status") == "NEW"`, `col("id").notnull()`.
 _PARSER = "great_expectations"
 _NUMBER = r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 _TEXT = r'"[^"\'\\\x00-\x1f\x7f]+"|\'[^"\'\\\x00-\x1f\x7f]+\''

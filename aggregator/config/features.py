@@ -1,7 +1,7 @@
-"""What of a `client:` block needs a part of librdkafka that not every build of it has.
+"""Finds settings of a `client:` block that need a part of librdkafka which this build does not have.
 
-Invariant: pure. What the library at hand has is an argument; a setting that needs more is told by its name, with what
-can be used instead.
+Invariant: pure. The version and the features of the installed library are an argument. A setting that needs more is
+reported by its name, together with an alternative.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aggregator.config.secrets import SecretRef
 
 Options = Mapping[str, str | SecretRef]
-# What judges a block: settings, each with why it cannot be carried out.
+# A judge of a block yields the settings that this build cannot carry out, each with the reason.
 Judge = Callable[[Options], Iterator[tuple[str, str]]]
 
 

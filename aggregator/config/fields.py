@@ -1,6 +1,7 @@
-"""What single fields refuse: addresses, patterns, names; each check says what to write instead.
+"""Validators for single fields of the configuration: addresses, patterns and names.
 
-Invariant: a check returns the value unchanged or raises ValueError with a text that does not hold the value.
+Invariant: a check returns the value unchanged, or raises a ValueError whose text does not contain the value. The text
+says what to write instead.
 """
 
 import re

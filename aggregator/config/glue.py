@@ -1,6 +1,6 @@
-"""How a configuration names a schema registry of AWS Glue: `glue:<region>/<registry>`.
+"""Parses the name of an AWS Glue schema registry in a configuration: `glue:<region>/<registry>`.
 
-Invariant: pure. Refuses what is not exactly that; nothing of it is an address.
+Invariant: pure. Any other form is refused, and no part of the name is an address.
 """
 
 import re

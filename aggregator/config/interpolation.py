@@ -1,7 +1,7 @@
-"""`${NAME}`, `${NAME:-default}` and `${file:path}` in the scalars of a document; `$${` is a literal `${`.
+"""Fills in `${NAME}`, `${NAME:-default}` and `${file:path}` in the scalars of a document; `$${` is a literal `${`.
 
-Invariant: nothing is filled into a secret field, because the value would then live in the configuration instead of
-behind a reference; a fault names the variable or the file, never what is in it.
+Invariant: nothing is filled into a secret field, because the configuration would then hold the value instead of a
+reference. A fault names the variable or the file, never its content.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""The section `lake:` of the configuration: where the tables lie, and what each has of its own.
+"""The model of the section `lake:` of the configuration: where the lake's tables lie, and the settings of each table.
 
-Invariant: as of the whole configuration: closed, and secrets are references.
+Invariant: unknown keys are refused and secrets are references, as in the whole configuration.
 """
 
 from datetime import timedelta

@@ -1,7 +1,7 @@
-"""Every property of librdkafka 2.16: those that a cluster's blocks may set, in which of them, and why no other.
+"""Every property of librdkafka 2.16: which blocks of a cluster may set it, or why it cannot be set.
 
-Invariant: an allow-list. A property that stands in no table here, a hidden one or one of a later version, is refused
-as well. Source: librdkafka's CONFIGURATION.md, which the library prints itself (`rd_kafka_conf_properties_show`).
+Invariant: the tables are an allow-list. A property that is in no table is refused, also a hidden property or one of a
+later version. Source: librdkafka's CONFIGURATION.md, which the library prints itself (`rd_kafka_conf_properties_show`).
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ _BY_SUBJECT: Mapping[str, str] = {
     "how much": "receive.message.max.bytes message.copy.max.bytes",
     "what its log says": "log_level log.connection.close log.thread.name",
 }
-# What only one kind of client obeys.
+# Properties that only one kind of client obeys.
 _BY_ROLE: Mapping[str, str] = {
     "consumer": "client.rack fetch.error.backoff.ms fetch.max.bytes fetch.min.bytes fetch.wait.max.ms check.crcs",
     "producer": "compression.codec compression.type compression.level queue.buffering.backpressure.threshold",
     "admin": "",
 }
-# Who signs in, and how: all clients of a cluster are one principal.
+# Properties of authentication: all clients of a cluster are one principal.
 _OF_IDENTITY: Mapping[str, str] = {
     "TLS": "security.protocol ssl.key.location ssl.key.password ssl.key.pem ssl.certificate.location"
     " ssl.certificate.pem ssl.ca.location ssl.ca.pem ssl.ca.certificate.stores ssl.crl.location ssl.keystore.location"
@@ -100,5 +100,5 @@ _BY_REASON: Mapping[str, str] = {
     " api.version.fallback.ms broker.version.fallback produce.offset.report queuing.strategy": _OLD,
 }
 REFUSED: Mapping[str, str] = {name: reason for names, reason in _BY_REASON.items() for name in names.split()}
-# The address has one home: `bootstrap_servers` of the cluster.
+# The address belongs only in `bootstrap_servers` of the cluster.
 ADDRESSES = frozenset({"bootstrap.servers", "metadata.broker.list"})

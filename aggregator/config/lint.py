@@ -1,6 +1,7 @@
-"""What a start would stumble over in a configuration that is valid in itself: missing secrets, one cluster twice.
+"""Finds problems of a valid configuration that would stop a start, such as missing secrets or one cluster named twice.
 
-Invariant: nothing is connected to. Files and variables are looked for and not read, but a key is, as by a run.
+Invariant: no connection is made. Files and variables must exist but are not read. Only a key is read, as a run would
+read it.
 """
 
 import os
@@ -12,9 +13,9 @@ from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.errors import ConfigError
 from aggregator.regular_files import is_special
 
-# How settings end whose values are files.
+# Endings of the settings whose values are files.
 FILE_SETTINGS = (".location", ".keytab", ".file")
-# librdkafka looks for the machine's own certificates.
+# With this value, librdkafka looks for the machine's own certificates.
 _ANY_STORE = "probe"
 _BLOCKS = ("client", "consumer", "producer", "admin")
 

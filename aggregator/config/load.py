@@ -1,6 +1,6 @@
-"""From a YAML file and an environment to the frozen configuration.
+"""Loads a YAML file and an environment into the frozen configuration.
 
-Invariant: every fault of the file is told at once, each as `file:line: place: what is wrong`, and no fault holds a
+Invariant: every fault of the file is reported at once, each as `file:line: place: what is wrong`. No fault holds a
 value. Paths in the result are absolute, so that a worker with another working directory reads the same files.
 """
 
@@ -41,7 +41,7 @@ _NAMES = {
 }
 
 
-# A file of something else altogether may have a fault in each line.
+# A file that is not a configuration at all may have a fault in each line.
 _FAULTS_MADE, _FAULTS_SHOWN = 1000, 500
 
 

@@ -1,7 +1,10 @@
-"""Which topic rule applies to an edge topic: the first that matches the whole name, does not exclude it, and is for
-this edge. No rule applies to a topic that the hub excludes, nor to heartbeats: they are replicated without one.
+"""Finds the topic rule that applies to an edge topic.
 
-Invariant: one answer for one name, here and nowhere else. Refuses nothing: a topic without a rule is not replicated.
+The first rule applies that matches the whole name, does not exclude it, and is for this edge. No rule applies to a
+topic that the hub excludes. No rule applies to heartbeats either: they are replicated without a rule.
+
+Invariant: this module is the only place that decides it, and a name has exactly one answer. Nothing is refused: a topic
+without a rule is not replicated.
 """
 
 import functools

@@ -1,6 +1,7 @@
-"""The frozen configuration: what every other room reads, never a dict.
+"""The frozen model of the configuration, which all other parts of the hub read.
 
-Invariant: unknown keys are refused at every level, secrets are references, and no error echoes a value.
+Invariant: no other part reads a dict. Unknown keys are refused at every level, secrets are references, and no error
+quotes a value.
 """
 
 from datetime import timedelta

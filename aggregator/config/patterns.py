@@ -1,6 +1,7 @@
-"""Topic patterns: RE2, always against the whole name, and what can be said of one without trying every name.
+"""Matches topic patterns with RE2, always against the whole name, and analyses a pattern without trying every name.
 
-Invariant: matching is linear in the name (Python's `re` is not), and a pattern that RE2 refuses matches nothing.
+Invariant: the time for a match is linear in the length of the name, which Python's `re` does not promise. A pattern
+that RE2 refuses matches nothing.
 """
 
 import importlib
@@ -14,7 +15,7 @@ from aggregator.config.constructs import foreign
 
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 _REPEATS = frozenset("*+?{")
-# Escapes of one letter that each stand for one sign.
+# Escapes of one letter that each match one character.
 _CLASSES = "dDwWsS"
 _CLASS = re.compile(r"\[\^?(?:\\.|[^\[\]\\])+\]")
 # More alternatives than anybody writes by hand.
@@ -41,11 +42,11 @@ def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
     Raises:
         ValueError: RE2 refuses the pattern; the message holds no part of it.
     """
-    # Imported on use: a quarter of a second that most uses of the configuration do not need; and pyarrow has no types.
+    # Imported on use, because the import takes a quarter of a second and is rarely needed. pyarrow has no types.
     arrow: Any = importlib.import_module("pyarrow")
     compute: Any = importlib.import_module("pyarrow.compute")
     try:
-        # Alone first: `a)(b` compiles inside the group but is no pattern.
+        # The pattern is compiled alone first, because `a)(b` compiles inside the group but is not a pattern.
         compute.match_substring_regex(_strings(arrow, [""]), pattern=pattern)
         found = compute.match_substring_regex(_strings(arrow, names), pattern=rf"\A(?:{pattern})\z")
     except arrow.ArrowInvalid as error:

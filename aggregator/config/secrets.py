@@ -1,4 +1,4 @@
-"""Secrets by reference: `env:NAME` or `file:/path`. The reference travels, the value is read where it is used.
+"""Secrets by reference, `env:NAME` or `file:/path`: the reference is passed on, and its user reads the value.
 
 Invariant: no value is kept in a model, shown in a repr, or named in an error.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 from aggregator.errors import ConfigError
 from aggregator.regular_files import read_text
 
-# Names the file in memory with the variables that a hub's workers may resolve (`engine/environment.py`).
+# This variable names the in-memory file of the variables that a hub's workers may resolve (`engine/environment.py`).
 HANDED_ON = "AGGREGATOR_SECRETS"
 MINIMUM_KEY_BYTES = 32
 HIGHEST_VERSION = 255
-# 32 bytes that were drawn hold some thirty different ones; so few happen once in 2¹²⁰ keys.
+# 32 random bytes hold about thirty distinct values. A random key with fewer than this number occurs once in 2¹²⁰ keys.
 _DISTINCT_BYTES = 8
 
 

@@ -1,6 +1,6 @@
-"""The effective configuration as plain data, to print; and its JSON Schema, for editors.
+"""Prints the effective configuration as plain data, and makes its JSON Schema for editors.
 
-Invariant: fail-closed. References are shown, because they are no secrets; any other value is shown only where its
+Invariant: fail-closed. References are shown, because they are not secrets. Any other value is shown only where its
 field cannot hold a secret.
 """
 
@@ -22,7 +22,7 @@ from aggregator.config.start import MirrorMaker2
 from aggregator.config.units import byte_rate, size_bytes
 
 HIDDEN = "<hidden>"
-# Properties that say how to connect and whose values are words or paths of the documentation.
+# Connection properties whose values are documented keywords or paths, and therefore not secret.
 _OPEN_PROPERTIES = re.compile(
     r"security\.protocol|sasl\.mechanisms?|client\.(id|rack|dns\.lookup)|compression\.(type|codec)|broker\.address\.family"
     r"|ssl\.endpoint\.identification\.algorithm|sasl\.oauthbearer\.(method|scope)|.*\.location|insecure"

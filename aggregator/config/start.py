@@ -1,6 +1,6 @@
-"""Where a topic's flows begin, as a rule's `start` says it; one word of it is where MirrorMaker 2 stands.
+"""Parses a rule's `start`: where a topic's flows begin. The word `mirrormaker2` means where MirrorMaker 2 stands.
 
-Invariant: names of MirrorMaker 2 are those of its dedicated mode unless the rule says others. No fault echoes a value.
+Invariant: MirrorMaker 2 has the names of its dedicated mode, unless the rule gives others. No fault quotes a value.
 Source: MirrorMakerConfig.workerConfig and MirrorUtils.wrapPartition in Apache Kafka.
 """
 

@@ -1,7 +1,8 @@
-"""Options of object stores and table catalogues, judged by what they decide, under whatever name, alias and case.
+"""Judges the options of object stores and table catalogues by their effect, under every name, alias and letter case.
 
-Invariant: pure. One table finds what opens a store, takes any certificate, or says where tables and credentials go: in
-the file, in what a reference holds, and in the environment, where nothing of it may stand.
+Invariant: pure. One table recognises the unsafe options: for example those that open a store to others, that accept any
+certificate, or that say where tables and credentials are sent. The table applies to the file, to the value behind a
+reference, and to the environment, where no such option may be set.
 """
 
 import json
@@ -26,20 +27,20 @@ _PART = "cannot be set so: a part of an address is letters, digits and . _ -; mo
 _CODE = "cannot be set: it loads foreign code into the hub and its workers"
 _DECIDES = "is no secret, and decides how safe the connection is: write the value itself"
 _IN_ADDRESS = "holds a user or a password in clear: write the whole address as a reference, `env:NAME` or `file:path`"
-# What stores call their keys, beside the words that every client has.
+# Names of keys in stores, beside the words that every client uses.
 _SECRETS = re.compile(
     r"account.?key|sas.?key|connection.?string|service.?account.?key|application.?credentials.?json|master.?key"
     r"|(customer|encryption).?key|([._-]|^)(sas|key)$|session.?kwargs",
     re.IGNORECASE,
 )
-# A place where a client finds one, when it ends, and which kind it is.
+# Options about a secret that hold none: its file, its expiry and its type.
 _ABOUT_SECRETS = re.compile(r"(token|identity|credentials?)[._-]?(file|type)$|expires[._-]?at$", re.IGNORECASE)
 _SECRET_IN_ADDRESS = re.compile(r"://[^?#\s]*@|[?&;][^=]*(pass|pwd|token|sig|secret|key)[^=]*=", re.IGNORECASE)
-# What pyiceberg sends with each request to a REST catalogue; all but this one may be a credential.
+# Headers that pyiceberg sends with each request to a REST catalogue; all but this one may hold a credential.
 _HEADER, _PLAIN_HEADER = "header.", "header.x-iceberg-access-delegation"
-# A signature sends a session's token beside it.
+# A signed request also sends the session's token.
 _SIGNS = re.compile(r"sigv4")
-# Where a cloud's own machines get their credentials, always in clear: addresses of the machine's own link.
+# Link-local addresses where a cloud's own machines get their credentials, always without encryption.
 _LINK = frozenset(
     ("169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23", "metadata.google.internal")
 )
@@ -60,7 +61,7 @@ def _off(value: str) -> bool:
 
 
 class _Kind(NamedTuple):
-    """What options of some names decide.
+    """A kind of option, recognised by its name, and its effect on the connection.
 
     Attributes:
         names: Of a name without its separators, in lower case.
@@ -102,7 +103,7 @@ def _host(value: str) -> str | None:
         return None
 
 
-# The first that fits decides.
+# The first kind that matches a name decides.
 _ADDRESS = _Kind(
     re.compile(r"(endpoint|ur[il]|host|authority|domain|proxy|metadata(root|ip))$|endpointurl[a-z0-9]*$"),
     _is_clear,
@@ -146,7 +147,7 @@ _KINDS = (
     _Kind(re.compile(r"scheme$|endpointsprotocol$"), lambda value: value != "https", _CLEAR, _HTTPS),
     _ADDRESS,
 )
-# What the clients ask the environment for; delta-rs takes each name of S3's options without a prefix, too.
+# Environment variables that the clients read. delta-rs also reads the names of S3's options without a prefix.
 _OURS = re.compile(r"(aws|azure|azurite|google|gcs|gce|cloud_storage|identity|msi|imds)_", re.IGNORECASE)
 _BARE = re.compile(
     r"allowhttp|allowinvalidcertificates|endpoint|endpointurl(s3|sts)?|metadataendpoint|containercredentialsfulluri"

@@ -1,9 +1,9 @@
-"""Sub-keys: key bytes of its own for everything that a key is used for beside tokens, and what tells two keys apart.
+"""Derives sub-keys: every use of a key except tokens gets key bytes of its own. Check values tell two keys apart.
 
     sub-key = HKDF-SHA-256(key, no salt, info = "aggregator/1/" ‖ purpose)        RFC 5869
 
-Invariant: what one purpose makes of a chosen message tells nothing of what another makes of it, nor of a token. Tokens
-alone are made with the key itself: their bytes are fixed for ever.
+Invariant: the output for one purpose, even of a chosen message, says nothing about the output for another purpose or
+about a token. Only tokens are made with the key itself, because their bytes are fixed for ever.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""What a suite of expectations says, read from the JSON that Great Expectations writes, without Great Expectations.
+"""Reads a suite of expectations from the JSON that Great Expectations writes, without Great Expectations.
 
-Invariant: whatever the hub must know before it starts is known here: what happens to records that fail a rule, that it
-can happen, and that nothing in a suite is code. Refuses a rule that is to divert records and names none: only for the
-conditions in DIVERTIBLE are the failing records found again.
+Invariant: everything that the hub must know before it starts is known after reading. It knows what happens to records
+that fail a rule, and that this is possible. It also knows that no part of the suite is code. A rule that must divert
+records but cannot name them is refused: failing records are found again only for the conditions in DIVERTIBLE.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from aggregator.config.expectations import EVERY_TEXT, NO_PERSONAL_DATA, faults,
 from aggregator.regular_files import read_text
 
 Action = Literal["hold", "divert", "warn"]
-# Conditions on single values; `lake/quality/conditions.py` holds one for each.
+# Conditions on single values; `lake/quality/conditions.py` implements each of them.
 DIVERTIBLE = frozenset(
     {
         NO_PERSONAL_DATA,

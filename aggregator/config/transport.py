@@ -1,8 +1,9 @@
-"""Settings that leave a connection open to others, and the reason that the configuration gives for them.
+"""Finds settings that leave a connection open to others, and checks the reason that the configuration gives for them.
 
-Invariant: closed by default. A password in clear, a certificate or a host that nobody checks, and credentials that are
-never used need `insecure: "<reason>"` beside them. This also holds on loopback and in a private network. A reason
-without an open setting is refused, because it would excuse one that is added later.
+Invariant: connections are closed by default. Three kinds of settings need `insecure: "<reason>"` beside them: a
+password in clear, a certificate or a host that nobody checks, and credentials that are never used. This also holds on
+loopback and in a private network. A reason without an open setting is refused, because it would excuse a setting that
+is added later.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,9 +25,9 @@ _HOST = "ssl.endpoint.identification.algorithm"
 _TOKENS = "sasl.oauthbearer.token.endpoint.url"
 ISSUER = "bearer.auth.issuer.endpoint.url"
 _TOKENS_AUTHORITY = "https.ca.location"
-# What a registry knows the hub by; it is one of these.
+# The hub authenticates to a registry with exactly one of these credentials.
 CREDENTIALS = ("basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.id")
-# A client of a token server has all of these; and what else is about getting a token, and about having one.
+# A client of a token server needs all of these. The other two lists are options for getting a token and for using one.
 _OF_A_CLIENT = ("bearer.auth.client.id", "bearer.auth.client.secret", ISSUER)
 _FOR_TOKENS = ("bearer.auth.scope", _TOKENS_AUTHORITY)
 _BESIDE_A_TOKEN = ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")

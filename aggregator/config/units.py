@@ -1,4 +1,4 @@
-"""Durations, sizes, rates and start positions as people write them: `30s`, `16MB`, `2MB/s`, `2026-11-01T00:00Z`.
+"""Parses durations, sizes, rates and start positions as people write them: `30s`, `16MB`, `2MB/s`, `2026-11-01T00:00Z`.
 
 Invariant: a bare number is refused, because its unit would be a guess.
 """

@@ -1,7 +1,7 @@
-"""Kinds of values in the configuration: how each is written, and what it is in the frozen model.
+"""Annotated types of the configuration's values: how each value is written, and which Python value the model holds.
 
-Invariant: the JSON Schema describes what stands in the file, which is text where the model holds a richer value. A
-check refuses without quoting the value.
+Invariant: the JSON Schema describes the text in the file, also where the model holds a richer value. A check that
+refuses a value does not quote it.
 """
 
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
 from aggregator.config.start import NAMES, WORD, MirrorMaker2, rule_start
 from aggregator.config.units import byte_rate, duration, moment, size_bytes
 
-# The JSON Schema speaks of what is written in the file, which is text where the model holds a richer value.
+# The JSON Schema describes the text in the file, also where the model holds a richer value.
 _WORD = {"type": ["string", "number", "boolean"]}
 _REFERENCE = {"type": "string", "pattern": "^(env|file):.+"}
 _KEY = {

@@ -1,6 +1,6 @@
-"""Connections of a hub that are open, each with the reason that the configuration gives.
+"""Lists the open connections of a hub, each with the reason that the configuration gives for it.
 
-Invariant: pure. Every open setting of every connection is listed, so that nobody has to read the file to find one.
+Invariant: pure. Every open setting of every connection is listed, so that nobody has to search the file for one.
 """
 
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""What MirrorMaker's configuration says, as a configuration of the hub."""
+"""Translates MirrorMaker's configuration into a configuration of the hub, and takes over its offsets."""

@@ -1,7 +1,7 @@
-"""Properties of Java's clients as librdkafka's, and why some of them have no place in a hub.
+"""Maps properties of Java's Kafka clients to librdkafka's, and says why some of them have no equivalent in a hub.
 
-Invariant: what is mapped passes the allow-list of `config/librdkafka.py`; a number that librdkafka would refuse is not
-mapped. What signs in is in `sign_in.py`.
+Invariant: every mapped property passes the allow-list of `config/librdkafka.py`. A number that librdkafka would refuse
+is not mapped. Properties for authentication are in `sign_in.py`.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from aggregator.config.librdkafka import ALLOWED, IDENTITY, REFUSED, ROLES
 
 _LONGEST_MS = 900_000
 _MOST_BYTES = 100_000_000
-# The hub's own longest pause; each of the two properties goes with the other one's default.
+# The longest pause that the hub itself allows. Each of the two properties is compatible with the other one's default.
 _BACKOFF_MS = 2_000
 
 
 class Property(NamedTuple):
-    """librdkafka's property for one of Java's.
+    """The property of librdkafka that replaces one of Java's.
 
     Attributes:
         name: librdkafka's.
@@ -59,7 +59,7 @@ _RETRIES = REFUSED["retries"]
 _GROUP = REFUSED["group.id"]
 _METRICS = "`metrics: {listen: …}` serves Prometheus metrics (docs/metrics.md)"
 _CODE = "foreign code is not loaded"
-# Both clients have these, and the hub sets them itself.
+# Both clients have these properties, and the hub sets them itself.
 _ALIKE = (
     "transactional.id transaction.timeout.ms delivery.timeout.ms retries enable.idempotence acks linger.ms batch.size"
     " max.in.flight.requests.per.connection isolation.level enable.auto.commit auto.commit.interval.ms group.id"
@@ -67,7 +67,7 @@ _ALIKE = (
     " heartbeat.interval.ms max.poll.interval.ms max.poll.records allow.auto.create.topics max.partition.fetch.bytes"
     " message.max.bytes"
 )
-# Java's, for which librdkafka has no name.
+# Properties of Java's clients for which librdkafka has no equivalent.
 _OWN: Mapping[str, str] = {
     "buffer.memory max.request.size": _SIZES,
     "max.block.ms default.api.timeout.ms": _RETRIES,
@@ -98,7 +98,7 @@ REASONS: Mapping[str, str] = {
     **{name: REFUSED[name] for name in _ALIKE.split()},
     **{name: why for names, why in _OWN.items() for name in names.split()},
 }
-# What stands in `sign_in.py`.
+# Properties that `sign_in.py` handles.
 SIGNS_IN = ("security.protocol", "sasl.", "ssl.")
 NAMES = frozenset(
     {*RENAMED, *REASONS, *IDENTITY, "sasl.jaas.config", "ssl.truststore.location", "ssl.keystore.location"}
@@ -106,7 +106,7 @@ NAMES = frozenset(
 
 
 class Fate(NamedTuple):
-    """What becomes of one property.
+    """The result for one property: its new name and block, or the reason why it is not set.
 
     Attributes:
         name: librdkafka's; empty where the hub does not set it.

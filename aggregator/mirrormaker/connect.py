@@ -1,6 +1,7 @@
-"""Connectors of MirrorMaker 2 on Connect: the JSON of its REST, and `.properties` of a standalone worker.
+"""Reads connectors of MirrorMaker 2 on Connect: its REST interface's JSON, and a standalone worker's `.properties`.
 
-Invariant: only `MirrorSourceConnector` copies records; the other two connectors of a flow add how to connect, no flow.
+Invariant: only `MirrorSourceConnector` copies records. The other two connectors of a flow add connection settings, but
+no flow.
 """
 
 from collections.abc import Sequence

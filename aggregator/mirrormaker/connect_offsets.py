@@ -1,8 +1,8 @@
-"""Connect's own records of MirrorMaker 2: how far its source connector has copied, and how many tasks ran exactly once.
+"""Reads and writes Connect's records of MirrorMaker 2: its source offsets, and its number of exactly-once tasks.
 
-Invariant: pure. Offsets that Connect keeps are those of the *last copied* record; positions here are the *next* offset.
-Of one source partition the last record counts, and a tombstone forgets it. What is another connector's, or of another
-cluster, is passed over; what is this one's and is no offset is refused by name.
+Invariant: pure. Connect keeps the offset of the *last copied* record; positions here are the *next* offset. The last
+record of a key counts, and a tombstone forgets it. Several offsets of one source partition are refused. Records of
+another connector or another cluster are skipped. A record of this connector that is not an offset is refused by name.
 Source: OffsetStorageWriter, MirrorUtils.wrapPartition and KafkaConfigBackingStore in Apache Kafka.
 """
 
@@ -21,7 +21,7 @@ from aggregator.kafka.readers.typed_decoder import Damaged, Number, TypedDecoder
 
 
 class _Source(Struct, frozen=True):
-    """What a source offset is of; Kafka writes the fields in this order, and by their bytes the record is found."""
+    """The source partition of an offset. Kafka writes the fields in this order and finds the record by their bytes."""
 
     cluster: str
     partition: Number
@@ -59,7 +59,7 @@ class OffsetRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """Where the connector stands with one source cluster.
+    """The offsets that a connector has reached in one source cluster.
 
     Attributes:
         positions: The next offset of each source partition that has one.
@@ -89,7 +89,7 @@ def source_offsets(records: Iterable[LogRecord], connector: str, cluster: str) -
         try:
             name, source = _KEYS.decode(record.key.encode(errors="replace"))
         except Damaged:
-            continue  # another connector's, with partitions of its own kind
+            continue  # a record of another kind of connector, whose partitions have other fields
         if (name, source.cluster) == (connector, cluster):
             last.setdefault((source.topic, source.partition), {})[record.key, record.partition] = record
         else:

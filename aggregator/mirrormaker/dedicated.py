@@ -1,6 +1,6 @@
-"""The file of `connect-mirror-maker.sh`: clusters by name, and settings for all, for one, or for one flow.
+"""Reads the file of `connect-mirror-maker.sh`: cluster names, and settings for all clusters, for one, or for one flow.
 
-Invariant: a name in a key counts only where `clusters` lists it, as in MirrorMaker.
+Invariant: a cluster name in a key counts only if `clusters` lists it, as in MirrorMaker.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
-"""The way back: the hub's positions as the source offsets from which MirrorMaker 2 goes on.
+"""Hands flows back to MirrorMaker 2: converts the hub's positions into source offsets from which it continues.
 
-Invariant: pure. Each flow of a rule has one record, at the position that its ledger record names; heartbeats have none.
-A flow whose present log the hub has not read yet forgets what MirrorMaker 2 had copied of the former one.
+Invariant: pure. Each flow of a rule has one record, at the position in its ledger record. Heartbeats have none. If the
+hub has not read the present log of a flow yet, the offset that MirrorMaker 2 had for the former log is removed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from aggregator.state.ledger import LedgerRecord
 
 
 class HandedOver(NamedTuple):
-    """One source partition, as MirrorMaker 2 goes on with it.
+    """One source partition, and the position from which MirrorMaker 2 continues with it.
 
     Attributes:
         source: The flow.

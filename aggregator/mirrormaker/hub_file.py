@@ -1,7 +1,7 @@
-"""`hub.yaml` and the policy of an import, as text with comments.
+"""Writes the result of an import as text with comments: `hub.yaml` and its policy.
 
-Invariant: the policy lets nothing pass. Every scalar stands in double quotes; expressions are in it already, and what
-is to be read literally has been written so.
+Invariant: the policy lets nothing pass. Every scalar is in double quotes. The caller has already put in expressions,
+and has escaped text that must be read literally.
 """
 
 from collections.abc import Iterator, Mapping

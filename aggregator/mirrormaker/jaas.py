@@ -1,6 +1,6 @@
-"""`sasl.jaas.config`: the login module and its options.
+"""Parses `sasl.jaas.config`: the login module and its options.
 
-Invariant: its values go to whoever asks for one option; no error and no repr holds any of them.
+Invariant: an option's value is returned only to a caller that asks for that option. No error and no repr holds a value.
 """
 
 import re
@@ -15,7 +15,7 @@ _OPTION = re.compile(
 )
 _MODULE = re.compile(r"\s*([\w.$]+)", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)")
-# Options that may be shown: a name that no login module knows may be a piece of a password that was not quoted.
+# Option names that may be shown. Any other name may be a piece of a password that was not quoted.
 _KNOWN = frozenset(
     {"awsRoleArn", "awsRoleExternalId", "awsRoleSessionName", "awsStsRegion", "awsProfileName", "awsDebugCreds",
      "awsMaxRetries", "awsMaxBackOffTimeMs", "debug", "doNotPrompt", "isInitiator", "keyTab", "principal",

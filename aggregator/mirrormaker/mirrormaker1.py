@@ -1,7 +1,7 @@
-"""MirrorMaker 1: the properties of its consumers and of its producer; the whitelist stood on its command line.
+"""Reads MirrorMaker 1: its consumers' and its producer's properties. Its whitelist was a command-line argument.
 
-Invariant: topics keep their names. Which file is which is told by what only one of the two clients knows, else by the
-file's name.
+Invariant: topics keep their names. A file is a consumer's or a producer's by the properties that only one of the two
+clients knows, otherwise by the file's name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from aggregator.mirrormaker.pieces import Mirror, Piece
 from aggregator.mirrormaker.result import Entry
 
-# What only one of the two clients knows.
+# Properties that only one of the two clients knows.
 _OF_CONSUMERS = (
     "group.id auto.offset.reset zookeeper.connect partition.assignment.strategy max.poll.records consumer.timeout.ms"
     " fetch.min.bytes max.partition.fetch.bytes fetch.message.max.bytes enable.auto.commit auto.commit.enable"

@@ -1,7 +1,7 @@
-"""Names of clusters as names of edges, and names of central topics as MirrorMaker gave them.
+"""Makes edge names from names of clusters, and patterns of central topics from MirrorMaker's replication policy.
 
-Invariant: a central topic has the name that MirrorMaker gave it, wherever the hub can write that name. Edge names are
-unique, also where MirrorMaker's differ in capital letters only.
+Invariant: a central topic has the name that MirrorMaker gave it, if the hub can express that name. Edge names are
+unique, even if MirrorMaker's names differ only in capital letters.
 """
 
 import itertools
@@ -19,7 +19,7 @@ _OWN_CLASS = "a class of Java, which the hub does not load: see `central` of the
 
 
 class Naming(NamedTuple):
-    """How central topics are called.
+    """The pattern of central topic names, with remarks for the report.
 
     Attributes:
         pattern: As `central` of a rule has it.
@@ -94,7 +94,7 @@ def central_pattern(alias: str, edge: str, policy: str, separator: str | None, *
 
 
 class Circles:
-    """Which clusters are reached from which, along the flows: MirrorMaker's cycles.
+    """Finds cycles of MirrorMaker: clusters whose records could come back to them along the flows.
 
     Args:
         flows: Source and target of each.

@@ -1,6 +1,7 @@
-"""What a key speaks of: a setting, and of which cluster, which flow, which kind of client.
+"""The common form of MirrorMaker's settings: each piece is one setting for a cluster, a flow and a kind of client.
 
-Invariant: the three forms of MirrorMaker 2 and MirrorMaker 1 all become these, so that what follows knows no form.
+Invariant: MirrorMaker 1 and the three forms of MirrorMaker 2 are all converted to pieces. Later steps depend on no
+form.
 """
 
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class Mirror:
-    """One set of files, taken apart.
+    """The content of one set of files, as clusters, flows and pieces.
 
     Attributes:
         form: What they are, in words.
@@ -79,5 +80,5 @@ def role_of(name: str) -> tuple[str, str]:
     return "", name
 
 
-# Begin with a role, and are settings of MirrorMaker.
+# These names begin with a role but are settings of MirrorMaker itself.
 _NO_ROLES = frozenset({"consumer.poll.timeout.ms", "consumer.timeout.ms", "admin.timeout.ms", "producer.type"})

@@ -1,6 +1,6 @@
-"""Java's `.properties`, as `java.util.Properties.load` reads them.
+"""Parses Java's `.properties` files, as `java.util.Properties.load` reads them.
 
-Invariant: every line that holds a key gives one property with its line, in order, keys that are written twice too. No
+Invariant: every line that holds a key gives one property with its line number, in order, also for duplicate keys. No
 error holds a part of the text, because it may be a password.
 """
 

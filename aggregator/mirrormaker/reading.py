@@ -1,7 +1,7 @@
-"""From the texts of files to what they say: which form they have, and every key with its line.
+"""Reads the files of an import: it recognises their form and returns every key with its line.
 
-Invariant: what is no configuration of MirrorMaker is refused with file and line, and no refusal holds a value. Bounded
-in bytes, keys and nesting, so that no file takes long.
+Invariant: a file that is not a configuration of MirrorMaker is refused with its name and line. No refusal holds a
+value. Bytes, keys and nesting are bounded, so that no file takes long.
 """
 
 import json
@@ -28,7 +28,7 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 _KIND = re.compile(r"^[\"']?kind[\"']?\s*:", re.MULTILINE)
 _READS = "a dedicated file (`clusters = …`), connectors as JSON, a KafkaMirrorMaker2, or MirrorMaker 1's two files"
 _NEXT = f"give {_READS}"
-# Instead of a file's name: what stood on the command line.
+# Used instead of a file's name for settings from the command line.
 WHITELIST = "--whitelist"
 _WORKER = frozenset({"config.storage.topic", "offset.storage.topic", "plugin.path", "offset.storage.file.filename"})
 _STRIMZI = "KafkaMirrorMaker2"
@@ -244,7 +244,7 @@ def _leaves(document: Document) -> Iterator[tuple[Place, tuple[str, str]]]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object of JSON, keys that stand in it twice included."""
+    """A JSON object as a list of pairs, including duplicate keys."""
 
 
 def _configs(data: Any) -> Iterator[_Pairs]:
@@ -276,7 +276,7 @@ def _leaves_of(config: _Pairs) -> Iterator[tuple[str, str]]:
 
 
 class _Lines:
-    """Where keys stand in a text of JSON: each is looked for behind the one before."""
+    """Finds the lines of keys in a JSON text: each key is searched for behind the previous one."""
 
     def __init__(self, text: str) -> None:
         self._text = text

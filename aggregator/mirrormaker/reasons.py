@@ -1,4 +1,4 @@
-"""Why a setting that MirrorMaker knows has no place in a hub, and which keys may be shown.
+"""The reasons why a known setting of MirrorMaker has no equivalent in a hub, and the keys that may be shown.
 
 Invariant: pure. A key that may be a piece of a secret, on a line of its own, is never shown.
 """
@@ -14,7 +14,7 @@ from aggregator.mirrormaker.result import NO_KEY, Entry
 ADDRESS = ("bootstrap.servers", "metadata.broker.list")
 ELSEWHERE = "another setting of this name is taken"
 _SHOWN = re.compile(r"[.\[\]A-Za-z0-9_${}<>@*:-]{1,300}")
-# Of longer words without a dot nobody can tell whether they are a key's name or a key.
+# A longer word without a dot may be the name of a setting, or a cryptographic key.
 _LONGEST_WORD = 40
 _SETTING = re.compile(r"(\w+->\w+|[a-z_-]+)(\.[a-z_-]+)+")
 _NOT_ENABLED = "the flow is not enabled"

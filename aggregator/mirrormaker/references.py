@@ -1,7 +1,7 @@
-"""Values that stand elsewhere: MirrorMaker's `${env:NAME}` and its like, as the hub's own references.
+"""Converts references to values elsewhere, such as MirrorMaker's `${env:NAME}`, into the hub's own references.
 
-Invariant: a secret becomes a reference, whatever it was; its value goes nowhere. Other text reads back as it was, but
-for expressions, which the hub fills in from variables.
+Invariant: a secret becomes a reference in every case, and its value is not passed on. Other text reads back unchanged,
+except for expressions, which the hub fills in from variables.
 """
 
 import itertools
@@ -12,15 +12,15 @@ from typing import NamedTuple
 _EXPRESSION = re.compile(r"\$\{(?:(?P<provider>[\w.-]+):)?(?P<body>[^{}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NO_WORD = re.compile(r"[^A-Za-z0-9]+")
-# The hub would read an expression behind another dollar sign literally.
+# After another dollar sign, the hub would read an expression literally.
 _DOLLAR = re.compile(r"\$\$\{[^{}]*\}")
 _SHOWN = 120
-# What stands for a variable while the files are tried, where nothing is known of its form.
+# Stands for a variable of unknown form while the generated files are tried.
 TRIED = "tried"
 
 
 class Place(NamedTuple):
-    """Where a value was read: what a person is told to look at.
+    """The place where a value was read, so that a message can point a person to it.
 
     Attributes:
         file: The file.
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 class Variables:
-    """The variables that a run needs, each with what it holds; two values never have one name.
+    """The variables that a run needs, each with a description; two values never share a name.
 
     Args:
         reserved: Names that MirrorMaker's files give to variables of their own.

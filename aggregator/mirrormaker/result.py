@@ -1,7 +1,7 @@
-"""What an import hands back: the hubs that it makes, and what became of each key.
+"""The result of an import: the hubs to create, and the outcome of each key.
 
-Invariant: every key that was read has exactly one outcome. A value that may be a secret is in none of these: a file or
-a variable stands in its place.
+Invariant: every key that was read has exactly one outcome. No result holds a value that may be a secret: a file or a
+variable replaces it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-# Stands for a key that may not be shown.
+# Shown instead of a key that may not be shown.
 NO_KEY = "(no key)"
 
 
@@ -92,7 +92,7 @@ class RuleDraft:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsDraft:
-    """The block `offsets:`; None, or empty: the hub's default.
+    """The block `offsets:`; None or an empty text means the hub's default.
 
     Attributes:
         checkpoints: Whether positions are told.

@@ -1,6 +1,6 @@
-"""MirrorMaker's own settings, and Connect's: which of them the hub has, under which key, and why it has no other.
+"""The tables of MirrorMaker's and Connect's own settings: the hub's key for each, or the reason why it has none.
 
-Invariant: a name stands in one row. `docs/from-mirrormaker.md` shows these tables; a test compares both.
+Invariant: a name is in one row only. `docs/from-mirrormaker.md` shows these tables, and a test compares both.
 """
 
 import difflib
@@ -52,7 +52,7 @@ MAPPED: tuple[Setting, ...] = (
     Setting("groups groups.whitelist", "offsets.groups", "a list becomes alternatives"),
     Setting("groups.exclude groups.blacklist", "offsets.exclude", "a list becomes alternatives"),
 )
-# `replication.policy.seperator` has 0.96; no two settings of MirrorMaker have more than 0.9.
+# The misspelt `replication.policy.seperator` has a similarity of 0.96; no two settings of MirrorMaker exceed 0.9.
 _ANOTHER_SPELLING = 0.93
 _GROUPS = "`offsets: {…}` has one interval, patterns as the only filter, and MirrorMaker 2's own names of topics"
 _LEDGER = "positions lie in the hub's ledger, in the transaction of the records"
@@ -135,7 +135,7 @@ NOT_APPLICABLE: tuple[Setting, ...] = (
     ),
     Setting("offset.commit.interval.ms abort.on.send.failure num.streams message.handler*", "", _LEDGER),
 )
-# What only the connector that copies records decides; of the others it is no word about topics.
+# Only the connector that copies records decides these settings; in other connectors they do not concern topics.
 _OF_RECORDS = (
     "topics topics.whitelist whitelist topics.exclude topics.blacklist replication.policy.class"
     " replication.policy.separator replication.factor sync.topic.configs.enabled"

@@ -1,7 +1,7 @@
-"""How a cluster is connected to: TLS stores, `sasl.jaas.config` and Strimzi's secrets as a `client:` block.
+"""Makes a cluster's `client:` block from its TLS stores, `sasl.jaas.config` and Strimzi's secrets.
 
-Invariant: no password, key or user of a login module stands in the block; each is a reference. A check that is turned
-off is not turned off here: that asks for a person's reason.
+Invariant: the block holds no password, key or user of a login module; each is a reference. A check that MirrorMaker
+turns off is not turned off here, because that needs a reason from a person.
 """
 
 import re
@@ -25,11 +25,11 @@ _ONE_PRINCIPAL = "all clients of a cluster sign in as one principal; another set
 _NOT_SASL = "nobody signs in: `security.protocol` is not SASL_SSL"
 _NOT_TLS = "nothing is encrypted: `security.protocol` is neither SSL nor SASL_SSL"
 _WITH_A_FORM = ("security.protocol", "sasl.mechanism")
-# Names and values that a server reads, whatever they are.
+# Properties whose names and values only a server interprets.
 _MAY_HOLD_SECRETS = ("sasl.oauthbearer.extensions", "sasl.oauthbearer.config")
 _TRIED_URL = "https://tried"
 _URL = "sasl.oauthbearer.token.endpoint.url"
-# Of `OAuthBearerLoginModule`: as Apache Kafka's callback handler reads them, and as Strimzi's does.
+# Options of `OAuthBearerLoginModule`, in the spelling of Apache Kafka's callback handler and in that of Strimzi's.
 _APACHES_OPTIONS = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
 _STRIMZIS_OPTIONS = {"oauth.client.id": "client.id", "oauth.client.secret": "client.secret", "oauth.scope": "scope"}
 _STRIMZIS_URL = "oauth.token.endpoint.uri"
@@ -39,7 +39,7 @@ _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]{1,32})\.amazonaws\.co
 _STRIMZIS_CA = "ca.crt"
 _PKCS12 = (".p12", ".pfx", ".pkcs12")
 _BY_NAME_AND_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-# Strimzi's secrets, as `strimzi.py` names them.
+# Keys of Strimzi's secrets, in the form in which `strimzi.py` names them.
 CA, CERTIFICATE, KEY = "@ca", "@certificate", "@key"
 _FILES: Mapping[str, tuple[str, str]] = {
     CA: ("ssl.ca.location", "-ca.pem"),
@@ -349,7 +349,7 @@ class SignIn:
     def _no_client(self, piece: Piece) -> None:
         if piece.name in NAMES or piece.name.startswith(("sasl.oauthbearer.", "sasl.server.", "ssl.client.")):
             self._fates.not_applicable(piece.entry, "is none of what a client of the hub can be told")
-        elif not self._fates.is_told(piece.entry):  # a guess takes a while, and each cluster asks
+        elif not self._fates.is_told(piece.entry):  # a guess takes time, and it is needed for each cluster
             self._fates.unknown(piece.entry, meant(piece.name, NAMES))
 
 

@@ -1,6 +1,6 @@
-"""Strimzi's `KafkaMirrorMaker2`, of both versions of its format: clusters beside mirrors, and a target with sources.
+"""Reads Strimzi's `KafkaMirrorMaker2` in both versions of its format: clusters with mirrors, or a target with sources.
 
-Invariant: every leaf of the document is a key of its own. Secrets of Kubernetes are named, never asked for.
+Invariant: every leaf of the document is a key of its own. Secrets of Kubernetes are named but never fetched.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _MECHANISMS = {
 }
 _STANDS = "the connector stands still there; the hub reads this edge once it runs (`aggregator edge pause` holds it)"
 _OF_WORKERS = ("groupId", "configStorageTopic", "offsetStorageTopic", "statusStorageTopic")
-# Strimzi's fields of `authentication`, with the property that each becomes.
+# Fields of Strimzi's `authentication`, with the property that each is translated to.
 _SIGN_IN = {
     "username": "sasl.username",
     "clientId": "sasl.oauthbearer.client.id",
@@ -62,7 +62,7 @@ def take_apart(data: Mapping[str, Any], leaves: Leaves) -> Mirror:
 
 
 class _Reader:
-    """Walks a document; each leaf is told of once."""
+    """Walks a document and reports each leaf once."""
 
     def __init__(self, mirror: Mirror, leaves: Leaves) -> None:
         self._mirror = mirror

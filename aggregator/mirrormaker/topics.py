@@ -1,6 +1,6 @@
-"""Lists of names and Java's regular expressions, as the patterns of a rule or of groups.
+"""Converts lists of names and Java's regular expressions into the patterns of a rule or of groups.
 
-Invariant: a part that RE2 would refuse or read otherwise is left out and named; nothing is rewritten.
+Invariant: a part that RE2 would refuse or read differently is left out and named. Nothing is rewritten.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""From what MirrorMaker's files say to hubs: one for each cluster that something is copied into.
+"""Translates the content of MirrorMaker's files into hubs: one hub for each cluster into which records are copied.
 
-Invariant: pure. Every key has an outcome at the end. What is written passes the configuration's own rules, or it is
+Invariant: pure. Every key has an outcome at the end. Every written value passes the configuration's own rules, or it is
 left out and named.
 """
 
@@ -25,7 +25,7 @@ from aggregator.mirrormaker.topics import Patterns, joined
 TOPICS = ("topics", "topics.whitelist", "whitelist")
 EXCLUDED = ("topics.exclude", "topics.blacklist")
 _PROTOCOL = re.compile(r"^[A-Za-z_]+://")
-# So many unknown keys are told with the one that was meant; to look for it takes milliseconds each.
+# This number of unknown keys get a suggestion of the key that was meant; each suggestion takes milliseconds.
 _MANY = 50
 _TRIED_ADDRESS = "tried:1"
 _STARTS = {"earliest": "earliest", "smallest": "earliest", "latest": "latest", "largest": "latest"}
@@ -36,7 +36,7 @@ _CIRCLE = (
 _MORE_TOPICS = "`exclude` lacks a part that could not be taken over: topics are read that MirrorMaker passed over"
 _ONE_ADDRESS = "`bootstrap_servers` of the cluster is the one address of all its clients"
 _FACTORS = re.compile(r"-1|[1-9]\d{0,4}")
-# What a hub does not do unless it is asked to.
+# A hub publishes positions only on request, and these drafts request none.
 _NO_POSITIONS = (OffsetsDraft(), OffsetsDraft(checkpoints=False), OffsetsDraft(checkpoints=False, syncs=False))
 _SECONDS = re.compile(r"[1-9]\d{0,5}")
 
@@ -73,7 +73,7 @@ def translate(found: Read) -> Imported:
 
 
 class _Translator:
-    """Keeps what all hubs of an import have in common."""
+    """Translates one import, and keeps the state that all its hubs share."""
 
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
@@ -255,7 +255,7 @@ class _Translator:
     def _kept_out(self, central: str, source: str, target: str, hubs: Mapping[str, str]) -> Iterator[str]:
         """Topics that MirrorMaker did not know, or would not have copied either."""
         if central == "{topic}":
-            yield f"{literal(hubs[target])}\\..*|.*\\.heartbeats"  # the hub's own, which have these names at central
+            yield f"{literal(hubs[target])}\\..*|.*\\.heartbeats"  # the hub's own topics at central
         if source in hubs:
             yield f"{literal(hubs[source])}\\..*"
         if not self._circles.closes(source, target):

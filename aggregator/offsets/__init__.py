@@ -1,1 +1,1 @@
-"""Positions of consumer groups: what one at an edge is at central, for consumers that move there."""
+"""Translates positions of consumer groups from an edge to central, for consumers that move there."""

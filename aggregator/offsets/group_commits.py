@@ -1,7 +1,8 @@
-"""Which translated positions are committed for a group at central, by KIP-545's rules.
+"""Selects the translated positions that are committed for a group at central, by KIP-545's rules.
 
-Invariant: pure. Never for a group with a member there, and never backwards. A topic that several edge topics fill is
-left out: a group has one position in a partition of it, and each of them another one.
+Invariant: pure. A group with a member at central gets no commit, and no commit moves a group backwards. A central topic
+that several edge topics fill is left out: a group has one position in each of its partitions, and each edge topic would
+give another position.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""MirrorMaker 2's records of positions: checkpoints and offset syncs, as its clients and formatters read them.
+"""Writes and parses MirrorMaker 2's checkpoints and offset syncs, which its clients and formatters read.
 
 Invariant: pure; the bytes are those of Apache Kafka's connect-mirror (Checkpoint.java, OffsetSync.java): Kafka protocol
-types, big-endian, and a checkpoint's value begins with its version. Both lie in partition 0 of a compacted topic; a
-tombstone is never written, because Java's readers fail on one.
+types, big-endian, and a checkpoint's value begins with its version. Both kinds are in partition 0 of a compacted topic.
+A tombstone is never written, because Java's readers fail on it.
 """
 
 import struct
@@ -16,7 +16,7 @@ _CHECKPOINT = struct.Struct(">hqq")
 
 
 class Checkpoint(NamedTuple):
-    """Where a group of the source goes on at the target.
+    """The offset at the target where a group of the source continues.
 
     Attributes:
         group: At the source.
@@ -44,7 +44,7 @@ class Checkpoint(NamedTuple):
 
 
 class OffsetSync(NamedTuple):
-    """A record of the source, and where its copy lies at the target.
+    """The offsets of a record at the source and of its copy at the target.
 
     Attributes:
         topic: At the source.

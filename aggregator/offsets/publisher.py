@@ -1,8 +1,8 @@
-"""The publisher of positions: looks at the groups of all edges now and then, and tells at central where they go on.
+"""Publishes positions of consumer groups: it reads the groups of all edges at intervals, and writes them to central.
 
-Invariant: beside the flows, never before them: it holds no record up, and what fails is tried again at the next look.
-An edge that does not answer delays no other by more than its time-outs. Only what changed is written, and never a
-tombstone. What a group wrote beside a position (its metadata) stays at the edge: it is anybody's text.
+Invariant: the publisher runs beside the flows and delays no record. A step that fails is tried again at the next look.
+An edge that does not answer delays the others by at most its time-outs. Only changes are written, and never a
+tombstone. The metadata that a group commits with a position stays at the edge, because it can be any text.
 """
 
 import logging
@@ -30,14 +30,14 @@ from aggregator.state.internal_topics import offset_topics
 from aggregator.state.names import checkpoints, offset_syncs
 from aggregator.threads import Pulse, side_by_side
 
-# Beside the pause between two: many groups, and searches of each.
+# The time that one look may take beside the pause: there are many groups, and each is searched for.
 LOOK_S = 600.0
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Look:
-    """What one look found, and what kept it from more."""
+    """The results of one look at the edges' groups, and the troubles that it met."""
 
     committed: dict[str, dict[EdgePartition, int]] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
@@ -45,7 +45,7 @@ class _Look:
 
 
 class OffsetsPublisher:
-    """Publishes until `stop` is set.
+    """Publishes positions of consumer groups until `stop` is set.
 
     Args:
         config: The hub, which asks for it.

@@ -1,7 +1,8 @@
-"""From what a group has committed at an edge to what is looked for at central, or to why nothing can be.
+"""Converts a group's committed offset at an edge into a search at central, or into the reason why there is none.
 
-Invariant: pure. A position counts in the incarnation that its offset belongs to: after an accepted rewind an offset
-before the cut is one of the incarnation before. A topic that was created again is not looked for until the hub met it.
+Invariant: pure. A position counts in the incarnation that its offset belongs to. After an accepted rewind, an offset
+before the cut belongs to the previous incarnation. A topic that was created again is not searched until the hub has met
+it.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ RECREATED = "the topic at the edge is another one than the hub has read; ask aga
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of flows and topics.
+    """The state of flows and topics on which the questions are based.
 
     Attributes:
         ledger: Where each flow stands.

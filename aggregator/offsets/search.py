@@ -1,8 +1,8 @@
-"""The search for a flow's position in one central partition: records of one flow lie there in the order of its edge.
+"""Searches one central partition for a flow's position; a flow's records are there in the order of its edge.
 
 Invariant: pure. Offsets below `low` hold no record at or behind the wanted position, and `before` is the flow's last
-one among them; offsets from `high` on, up to `at`, hold none of the flow. What lies between was not looked at. Markers,
-aborted records, those of other flows and what compaction removed are offsets without a record of the flow.
+record among them. Offsets from `high` up to `at` hold no record of the flow. The offsets in between have not been read.
+Some offsets hold no record of the flow: markers, aborted records, records of other flows, and compacted records.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from aggregator.coordinates import OffsetRange, Position
 
-# So few offsets are read from their beginning: halving them would cost more questions than it saves records.
+# A range this small is read from its beginning: halving it would cost more requests than it saves records.
 _NEAR = 256
 
 
@@ -23,7 +23,7 @@ class Placed(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What was read of a partition.
+    """The part of a partition that was read.
 
     Attributes:
         start: First offset.
@@ -40,7 +40,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How far the search has come.
+    """The state of a search: which central offsets may still hold the wanted position.
 
     Attributes:
         wanted: Edge position.

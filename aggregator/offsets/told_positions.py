@@ -1,6 +1,6 @@
-"""What is told of positions at central: MirrorMaker 2's records of them, as they lie there.
+"""Reads the positions that were published at central, from MirrorMaker 2's records there.
 
-Invariant: reads only. What is no such record is passed over: anybody who may write there can write anything.
+Invariant: it only reads. Other records are skipped, because every client with write access can write any bytes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from aggregator.offsets.mirror_records import Checkpoint, checkpoint
 from aggregator.state.internal_topics import offset_topics
 from aggregator.state.names import checkpoints
 
-# The value that was written last, by topic and key.
+# The last written value, by topic and key.
 Told = dict[tuple[str, bytes], bytes]
 
 

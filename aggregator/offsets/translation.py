@@ -1,7 +1,8 @@
-"""What a group's position at an edge is at central, or why it is none there; names are the contract of `-o json`.
+"""The translation of a group's position from an edge to central, or the reason why there is none.
 
-Invariant: pure. A position at central is exact: every record of the flow before the group's position lies before it,
-and none from there on does. Where that cannot be said there is none, with the reason.
+The names here are the contract of `-o json`.
+Invariant: pure. A position at central is exact: all records of the flow before the group's position lie before it, and
+all others lie at it or behind it. If this cannot be established there is no position, but a reason.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from aggregator.state.ledger import LedgerRecord
 
 
 class Why(StrEnum):
-    """Why a position is none at central."""
+    """The reason why a position has no equivalent at central."""
 
     NOT_REPLICATED = "not_replicated"
     BY_KEY = "by_key"
@@ -43,7 +44,7 @@ def cut_before(position: Position, entry: LedgerRecord) -> str:
 
 
 class Question(NamedTuple):
-    """A position that is looked for.
+    """A position of a group at an edge, to be searched for at central.
 
     Attributes:
         group: Whose; empty: the hub's own.

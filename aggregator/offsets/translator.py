@@ -1,7 +1,8 @@
-"""The translator: asks what the hub has delivered, and looks into central for the positions of groups.
+"""Translates positions of groups: it reads the hub's ledger, and searches central for the delivered records.
 
-Invariant: reads only. The ledger is read before central's ends are asked for, so that whatever it has passed lies below
-an end that has become stable since. Partitions are searched side by side, the positions of one in their order.
+Invariant: it only reads. The ledger is read before central's end offsets are requested. Everything that the ledger has
+passed therefore lies below an end offset that has become stable since. Partitions are searched in parallel, and the
+positions of one partition in their order.
 """
 
 import time
@@ -28,18 +29,18 @@ from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
 
-# Records of other flows and of backfills in a row, after which a search says so instead of reading on.
+# After this number of records of other flows and of backfills in a row, a search gives up and reports it.
 MOST_FOREIGN = 500_000
-# A transaction of a slot takes half a second; what stays open for longer is somebody else's, or left behind.
+# A transaction of a slot takes half a second. One that stays open for longer is another producer's, or was abandoned.
 _OPEN_S = 5.0
 _AGAIN_S = 0.05
-# What was read for a position holds the next ones as well, where groups stand near one another.
+# A window that was read for one position also serves nearby positions of other groups.
 _RECALLED = 32
 Committed = Mapping[EdgePartition, int]
 
 
 class Settled(NamedTuple):
-    """What a read_committed reader can reach of a partition, and whether that is all that was there."""
+    """The offsets of a partition that a read_committed reader can reach, and whether no record lies behind them."""
 
     offsets: OffsetRange
     decided: bool
@@ -59,7 +60,7 @@ class Translations:
 
 
 class Translator:
-    """Translates positions of groups; remembers them, so that it searches from there the next time.
+    """Translates positions of groups, and remembers the results: the next search begins there.
 
     Args:
         config: The hub.
@@ -216,7 +217,7 @@ class Translator:
         Central has no record of such a flow behind it, and a quiet flow among busy ones costs no search.
         """
         caught = {one for one in asked if not one.went and facts.ledger[one.source].position == one.position}
-        caught = {one for one in caught if one.group}  # whoever asks for the flow itself wants its last record
+        caught = {one for one in caught if one.group}  # a question about the flow itself asks for its last record
         if not caught:
             return set()
         after = read_ledger(self._config.central, self._names)

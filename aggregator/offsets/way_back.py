@@ -1,8 +1,8 @@
-"""Where a group of central goes on at an edge: the way back, once consumers move home.
+"""Finds the offset at an edge where a group of central continues when its consumers move back to the edge.
 
-Invariant: pure. What the group has read of a flow at central lies before its position at the edge, and what the hub has
-delivered behind that, or will deliver, does not. What was dropped or became a dead letter is no matter: the group never
-saw it.
+Invariant: pure. Everything that the group has read of a flow at central lies before its position at the edge.
+Everything that the hub has delivered or will deliver after that lies at the position or behind it. Records that were
+dropped or became dead letters do not count, because the group never saw them.
 """
 
 from typing import Any, NamedTuple

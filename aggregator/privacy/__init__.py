@@ -1,1 +1,1 @@
-"""Privacy: from policy and schema to what is left of a record."""
+"""Strips personal data from records: a policy and a schema decide what is left of each record."""

@@ -1,7 +1,7 @@
-"""What became of the values, or of the keys, of a batch: contents, rejections, and what was counted on the way.
+"""The result of stripping the values, or the keys, of a batch: contents, rejections and counts.
 
-Invariant: the counts are those of everything that is not rejected here. A record can be lost for another column's
-sake; `counts_of` says what it had counted.
+Invariant: the counts cover everything that is not rejected here. A record can still be lost because of another column;
+`counts_of` returns the counts of such a record.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ from aggregator.privacy.strip import Rejection
 Counts = Counter[tuple[str, str]]
 
 
-# Instead of a value's number.
+# Codes that stand instead of a value's number.
 ABSENT, NOWHERE = -1, -2
 
 
 class TooMuch(Exception):
-    """More would be made of a batch than its budget allows."""
+    """The results of a batch would exceed its budget."""
 
 
 def _no_codes() -> Integers:
@@ -32,7 +32,7 @@ def _no_codes() -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class SideValues:
-    """What one path held in the records of a batch.
+    """The values of one path in the records of a batch.
 
     Attributes:
         codes: For each row the number of its value; `ABSENT` for null or a null around it, and where the record cannot

@@ -1,8 +1,9 @@
-"""Unicode's composed form (NFC) in time that grows with the text, whatever marks stand in it.
+"""Computes Unicode's composed form (NFC) in time that grows with the text, whatever combining marks it contains.
 
-`unicodedata` sorts the marks behind a base by insertion: the square of their number, with the interpreter locked. Marks
-that are in order already cost it nothing, so that a long text's are put in order first (Unicode 3.11, canonical order).
-Invariant: the answer is that of `unicodedata.normalize("NFC", text)`, sign for sign.
+`unicodedata` sorts the marks behind a base character by insertion. That takes the square of their number, and the
+interpreter is locked meanwhile. Marks that are already in order cost nothing, so the marks of a long text are put in
+order first (Unicode 3.11, canonical order).
+Invariant: the result equals `unicodedata.normalize("NFC", text)`, character for character.
 """
 
 import io

@@ -1,6 +1,7 @@
-"""An operator behind a bounded memory: each distinct value is worked out once, over batches too.
+"""Calls an operator with a bounded memory: each distinct value is computed once, also across batches.
 
-Invariant: an operator that raises loses exactly the values that it raises for; what is missing is never the input.
+Invariant: an operator that raises loses exactly the values for which it raises. A missing result is never replaced by
+the input.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +17,13 @@ from aggregator.privacy.plan.raw_values import Raw, raws_of, value_of
 from aggregator.privacy.tokens import Keyed
 from aggregator.schema.avro import Kind
 
-# About 10 MB of short identifiers per operator and slot; a longer value is worked out anew each time, so that free
-# text under an operator cannot fill a slot's memory.
+# About 10 MB of short identifiers per operator and slot. A longer value is computed anew each time, so that free text
+# under an operator cannot fill a slot's memory.
 CAPACITY = 65_536
 LONGEST_BYTES = 256
-# Remembering costs a fifth of working out; one in so many is enough to notice that values come again.
+# Remembering costs a fifth of computing. One value in this number is enough to notice that values repeat.
 _SAMPLE = 16
-# Values that an operator is asked about at a time whose results may be far longer than they are.
+# The number of values per call of an operator whose results may be far longer than its values.
 _AT_ONCE = 512
 
 

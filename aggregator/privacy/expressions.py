@@ -1,6 +1,7 @@
-"""Regular expressions over texts, by RE2: linear in the text, whatever the pattern.
+"""Applies regular expressions to texts with RE2, in time that is linear in the text for every pattern.
 
-Invariant: a text without a match has no answer. Refuses what RE2 refuses, without quoting it.
+Invariant: a text without a match has no result. A pattern that RE2 refuses is refused here, and the error does not
+quote it.
 """
 
 import importlib

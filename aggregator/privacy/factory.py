@@ -1,4 +1,4 @@
-"""The one place that chooses the implementation of stripping."""
+"""Chooses the implementation of stripping; no other module does."""
 
 from collections.abc import Callable, Mapping
 from datetime import date

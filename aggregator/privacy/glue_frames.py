@@ -1,7 +1,8 @@
-"""Records that AWS Glue's serialisers framed, brought into the form in which a value names its schema by a number.
+"""Converts records that AWS Glue's serialisers framed to wire format 0, in which a number names the schema.
 
-Invariant: whoever comes after meets wire format 0 only, with numbers of this process. What is in no frame of Glue's is
-replaced, so that it is refused and never taken for a schema by its first bytes; of a value the reason is told.
+Invariant: later steps see wire format 0 only, with numbers of this process. Content without a frame of Glue's is
+replaced by bytes that are refused, so that its first bytes are never taken for a schema id. For a value, the reason is
+reported.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
-"""What a reader sees as one sign: a base with its marks, joined emoji, a flag, a Hangul syllable.
+"""Splits text into graphemes: a reader sees a base with its marks, joined emoji, a flag, or a Hangul syllable as one.
 
-An approximation of UAX #29 from `unicodedata`, without its tables of Indic conjuncts and prepended signs; it errs on
-the side of longer graphemes, so that a mask hides a whole sign where it hides a part.
-Invariant: the first one begins where the text does, and each ends where the next one begins.
+This is an approximation of UAX #29 from `unicodedata`, without its tables of Indic conjuncts and prepended signs. In
+case of doubt a grapheme is longer, so that a mask hides a whole sign where it hides a part.
+Invariant: the first grapheme begins where the text begins, and each grapheme ends where the next one begins.
 """
 
 import unicodedata

@@ -1,9 +1,9 @@
-"""What a record's bytes may ask of the walk over them: its bounds, and what of them is looked at.
+"""The guard of the walk over a record's bytes: its limits, and the parts of a record that are checked as text.
 
-The kernel walks a record before anything of it is read: no byte outside it is looked at, nesting and work are bounded
-by limits and by the bytes that are there, and a record that passes is decoded by every correct reader to the same
-values. It refuses what the specification does not allow: bad indices, sizes, booleans, numbers too long, text that is
-not UTF-8, bytes left over.
+The kernel walks a record before any of it is used. No byte outside the record is read. Nesting and work are bounded by
+limits and by the number of bytes. Every correct reader decodes an accepted record to the same values. The walk refuses
+bytes that the specification does not allow: bad indices, sizes and booleans, numbers that are too long, text that is
+not UTF-8, and bytes left over.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS = DEPTH.limit, WEIGHTLESS.limit
 
 
 class Malformed(Exception):
-    """These bytes are no value of the schema; it never leaves this room, others see a `Rejection`."""
+    """The bytes are not a value of the schema. It stays in this package; callers see a `Rejection`."""
 
     def __init__(self, reason: Reason = Reason.UNDECODABLE) -> None:
         super().__init__(reason)

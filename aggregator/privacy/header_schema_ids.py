@@ -1,9 +1,10 @@
-"""Records whose schema is named in a header, brought into the form in which the value names it.
+"""Converts records that name their schema in a header to wire format 0, in which the value itself names it.
 
-Invariant: whoever comes after meets wire format 0 only. What has a header that cannot be read, or that names a GUID
-which the registry cannot know, is replaced, so that it is refused and never taken for another schema's by its first
-bytes. So is what names a number by itself that only a GUID can have, and a bare key whose schema a header of Apicurio's
-names, which would be text otherwise.
+Invariant: later steps see wire format 0 only. Three kinds of content are replaced by bytes that are refused, so that
+their first bytes are never taken for another schema's id or for text:
+- content whose header cannot be read, or names a GUID that the registry cannot know;
+- content that itself names a number which only a GUID can have;
+- a bare key whose schema a header of Apicurio's names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +25,9 @@ from aggregator.schema.wire import (
 )
 
 ID_HEADERS = frozenset((KEY_ID_HEADER, VALUE_ID_HEADER))
-# All that may name a schema; those of Apicurio are not followed.
+# All headers that may name a schema; Apicurio's headers are recognised but not resolved.
 NAMING_HEADERS = ID_HEADERS | APICURIO_KEY_HEADERS
-# Neither wire format 0 nor text.
+# Content that is neither wire format 0 nor UTF-8 text, so that it is always refused.
 REFUSED = b"\x80"
 
 

@@ -1,7 +1,7 @@
-"""What became of record keys, for the report: rows like those of fields, under a path that no field can have.
+"""Counts the results for record keys, in report rows like those of fields, under a path that no field can have.
 
-Invariants: no row holds a key. A key that is not what its format says is met and rejected; a record without a key is
-met as null.
+Invariants: no row holds a key. A key that does not match its format is counted as met and as rejected. A record without
+a key is counted as a null.
 """
 
 from collections import Counter

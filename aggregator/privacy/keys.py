@@ -1,7 +1,8 @@
-"""Record keys: Avro by wire format, or text, integers, bytes and JSON by declaration; one deterministic operator.
+"""Transforms record keys with one deterministic operator; keys are Avro by wire format, or have a declared format.
 
-Invariant: equal keys stay equal and unequal ones unequal within their format, because order and compaction rest on
-them; a key that is not what its format says is rejected, never passed.
+The declared format is text, integers, bytes or JSON.
+Invariant: equal keys stay equal, and unequal keys stay unequal within their format, because order and compaction depend
+on them. A key that does not match its format is rejected, never passed.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""Strips values that are plain text or bytes: one rule is about the whole of each.
+"""Strips values that are plain text or bytes: one rule applies to each value as a whole.
 
-Invariants: without a rule that holds nothing of a value is left, and never the value; what is declared as text and is
-no UTF-8 is rejected, whatever the rule, so that text stays text. An empty value stands for one that was dropped: a
-null would delete what a compacted topic has under its key.
+Invariants: without a valid rule nothing of a value is left. A value that is declared as text but is not UTF-8 is
+rejected under every rule, so that text stays text. A dropped value becomes an empty value, because a null would delete
+the record of that key in a compacted topic.
 """
 
 from collections import Counter

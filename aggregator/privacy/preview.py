@@ -1,7 +1,7 @@
-"""Records before and after: each through a topic's strip, both sides decoded, leaf beside leaf.
+"""Shows records before and after stripping: both sides are decoded and compared leaf by leaf.
 
-Invariant: only what the strip returned is shown as `after`; a rejected record has no after but its reason. Hiding hides
-what was before on both sides: a value that is kept is told as kept, and a name that only the data has is `{key}`.
+Invariant: `after` shows only what the strip returned. A rejected record shows its reason instead. Hiding hides the
+input's values on both sides. A kept value is then shown as kept, and a name that only the data has is `{key}`.
 """
 
 import json
@@ -38,7 +38,7 @@ _NO_SUCH_VALUE = (
     RecursionError,
 )
 _UNNAMED = "{key}"
-# Below these a path may have named another value before: names were data, or items in front of it were dropped.
+# Below these steps, a path may have named another value in the input: names were data, or earlier items were dropped.
 _MOVED = (_UNNAMED, "[")
 _STEPS = re.compile(r"[.\[\]]+")
 Record = tuple[bytes | None, bytes | None, Headers | None]
@@ -80,7 +80,7 @@ def previewed(
             unread = {"value"} if body == _UNREADABLE else set()
             if named_key and named_key.startswith(MAGIC) and key == text_of(named_key):
                 unread.add("key")
-            # A name that the strip has made; where it alone can read what was before, nobody knows which these are.
+            # Names that the strip has made. They are unknown where only the strip can read the input.
             made = set() if "value" in unread else _names(left) - _names(body)
             key_made = set() if "key" in unread else _names(left_key) - _names(key)
             declared, key_names = _declared(named, edge) | met | made, _declared(named_key, edge) | key_made
@@ -241,7 +241,7 @@ def _hidden(
         if part in unread:
             return kind_of(new)
         is_sure = path in before and not any(one in path for one in _MOVED)
-        # As JSON: what is no number does not equal itself.
+        # Values are compared as JSON, because a NaN does not equal itself.
         is_kept = _json(before[path]) == _json(new) and new is not None if is_sure else _json(new) in whole
         return KEPT if is_kept else _json(new)
 

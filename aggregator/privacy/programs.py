@@ -1,8 +1,8 @@
-"""Everything that is compiled for one topic's values or keys, by writer schema id.
+"""Holds all compiled programs for one topic's values or keys, by writer schema id.
 
 Invariant: the derived schema is registered before a program can strip anything. A program is compiled anew on another
-day, because a `keep` may have expired. Refused schemas are remembered; a registry that was away is asked again. An id
-that the registry has said nothing about decides nothing: its record waits.
+day, because a `keep` may have expired. Refused schemas are remembered. A registry that was away is asked again. An id
+about which the registry has said nothing decides nothing: its record waits.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,13 +1,13 @@
-"""When the records of a partition were read first, of those that have not passed and are read again.
+"""Remembers when the records of a partition were first read, for records that wait and are read again.
 
-Invariant: no record is said to have been read before it was. Pure: takes the time as an argument.
+Invariant: the time of a record is never earlier than its first read. Pure: the present time is an argument.
 """
 
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-# Of one partition; what was read between two of them counts from the later one.
+# The most marks of one partition. A record that was read between two marks has the time of the later one.
 _MARKS_MOST = 8
 
 
@@ -19,7 +19,7 @@ class _Mark(NamedTuple):
 
 
 class ReadTimes:
-    """Those of one topic's partitions, and of the batch that was begun."""
+    """The read times of one topic's partitions, and of the current batch."""
 
     def __init__(self) -> None:
         self._marks: dict[Hashable, list[_Mark]] = {}
@@ -35,7 +35,7 @@ class ReadTimes:
         """
         self._log, self._offsets, self._now_s = log, offsets, now_s
         marks = self._marks.get(log, []) if len(offsets) else []
-        # Places below the first were read by the second.
+        # Each pair is a place and a time: records at earlier places had been read at that time.
         self._places = [(place, at_s) for end, at_s in marks if (place := bisect_left(offsets, end))]
         if len(offsets) and (not marks or offsets[-1] >= marks[-1].end):
             self._marks[log] = [*marks[: _MARKS_MOST - 1], _Mark(offsets[-1] + 1, now_s)]

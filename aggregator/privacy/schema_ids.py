@@ -1,6 +1,6 @@
-"""Which values or keys of a batch carry which schema id.
+"""Groups the values or keys of a batch by their schema id.
 
-Invariant: wire format 0 only, exactly as `schema.wire.split` reads it; other values are in no group.
+Invariant: only wire format 0 counts, exactly as `schema.wire.split` reads it. Other values are in no group.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""SHA-256 of the OpenSSL that Python itself runs on: the addresses of its functions, and the keyed states of HMAC.
+"""SHA-256 functions of the OpenSSL that Python itself uses: their addresses, and the keyed states of HMAC.
 
 Invariant: every byte is hashed by OpenSSL. Only the two paddings of a key are made here (RFC 2104, section 2). A state
-is as secret as its key. Where the interpreter's library does not show the functions, as in a static build, there are
-none, and `cryptography` makes the tokens.
+is as secret as its key. A static build, for example, does not export the functions. There are then no addresses, and
+`cryptography` makes the tokens.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
-"""How the values of a sample are written: Avro, JSON, text or bytes, by what they all can be read as.
+"""Guesses the format of a sample's values (Avro, JSON, text or bytes): the narrowest one in which all can be read.
 
-Invariant: the answer is the narrowest format in which every value of the sample can be read, so that none of them would
-be a dead letter. A sample proves nothing of the records that are not in it.
+Invariant: every value of the sample can be read in this format, so that none of them would be a dead letter. A sample
+proves nothing about records outside it.
 """
 
 import unicodedata
@@ -19,9 +19,9 @@ from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import Registry, UnknownSchema
 from aggregator.schema.wire import Framing, split
 
-# What text has beside what can be seen: ends of lines, tabs, colours of a terminal.
+# Invisible characters that text may contain: ends of lines, tabs, colours of a terminal.
 _IN_TEXT = frozenset("\t\n\r\f\v\x1b\ufeff")
-# Ids that a note names; a topic has a few.
+# The most ids that a note names; a topic has only a few.
 _IDS = 3
 
 

@@ -1,7 +1,7 @@
-"""The interface of stripping: a whole batch in, a whole batch out, plus what was rejected and why.
+"""The interface of stripping: it takes a whole batch, and returns the stripped batch with rejections and reasons.
 
-Invariant: an output list never holds an input value that the plan did not keep; at a rejected index the output is
-None and the caller writes a dead letter. Implementations: `kernel` (compiled, what runs), `reference` (fastavro).
+Invariant: an output list never holds an input value that the plan did not keep. At a rejected index the output is None,
+and the caller writes a dead letter. Implementations: `kernel` (compiled, what runs), `reference` (fastavro).
 """
 
 from collections import Counter
@@ -35,14 +35,14 @@ class Batch:
 
 
 class Rejection(NamedTuple):
-    """Why one record of a batch cannot be delivered; never its content."""
+    """The reason why one record of a batch cannot be delivered, never its content."""
 
     reason: Reason
     schema_id: SchemaName | None = None
 
 
 class Awaited(Unreachable):
-    """A batch names schema ids that are waited for; nothing of it was decided.
+    """A batch names schema ids for which the topic still waits; nothing of the batch was decided.
 
     Args:
         message: Which, and until when.
@@ -61,7 +61,7 @@ class Awaited(Unreachable):
 
 
 class Unasked(Awaited):
-    """A batch names schema ids of which nothing is known yet; nothing of it was decided.
+    """A batch names schema ids about which nothing is known yet; nothing of the batch was decided.
 
     Args:
         place: As above.
@@ -126,7 +126,7 @@ class Stripped:
 
 
 class PolicyId(NamedTuple):
-    """Which policy it was; the hash is that of its meaning, in hex."""
+    """Name, version and hash of a policy; the hash covers its meaning, in hex."""
 
     name: str
     version: int

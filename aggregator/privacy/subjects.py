@@ -1,8 +1,8 @@
-"""Which subjects of a registry a topic's schemas may come from.
+"""Decides which subjects of a registry the schemas of a topic may come from.
 
 Invariant: an id counts only under a subject of its topic: `<topic>-value` or `<topic>-key` (TopicNameStrategy), or
-`<topic>-<record>` (TopicRecordNameStrategy). Whoever else can register a schema decides nothing about the topic, unless
-its policy opens the subject, with a reason. Pure.
+`<topic>-<record>` (TopicRecordNameStrategy). Other users of the registry can therefore decide nothing about the topic
+by registering a schema. The topic's policy may open a further subject, with a reason. Pure.
 Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
 """
 
@@ -20,7 +20,7 @@ _SHOWN = 3
 
 
 class Subjects(NamedTuple):
-    """Those of one topic's keys, or of its values.
+    """The subjects of one topic's keys, or of its values.
 
     Attributes:
         topic: Edge topic.
@@ -57,7 +57,7 @@ class Subjects(NamedTuple):
             HoldError: none has it.
         """
         own = {f"{self.topic}-{self.part}", *([f"{self.topic}-{record}"] if record else [])}
-        # A subject of another context of the registry has its whole name here, and ids of its own.
+        # A subject of another context of the registry has its qualified name here, and ids of its own.
         near = [subject for subject in sorted(origin.versions) if not subject.startswith(":.")]
         found = [subject for subject in near if subject in own or self.opens(subject)]
         if found:

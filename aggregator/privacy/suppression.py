@@ -1,14 +1,14 @@
-"""Which records of a batch a policy's `drop_record` leaves out.
+"""Decides which records of a batch a policy's `drop_record` leaves out.
 
-A condition holds, does not hold, or cannot be decided. With a value that is null or absent only `is_null` can be
-decided. Nothing can be decided by a field that the schema does not have, a value of another type than the constant's, a
-header that is not text, or an unknown edge. `all`, `any` and `not` are Kleene's: an undecided part matters only where
-it could change the answer.
+A condition holds, does not hold, or cannot be decided. With a value that is null or absent, only `is_null` can be
+decided. Four things leave a condition undecided: a field that the schema does not have, a value of another type than
+the constant's, a header that is not text, and an unknown edge. `all`, `any` and `not` are Kleene's: an undecided part
+matters only where it could change the answer.
 
-Invariants: a record for which a condition holds is suppressed, whatever else is wrong with it. One for which no
-condition holds, and some cannot be decided, is refused and not delivered. A tombstone has no fields, and its
-headers are those of whoever deletes: conditions about either are undecided for it, and it passes, because what it
-deletes has to go. Only its edge and topic can leave it out.
+Invariants: a record for which a condition holds is suppressed, whatever else is wrong with it. If no condition holds
+and some cannot be decided, the record is refused and not delivered. A tombstone has no fields, and its headers are
+those of the client that deletes. Conditions about either are undecided for it, and it passes, because the deletion must
+reach central. Only its edge and topic can leave it out.
 """
 
 import re
@@ -26,7 +26,7 @@ from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.strip import Batch
 
-# In this order `all` is the least, `any` the greatest, and `not` the distance from the end.
+# In this order, `all` is the minimum, `any` the maximum, and `not` mirrors the value.
 NO, UNDECIDED, YES = range(3)
 Answers = NDArray[np.int8]
 _INTEGER = re.compile(r"-?[0-9]{1,30}")
@@ -73,7 +73,7 @@ class Suppression:
 
 
 class _Asked(NamedTuple):
-    """One batch, as conditions ask for it."""
+    """One batch, with the values that conditions ask for."""
 
     is_tombstone: NDArray[np.bool_]
     is_unread: NDArray[np.bool_]

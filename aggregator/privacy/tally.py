@@ -1,7 +1,7 @@
-"""What a program has met, leaf by leaf: the numbers of the report.
+"""Counts what a program has met, leaf by leaf, for the report.
 
-Invariant: a record counts when its bytes are a value of its schema, whatever becomes of it afterwards; one that is not
-well formed counts nothing.
+Invariant: a record counts when its bytes are a value of its schema, whatever happens to it afterwards. A record that is
+not well formed counts nothing.
 """
 
 from collections import Counter

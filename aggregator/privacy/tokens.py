@@ -1,10 +1,11 @@
-"""Tokens: keyed pseudonyms, the same for one identifier in every region and format. Fixed for ever once released.
+"""Tokens: keyed pseudonyms, the same for one identifier in every region and format. Their bytes never change.
 
     message = u32be(len(domain)) ‖ domain ‖ canonical value
     T       = first 16 bytes of HMAC-SHA-256(key, message)
 
-Invariant: the canonical value is UTF-8 text for text, decimal text for integers, lower-case text for uuids, and the
-raw bytes otherwise. Pseudonymised data is still personal data: whoever holds the key can make every token again.
+Invariant: the canonical value is UTF-8 text for text, decimal text for integers, lower-case text for uuids, and the raw
+bytes otherwise. The format is fixed for ever once it is released. Pseudonymised data is still personal data: the holder
+of the key can make every token again.
 """
 
 import base64
@@ -27,7 +28,7 @@ Encode = Literal["hex", "base64url", "uuid", "bytes"]
 TOKEN_BYTES = 16
 MAC_BYTES = 32
 HIGHEST_VERSION = 255
-# Of every byte the two hexadecimal digits, as they lie in memory.
+# The two hexadecimal digits of every byte, in memory order.
 _DIGITS = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
 _PIECE = 4096
 

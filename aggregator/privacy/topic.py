@@ -1,8 +1,8 @@
-"""Stripping a topic, whatever turns bodies into bodies: keys, headers, rejections and counts of whole records.
+"""Strips whole records of a topic (keys, values and headers), and counts them, for every implementation of programs.
 
-Invariants: lists out are as long as lists in; a rejected or suppressed record has neither key, value nor headers left
-and counts nothing; a derived schema is registered before the first record of it is returned; nothing is returned of a
-batch when a registry is away.
+Invariants: output lists are as long as input lists. A rejected or suppressed record has neither key, value nor headers
+left and counts nothing. A derived schema is registered before the first record of it is returned. Nothing of a batch is
+returned while a registry is away.
 """
 
 from collections import Counter
@@ -93,7 +93,7 @@ class TopicStrip:
             for rings in other_versions(of_keys, keys)
         ]
         self._suppression = Suppression(view.drop_record, edge, edge_topic)
-        # An id of the edge's registry means another schema at central, whose readers look at these headers first.
+        # Readers at central look at these headers first, and there an id of the edge's registry means another schema.
         self._headers = frozenset(view.headers) - ID_HEADERS
         self._policy = PolicyId(policy.policy, policy.version, policy.hash)
         self._key_versions = {name: keys[name].current for name in sorted(policy.keys()) if name in keys}

@@ -1,16 +1,17 @@
-"""Schema ids that a registry does not know yet, and how long a topic waits for them before they are dead letters.
+"""Schema ids that a registry does not know yet, and the time that a topic waits for them before they are dead letters.
 
 Invariants:
 
-D. An id is a dead letter only by an answer that was asked for at its deadline or later: when its record was read, and
-   as much later as is left of the topic's patience. Until then each try is judged by an answer that was asked for since
-   the former one. An answer, however late, judges the records that had been read when it was asked for, and no others.
-L. An id that the registry knows is no newcomer again. A listing that lacks what the topic is known to have says
+D. An id becomes a dead letter only by an answer that was asked for at its deadline or later. The deadline is the time
+   when its record was read, plus what is left of the topic's patience. Until then, each try is judged by an answer that
+   was asked for since the previous try. An answer, however late, judges only the records that had been read when it was
+   asked for.
+L. An id that the registry knows is never new again. A listing that lacks an id that the topic is known to have says
    nothing.
 A. Waits that end in vain share one allowance, so that a flood of senseless ids costs a topic a small share of its time.
-F. A partition moves: a few ids of a batch are asked about alone, many by one listing of the topic's schemas. Where no
-   listing judges, they are asked about alone, so many at a time, those of the oldest records first.
-B. What is remembered of ids is bounded, the oldest is forgotten first, and a forgotten id is asked about anew.
+F. A partition makes progress: a few ids of a batch are asked about alone, many by one listing of the topic's schemas.
+   Where no listing judges, ids are asked about alone, a limited number at a time, those of the oldest records first.
+B. The memory of ids is bounded. The oldest id is forgotten first, and a forgotten id is asked about anew.
 
 Pure: takes the time as an argument.
 """
@@ -28,13 +29,13 @@ from aggregator.privacy.read_times import ReadTimes
 from aggregator.privacy.strip import Awaited, Unasked
 from aggregator.schema.registry import AnswerPending, Listing, UnknownSchema
 
-# A wait in vain is paid back in twenty times its length.
+# The allowance for a wait in vain returns within twenty times the length of the wait.
 _REFILL = 1 / 20
-# Less is not worth another read of the batch.
+# A shorter wait is not worth another read of the batch.
 _LEAST_S = 1.0
-# So many unknown ids of a batch are asked about alone, whatever a listing says.
+# This number of unknown ids of a batch are asked about alone, whatever a listing says.
 _FEW = 8
-# More than all batches of a slot name, so that a flood of senseless ids forgets senseless ids only.
+# More ids than all batches of a slot name, so that a flood of senseless ids displaces senseless ids only.
 _MOST = 65_536
 
 
@@ -63,7 +64,7 @@ class Latecomers:
         self._patience_s = self._allowance_s = patience_s
         self._name = name
         self._late: OrderedDict[int, _Late] = OrderedDict()
-        # To when the newest answer was asked for that lacks them.
+        # Each id, with the time of the question whose answer was the newest to lack the id.
         self._lost: OrderedDict[int, float] = OrderedDict()
         self._there: set[int] = set()
         self._own: set[int] = set()
@@ -89,7 +90,7 @@ class Latecomers:
         self._room, self._is_few = UNKNOWN_IDS.limit, True
         # The first record whose id, or schema, a registry could say nothing about; those before it are asked about.
         self._away_at = math.inf
-        # A listing that is kept here does not have the numbers that GUIDs got since; the registry's own does.
+        # A listing that is kept here lacks numbers that GUIDs got later; the registry's own listing has them.
         self._is_numbered_anew = False
         self._error: Unreachable | None = None
         self._listing_error: Unreachable | HoldError | None = None

@@ -1,6 +1,6 @@
-"""Values for people: what stands in a value of any format, as plain JSON.
+"""Decodes a value of any format into plain JSON, for people.
 
-Invariant: reads what a strip returned or was given, and decides nothing.
+Invariant: it reads the input or the output of a strip, and decides nothing.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The port of a value format: what strips the values of one topic, whatever they are written in."""
+"""The interface (port) of value formats: an implementation strips the values of one topic in one format."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date

@@ -1,1 +1,1 @@
-"""Schemas: wire format, registries, derived central schemas."""
+"""Schemas: wire formats of records, clients of schema registries, and the schemas that are derived for central."""

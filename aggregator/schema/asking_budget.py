@@ -1,13 +1,13 @@
-"""How much of its time a slot's loop may spend on waiting for answers of a registry.
+"""Limits the time that a slot's loop spends waiting for answers of a schema registry.
 
-Invariants: over all topics together it waits for two seconds of any five at most. Topics that asked lately have equal
-shares of four fifths of that, the rest is for newcomers, and nobody takes more than the half of what is left. Who has
-no time left is not refused: its question is asked behind its back. Takes the time as an argument.
+Invariants: the loop waits for at most two seconds of any five, over all topics together. Topics that asked recently
+share four fifths of that time equally, and the rest is for new topics. No topic takes more than half of the time that
+is left. A topic without time left is not refused: its question is asked in the background. The time is an argument.
 """
 
 from collections import Counter, defaultdict, deque
 
-# More than this share of its time would leave a slot too little for its other flows, and for its transaction.
+# A larger share would leave a slot too little time for its other flows and for its transaction.
 _WITHIN_TIMES = 2.5
 _SHARED = 0.8
 

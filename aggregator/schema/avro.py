@@ -1,8 +1,8 @@
-"""An Avro schema as a graph: numbered nodes, so that recursion, shared types and contexts need no names.
+"""Parses an Avro schema into a graph of numbered nodes, so that recursion, shared types and contexts need no names.
 
-Invariants: every reference is resolved, node numbers follow the order of the text, and free text (doc, unknown
-properties) is not taken in, so that it cannot travel on. Refuses references to other subjects and names that Avro
-does not allow.
+Invariants: every reference is resolved, and node numbers follow the order of the text. Free text (`doc` and unknown
+properties) is left out, so that it cannot travel on. References to other subjects, and names that Avro does not allow,
+are refused.
 """
 
 import json
@@ -146,7 +146,7 @@ def parse(text: str) -> Schema:
         raise _refused("it is a JSON Schema")
     reader = _Reader()
     root = reader.read(data, "", 0)
-    for copy, original in reader.copies:  # only now are the fields of recursive records known
+    for copy, original in reader.copies:  # the fields of recursive records are complete only now
         node = reader.nodes[original]
         reader.nodes[copy] = replace(node, tags=node.tags | reader.nodes[copy].tags)
     return Schema(tuple(reader.nodes), root)

@@ -1,13 +1,14 @@
-"""What an Avro body may ask of a decoder without bounds: fastavro's ends the process, or takes all memory.
+"""Checks an Avro body before fastavro decodes it, because fastavro's decoder has no bounds.
 
-Invariant: a body that passes nests no deeper than the strip's budget, and makes no more values than it has bytes,
-beside few that have none. Pure; no message quotes the body.
+A hostile body could end the process or take all memory.
+Invariant: the nesting of an accepted body stays within the strip's budget. Such a body makes at most as many values as
+it has bytes, plus a few values without bytes. Pure; no message quotes the body.
 """
 
 from aggregator.budgets import DEPTH, WEIGHTLESS
 from aggregator.schema.avro import Kind, Node, Schema
 
-_LONGEST, _END = 10, 128  # bytes of a number; below it a byte is a number's last
+_LONGEST, _END = 10, 128  # a byte below this is the last one of a number
 _SIZES = {Kind.NULL: 0, Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
 
 

@@ -1,9 +1,9 @@
-"""Answers of an HTTP server, within a budget of bytes and of time.
+"""Reads the responses of an HTTP server within a budget of bytes and of time.
 
-Invariant: no more of an answer is held than its budget, however small it came over the wire: it is asked for as it is,
-and one that comes compressed all the same is not read. A server that sends a byte of a body now and then is cut off;
-whether it does so with a head, `Exchange` tells. Raises `httpx2.RequestError`, as the client does for everything that
-goes wrong with a connection.
+Invariant: no more than the budget of a response is held in memory, even if a small compressed response would expand.
+Responses are requested uncompressed, and a response that is compressed anyway is not read. A server that sends single
+bytes of a body now and then is cut off. `Exchange` finds a server that does so with a response's head. Every fault is
+raised as `httpx2.RequestError`, like the client's own faults of a connection.
 """
 
 import time

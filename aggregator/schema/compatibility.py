@@ -1,6 +1,6 @@
-"""Whether readers of one schema can read what another one wrote, and what changed between the two.
+"""Decides whether readers of one schema can read records of another one, and describes the changes between the two.
 
-Invariant: pure, and speaks of names and types only, never of defaults or symbols. A schema that recurs is judged once.
+Invariant: pure. Messages contain names and types only, never defaults or symbols. A recursive schema is judged once.
 Source: https://avro.apache.org/docs/1.12.0/specification/#schema-resolution
 """
 
@@ -18,12 +18,12 @@ _PROMOTED = {
     Kind.STRING: {Kind.BYTES},
     Kind.BYTES: {Kind.STRING},
 }
-# Who changes a policy and leaves its version as it was is not seen by the schemas.
+# A change of a policy whose version stays the same is not visible in the schemas.
 _BY_WRITERS = (
     "the writers changed this (or the policy did, whose version was left as it was: undo that):"
     " drop the field, or begin"
 )
-# More than this is no help to a reader.
+# A longer message does not help its reader.
 _LINES = 20
 _STEPS = {Kind.ARRAY: "[]", Kind.MAP: "{}"}
 POLICY = "hub.policy"
@@ -35,7 +35,7 @@ def reads(reader: Schema, writer: Schema) -> bool:
 
 
 class _Resolution:
-    """Avro's rules, pair by pair.
+    """Applies Avro's rules of schema resolution to pairs of types.
 
     A pair that is met again below itself is taken for readable. What was found unreadable under that assumption is so;
     what was found readable is found again until nothing more falls.

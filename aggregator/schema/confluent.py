@@ -1,10 +1,10 @@
-"""A registry behind Confluent's REST API (Confluent's own, Apicurio's), through confluent-kafka's client.
+"""The client of a registry with Confluent's REST API (Confluent's own, Apicurio's); it uses confluent-kafka's client.
 
-Invariants: only a registry's own word makes an id unknown; whatever else goes wrong (down, slow, no rights, a proxy's
-answer) is `Unreachable`, which holds the flow and loses nothing; what it said counts until it says something else, so
-that known ids flow on. Versions that were deleted count for what they tagged. What is asked and answered is of one
-context, whose subjects have their plain names here.
-No text of a server travels into an error. Refuses JSON Schema and Protobuf by name. For one thread.
+Invariants: an id is unknown only if the registry itself says so. Any other fault (the registry is down or slow, rights
+are missing, a proxy answers) is `Unreachable`, which holds the flow and loses nothing. An answer counts until the
+registry gives another one, so that records with known ids flow on. Deleted versions still count for their tags.
+Questions and answers are about one context, whose subjects have their plain names here. No text of a server is copied
+into an error. JSON Schema and Protobuf are refused by name. For one thread.
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
 
@@ -43,7 +43,7 @@ _DENIED = (401, 403)
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
 _DAMAGED_MOST = 2
-# A client takes its time to be made, in the thread of the loop.
+# Making a client takes time in the thread of the loop.
 _RENEW_AGAIN_S = 5.0
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class ConfluentRegistry(RemoteRegistry):
             self._ids[subject, text] = self._ask((way.__name__, subject, text), lambda: way(subject, text))
         return self._ids[subject, text]
 
-    # Everything below runs as a question, in another thread.
+    # The methods below run as a question, in another thread.
 
     def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         answer = self._of_id(schema_id) if guid is None else self._of_guid(guid)
@@ -286,7 +286,7 @@ class ConfluentRegistry(RemoteRegistry):
                 return None
             raise
 
-    # And here is where it is asked.
+    # The methods below ask these questions, in the thread of the loop.
 
     def _prepare(self) -> None:
         if self._is_denied and time.monotonic() >= self._renew_from_s:  # the secret may have been changed

@@ -1,7 +1,7 @@
-"""A client of a registry's API, set up from the settings of a configuration: certificates, credentials, time-outs.
+"""Sets up the HTTP client of a registry from a configuration: certificates, credentials and time-outs.
 
-Invariant: secrets are resolved here and are in no error; every answer, a token server's too, is held to its budget.
-Refuses what cannot be read or does not fit together.
+Invariant: secrets are resolved here and are in no error. Every response has a budget, also a token server's. Settings
+that cannot be read, or do not fit together, are refused.
 """
 
 import threading
@@ -18,11 +18,11 @@ from aggregator.errors import ConfigError
 from aggregator.schema.bounded_responses import Exchange, hold
 from aggregator.schema.tokens import ClientCredentials, bearer
 
-# Of one HTTP operation; the client tries twice.
+# The time-out of one HTTP operation; the client tries twice.
 _TIMEOUT_S = 5.0
 RETRIES = {"max.retries": 1, "retries.wait.ms": 100, "retries.max.wait.ms": 200}
-# Settings that the client itself takes; it gets tokens from `tokens.py`, because its own token client knows neither an
-# authority of one's own nor a bound on an answer.
+# Settings that are passed to the client. It gets tokens from `tokens.py`, because its own token client supports neither
+# a private certificate authority nor a bound on a response.
 _CLIENTS_OWN = ("basic.auth.user.info", "ssl.")
 
 

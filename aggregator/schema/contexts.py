@@ -1,7 +1,7 @@
-"""A registry's contexts: rooms of one registry, each with ids and subjects of its own, as `:.eu:orders-value`.
+"""Subject names in a registry's contexts, such as `:.eu:orders-value`; each context has its own ids and subjects.
 
-Invariant: pure. Inside this project a subject of the hub's own context has its plain name, and one of another context
-its qualified one, which is no topic's subject; so nothing of another context is taken for the hub's own.
+Invariant: pure. Inside this project a subject of the hub's own context has its plain name. A subject of another context
+has its qualified name, which is never a subject of a topic. So no schema of another context is taken for the hub's own.
 Source: https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#contexts-and-schema-linking
 """
 
@@ -13,7 +13,7 @@ from aggregator.config.contexts import DEFAULT, split_address
 
 
 class SchemaContext(NamedTuple):
-    """The context that a hub's questions are about.
+    """The context of a registry to which a hub's questions refer.
 
     Attributes:
         name: With its dot; `.` is the default one.

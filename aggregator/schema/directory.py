@@ -1,8 +1,8 @@
-"""A registry in a folder: `<url-encoded subject>/<version>-<id>.avsc`, shared by every process that sees the folder.
+"""A schema registry in a folder, `<url-encoded subject>/<version>-<id>.avsc`, for every process that sees the folder.
 
-Invariants: a file appears whole and never changes; ids are given under one lock, the same text gets the same id in
-every subject, and a new id is the highest plus one. Refuses an id that stands for two texts, and schemas with
-references to other subjects.
+Invariants: a file appears complete and never changes. Ids are given under one lock, the same text gets the same id in
+every subject, and a new id is the highest id plus one. An id that stands for two texts is refused, and so is a schema
+with references to other subjects.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class DirectoryRegistry:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
         del asker, since_s
         if schema_id in self._stale:
-            with contextlib.suppress(Unreachable):  # what is known counts on
+            with contextlib.suppress(Unreachable):  # known schemas stay valid
                 self._look_anew(schema_id)
         if schema_id not in self._texts:
             found = self._of(schema_id)
@@ -73,7 +73,7 @@ class DirectoryRegistry:
         return [entry for entry in self._entries if entry.schema_id == schema_id]
 
     def _look_anew(self, schema_id: int) -> None:
-        if not self._is_fresh:  # one look for all of them
+        if not self._is_fresh:  # the folder is read once for all of them
             self._scan()
         found = self._of(schema_id)
         if not found:
@@ -168,7 +168,7 @@ class DirectoryRegistry:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            # Never the parents: below an unmounted share, ids would be given a second time.
+            # The parents are never created: below an unmounted share, ids would be given a second time.
             self._root.mkdir(exist_ok=True)
             handle = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:

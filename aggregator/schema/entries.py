@@ -1,7 +1,7 @@
-"""What Confluent's REST API says of one schema, read from its JSON.
+"""Parses the JSON that Confluent's REST API returns for one schema.
 
-Invariant: only what is of the expected type is taken; anything else raises `ValueError`, which says nothing of it.
-Confluent-kafka's own reader cannot take a schema with `metadata.tags`: it hashes lists.
+Invariant: only values of the expected type are accepted. Any other value raises `ValueError`, which does not quote it.
+Confluent-kafka's own parser cannot read a schema with `metadata.tags`, because it hashes lists.
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
 

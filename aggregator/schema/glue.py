@@ -1,9 +1,9 @@
-"""A schema registry of AWS Glue, read through boto3: schema versions by the UUIDs that records carry.
+"""Reads a schema registry of AWS Glue through boto3: it finds schema versions by the UUIDs that records carry.
 
-Invariants: read only; nothing is ever registered there. A version of another registry than the configured one is
-unknown. Addresses come from AWS's own rules, never from the environment or a profile, and no text of AWS travels into
-an error. A schema `orders` stands for the subjects `orders-value` and `orders-key`, because AWS's serialisers call a
-schema by its topic.
+Invariants: the registry is only read, and nothing is ever registered there. A version of another registry than the
+configured one is unknown. Addresses come from AWS's own rules, never from the environment or a profile. No text of AWS
+is copied into an error. A schema `orders` stands for the subjects `orders-value` and `orders-key`, because AWS's
+serialisers name a schema after its topic.
 Source: https://docs.aws.amazon.com/glue/latest/dg/schema-registry.html
 """
 
@@ -57,7 +57,7 @@ class GlueRegistry(RemoteRegistry):
             hint="name a registry with Confluent's REST API, or a directory, under `schemas`",
         )
 
-    # Everything below runs as a question, in another thread.
+    # All methods below run as a question, in another thread.
 
     def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         del schema_id

@@ -1,7 +1,7 @@
-"""Numbers for schemas that are known by GUID, so that everything behind the wire speaks of ids only.
+"""Numbers the schemas that are known by a GUID, so that all code behind the wire format uses integer ids.
 
-Invariant: one GUID has one number as long as it is remembered, a number is never given again, and none is an id of a
-Confluent registry, whose ids end at 2**31 - 1. A flood of senseless GUIDs is forgotten, oldest first.
+Invariant: a GUID keeps its number while it is remembered, and a number is never given twice. No number is an id of a
+Confluent registry, because those end at 2**31 - 1. A flood of meaningless GUIDs is forgotten, the oldest first.
 """
 
 import threading
@@ -9,7 +9,7 @@ from collections.abc import Container
 from uuid import UUID
 
 FIRST = 2**31
-# Far more than a batch has records, so that what a batch names is still remembered when it is looked up.
+# Far more than the records of a batch, so that a GUID of the batch is still remembered when it is looked up.
 _MOST = 200_000
 
 

@@ -1,8 +1,8 @@
-"""Tags that a schema's text does not show: those that its registry keeps beside it, and those of earlier versions.
+"""Collects tags that a schema's text does not contain: those of its registry, and those of earlier versions.
 
-Invariants: a tag once given to a field stays for later versions of the subject, wherever the field lies or whatever it
-is called there, as far as its place, its name, or an alias of either tells that it is the same. What cannot be told
-apart is tagged. Pure; what comes from a registry is matched in linear time and within a budget.
+Invariants: later versions of a subject keep a tag that a field once had, even if the field moved or has a new name. The
+field is recognised by its place, by its name, or by an alias of either. A field is tagged in case of doubt. Pure. Data
+from a registry is matched in linear time and within a budget.
 Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/data-contracts.html
 """
 
@@ -76,9 +76,9 @@ def fingerprint(text: str, schema: Schema) -> str:
     return hashlib.sha256(meaning.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-# Tags beside the schema.
+# Tags that the registry keeps beside the schema.
 
-# As long as a policy's own paths.
+# The bound on a path's length is the same as in a policy.
 _PATH_LONGEST = 1000
 
 

@@ -1,6 +1,7 @@
-"""Histories: the versions of subjects, with those of every other subject that they refer to, as a registry told them.
+"""Orders the versions of a subject, together with the versions of other subjects that they refer to.
 
-Invariants: pure. A version stands behind those that it refers to, and once; what another subject lends says so.
+Invariants: pure. The registry's answers are passed in. A version comes once, and after the versions that it refers to.
+A version of another subject is marked as lent.
 """
 
 from collections.abc import Callable, Iterator, Mapping

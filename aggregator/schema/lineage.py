@@ -1,12 +1,12 @@
-"""Lineage: what earlier versions said of the fields and types of a schema, found again wherever they are now.
+"""Remembers the tags of fields and types in earlier versions of a schema, and finds these parts in a new version.
 
-A field is known by its place and by the names of its record and itself, a type by its name or by where it stood, and
-both by what their aliases call them, in either version. Arrays, maps and unions around a type come and go: what was
-one customer may become a list of them.
+A field is recognised by its place, and by the names of its record and of itself. A type is recognised by its name or by
+its former place. The aliases of both versions count as names. Arrays, maps and unions around a type may change: a
+single customer may become a list of customers.
 
-Invariants: what cannot be told apart is tagged. A type that stood at its place in the version before is that one; a
-new one may be any that stood there and does not now. A text that replaces a record inherits the tags of all its fields.
-Pure, and within a budget.
+Invariants: a part is tagged in case of doubt. A type that stood at its place in the version before is the same type. A
+new type may be any type that stood at this place before and is not there now. A text that replaces a record inherits
+the tags of all its fields. Pure, and within a budget.
 """
 
 from collections import defaultdict
@@ -21,12 +21,12 @@ from aggregator.schema.avro import Field, Kind, Node, Schema
 _ITEMS, _VALUES = "[]", "{}"
 _WRAPPERS = {Kind.ARRAY: _ITEMS, Kind.MAP: _VALUES}
 _NONE: frozenset[str] = frozenset()
-# Beside one look at each node, so much may be spent on finding where it was.
+# The budget of steps for finding a node's former place, beside one visit to each node.
 _STEPS = SCHEMA_STEPS.limit // 100
 
 
 class _Type:
-    """A type where it stood; of a named one, `whole` is what it was everywhere."""
+    """A type at its former place; for a named type, `whole` is the type at all its places."""
 
     __slots__ = ("also", "places", "tags", "whole")
 

@@ -1,8 +1,8 @@
-"""What the versions of a topic's subjects are called, as one listing after the other found it.
+"""Remembers the ids and GUIDs of all schema versions of a topic's subjects, from one listing to the next.
 
-Invariants: a version that was found once is not asked about again, as long as its subject was not made anew: the newest
-one known is compared each time, and of the others one in turn. What was found stays found when the rest of a listing
-fails. One listing of a topic runs at a time.
+Invariants: a version that was found is not asked about again, unless its subject was made anew. To notice that, each
+listing compares the newest known version and one of the others in turn. Found versions are kept when the rest of a
+listing fails. Only one listing of a topic runs at a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from uuid import UUID
 
 
 class Named(NamedTuple):
-    """What records call a schema.
+    """The id and the GUID by which records name a schema.
 
     Attributes:
         schema_id: None where they call it by its GUID only.
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 
 
 class SubjectVersions:
-    """Those of one topic's subjects.
+    """The versions of one topic's subjects.
 
     Attributes:
         listed: The newest listing.

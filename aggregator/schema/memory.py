@@ -1,7 +1,7 @@
-"""A registry in memory: what looks ahead registers here, and nothing of it outlives the process.
+"""A schema registry in memory for commands that look ahead; its content ends with the process.
 
-Invariant: as every registry's: one id means one text, and the same text has one id in every subject. Admits everything;
-whether a derived schema may follow is the question of the registry that it would go to.
+Invariant: one id means one text, and the same text has one id in every subject, as in every registry. Every schema is
+admitted. Whether a derived schema is compatible is decided by the registry that it would be registered in.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 
 class MemoryRegistry:
-    """Subjects and texts in dictionaries."""
+    """A registry whose subjects and texts are in dictionaries."""
 
     framing = Framing.CONFLUENT
     ids_end = MAXIMUM_ID + 1

@@ -1,7 +1,8 @@
-"""Avro values as plain JSON and back, for whoever writes or reads a record by hand.
+"""Converts Avro values to plain JSON and back, for records that people read or write by hand.
 
-What is read: plain JSON (unions untagged, logical values as ISO or decimal text or as their numbers), and Avro's own
-JSON encoding (`{"string": "x"}` for a branch, bytes as Latin-1 text). A field that is left out has its default.
+Two forms are read. The first is plain JSON: unions without tags, logical values as ISO or decimal text or as their
+numbers. The second is Avro's own JSON encoding: `{"string": "x"}` for a branch, bytes as Latin-1 text. A missing field
+gets its default.
 Invariant: a value that does not fit is refused by its path, and the refusal quotes no value.
 Source: https://avro.apache.org/docs/1.12.0/specification/#json-encoding
 """
@@ -29,7 +30,7 @@ NEW = "(new)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _WORDS = {"true": True, "false": False}
-# Records of a sample have a few schemas.
+# The records of a sample have only a few schemas.
 _read = lru_cache(16)(parse)
 
 
@@ -53,7 +54,7 @@ def encoded(text: str, value: Any) -> bytes:
     """
     schema = parse(text)
     out = io.BytesIO()
-    # Without logical types: what is fitted are the numbers and bytes beneath them.
+    # Logical types are removed, because the fitted values are the numbers and bytes beneath them.
     shape = _untagged(json.loads(text.replace('"logicalType"', '"was"')))
     try:
         ready = _Fitting(schema).fitted(schema.root, value, "")

@@ -1,9 +1,10 @@
-"""Questions to a registry, asked behind the back of the loop that needs the answers.
+"""Asks a registry questions in background threads, so that the loop that needs the answers goes on.
 
-Invariants: a question is put as often as one likes and asked once; its answer, or its error, is there for whoever puts
-it next, however late it comes. Each asker has a lane, in which one question is asked after the other; lanes take turns,
-so that no asker holds up another. What two of them ask waits in both lanes, and the first of these asks it. The loop
-waits as long as its budget says, and never for a lane that is full. The askers are one thread.
+Invariants: a question may be put many times but is asked once. Its answer or its error waits for the next time that the
+question is put, however late the answer comes. Each asker has a lane, and the questions of a lane are asked one after
+the other. Lanes take turns, so that no asker delays another. A question of two askers is in both lanes, and the first
+lane to reach it asks it. The loop waits as long as its budget allows, and never for a full lane. All askers are in one
+thread.
 """
 
 import logging
@@ -18,22 +19,22 @@ from aggregator.schema.asking_budget import AskingBudget
 from aggregator.threads import ask_aside
 
 T = TypeVar("T")
-# What a question is about, to who is told and how it is asked; the first is asked next.
+# The subject of a question, mapped to the future of its answer and the function that asks; the first is asked next.
 _Lane = dict[Hashable, tuple["Future[Any]", Callable[[], Any]]]
 
-# More than one batch asks about at once.
+# More questions than one batch has at once.
 _LANE_MOST = 128
-# Answers that nobody took.
+# The bound on answers that have not been fetched.
 _KEPT_MOST = 4096
 log = logging.getLogger(__name__)
 
 
 class StillWaiting(Exception):
-    """No answer yet; nothing is known."""
+    """The question has no answer yet."""
 
 
 class Questions:
-    """What is asked, and what was answered since and not yet taken.
+    """The open questions, and the answers that have not been fetched yet.
 
     Args:
         budget: How long the loop waits.

@@ -1,7 +1,7 @@
-"""Schemas that name types of other subjects, made into one text that stands for itself.
+"""Writes a schema that refers to other subjects as one self-contained text.
 
-Invariant: the types are written where they are first named, in the order of the text, each once; whoever reads the
-result meets the same bytes. Pure: the texts are handed in. Refuses what is not JSON.
+Invariant: each type is written once, at the place where it is first named, in the order of the text. A reader of the
+result reads the same bytes. Pure: the texts are arguments. A text that is not JSON is refused.
 """
 
 import json
@@ -114,7 +114,7 @@ class _Writer:
             if full in self.written:
                 return full
             self.written.add(full)
-            # The namespace is told, because the type may now stand inside another one's.
+            # The namespace is written out, because the type may now stand inside another type's namespace.
             shape = {**shape, "name": full.rpartition(".")[2], "namespace": inner}
         made = dict(shape)
         for part in ("items", "values"):

@@ -1,6 +1,6 @@
-"""The registry that a configuration names, opened.
+"""Opens the registry that a configuration names.
 
-Invariant: what a connection leaves open without a reason is refused before anything is asked.
+Invariant: an open connection setting without a reason is refused before any request is sent.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""The port of schema registries: ids to schema texts, and registration.
+"""The interface (port) of schema registries: look up a schema by its id, and register a schema.
 
-Invariant: one id means one text for ever; registering the same text again gives the same id, in every subject.
+Invariant: one id means one text for ever. Registering the same text again gives the same id, in every subject.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping
@@ -11,7 +11,7 @@ from aggregator.coordinates import SchemaName
 from aggregator.errors import DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.wire import Framing
 
-# A registry numbers its schemas one by one. What lies beyond is four bytes of a record that has no frame.
+# A registry numbers its schemas one by one. A number beyond this bound is four bytes of a record without a frame.
 _TOLD_IDS = 1 << 24
 
 
@@ -50,7 +50,7 @@ class UnknownSchema(DeadLetterError):
 
 
 class AnswerPending(Unreachable):
-    """A registry was asked, or will be, and its answer is not waited for any longer; it is there the next time."""
+    """A registry was asked, or will be, and the caller no longer waits. The next call may find the answer."""
 
     def __init__(self, where: str) -> None:
         super().__init__(f"registry {where} is slow: no answer yet", hint="see how it does; the flow goes on by itself")

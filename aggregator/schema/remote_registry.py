@@ -1,9 +1,9 @@
-"""A registry that answers over a network: asked once about each thing, bounded in time, and remembered.
+"""The base class of network registries: each question is asked once, its time is bounded, its answer is remembered.
 
-Invariants: only a registry's own word makes an id unknown, with the time at which it was asked; whatever else goes
-wrong is `Unreachable`, which holds the flow and loses nothing; what it said counts until it says something else, so
-that known ids flow on. Every answer is kept, however late it comes. Who subclasses says how a question is put. For one
-thread; questions run in others.
+Invariants: an id is unknown only if the registry itself says so, and the answer has the time of its question. Any other
+fault is `Unreachable`, which holds the flow and loses nothing. An answer counts until the registry gives another one,
+so that records with known ids flow on. Every answer is kept, however late it comes. A subclass says how a question is
+sent. For one thread; questions run in others.
 """
 
 import contextlib
@@ -37,13 +37,13 @@ from aggregator.schema.registry import (
 )
 from aggregator.schema.wire import Framing
 
-# A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
+# A slot serves other edges in the same thread, so it waits for this long; then the question goes on in the background.
 WAIT_S = 1.0
-# So much of it for a listing, beside which ids are asked about alone.
+# The share of that time for a listing; single ids are asked about in the rest.
 LISTING_SHARE = 0.5
-# So many questions at once, and listings beside them, each of which is a row of questions.
+# The numbers of questions and of listings that run at once; a listing is a series of questions.
 _RUNNERS, _LISTERS = 16, 8
-# Far more than the flows of a slot ask about in a batch each.
+# Far more ids than the flows of a slot ask about when each reads a batch.
 _MISSING_MOST = 65_536
 # Commands read many versions and have no one else to serve.
 _COMMAND_WAIT_S = 30.0
@@ -66,7 +66,7 @@ class FetchedSchema(NamedTuple):
 
 
 class RemoteRegistry(ABC):
-    """What was asked, and what was answered.
+    """A registry in a network, with its open questions and its answers.
 
     Args:
         where: What errors call it.
@@ -109,7 +109,7 @@ class RemoteRegistry(ABC):
         """The text of an id, self-contained; asked for once, and once more after each `refresh`."""
         self._asker = asker
         if schema_id in self._stale:
-            with contextlib.suppress(Unreachable):  # what is known counts on
+            with contextlib.suppress(Unreachable):  # known answers stay valid
                 self._look(schema_id)
             if self._missed_s(schema_id) >= self._refreshed_s:
                 raise GoneSchema(self.name(schema_id), self._where)
@@ -217,7 +217,7 @@ class RemoteRegistry(ABC):
         """Return the versions of a subject up to this one; each is asked for once."""
         if version not in self._histories.get(subject, {}):
             found = self._ask(("history", subject), lambda: with_lenders(subject, self._history))
-            if version not in found.get(subject, {}):  # tags of earlier versions would be lost in silence
+            if version not in found.get(subject, {}):  # tags of earlier versions would be lost silently
                 raise Unreachable(
                     f"registry {self._where}: version {version} of subject {subject} is not in its list of versions",
                     hint="see what answers at this address, and whether a proxy keeps old answers",
@@ -341,7 +341,7 @@ class RemoteRegistry(ABC):
     def _boundary(self) -> AbstractContextManager[None]:
         """No foreign error gets past, and no foreign text."""
 
-    # All of these run as a question, in another thread.
+    # All methods below run as a question, in another thread.
 
     @abstractmethod
     def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:

@@ -1,7 +1,7 @@
-"""Bearer tokens for a registry: one that is given, or OAuth's client credentials, renewed before they end.
+"""Bearer tokens for a registry: a fixed token, or OAuth's client credentials, which are renewed before they end.
 
-Invariants: a token and the client's secret are in no error; a refusal of the token server is told by its code alone,
-and only if that is one of the standard's. An answer is held to the same budgets as a registry's.
+Invariants: a token and the client's secret are in no error. A refusal of the token server is reported by its code
+alone, and only by a code of the standard. Responses have the same budgets as a registry's.
 Source: https://datatracker.ietf.org/doc/html/rfc6749#section-4.4
 """
 
@@ -19,14 +19,14 @@ from authlib.integrations.httpx_client import OAuth2Client
 from aggregator.errors import Unreachable
 from aggregator.schema.bounded_responses import Exchange, hold
 
-# Of its lifetime; the rest is left for a token server that is slow or away for a while.
+# The used share of a token's lifetime; the rest is a reserve for a token server that is slow or away for a while.
 _USED = 0.8
 # The lifetime of a token whose server states none, and the bounds of what is believed. They keep the client from asking
 # the token server with every question to the registry, and from using one token for ever.
 _USUAL_S, _LEAST_S, _LONGEST_S = 3600.0, 1.0, 86_400.0
-# Of a lifetime that is told as a text.
+# The most digits of a lifetime that the server sends as text.
 _DIGITS = 20
-# RFC 6749, section 5.2.
+# The error codes of RFC 6749, section 5.2.
 _CODES = (
     "invalid_request",
     "invalid_client",
@@ -35,7 +35,7 @@ _CODES = (
     "unsupported_grant_type",
     "invalid_scope",
 )
-# What Confluent's cloud asks for beside a token, by the client's own names.
+# Headers that Confluent's cloud requires beside a token, by the client's own names.
 _BESIDE = {
     "bearer.auth.logical.cluster": "target-sr-cluster",
     "bearer.auth.identity.pool.id": "Confluent-Identity-Pool-Id",

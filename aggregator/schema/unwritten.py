@@ -1,6 +1,6 @@
-"""Central's registry for whoever looks ahead: judges what would be registered there, and writes nothing.
+"""Stands in for central's registry when a command looks ahead: it judges new schemas and writes nothing.
 
-Invariant: refuses what the registry itself would refuse, in the same words.
+Invariant: it refuses the same schemas as the registry itself, in the same words.
 """
 
 from aggregator.schema.compatibility import refusal

@@ -1,8 +1,10 @@
-"""Wire formats. Confluent's version 0: a zero byte, the schema id as four bytes big-endian, the Avro body. Version 1:
-the body alone, and a header with a one and the schema's GUID as sixteen bytes (or with version 0's five). AWS Glue's: a
-three, a byte for the compression, the UUID of the schema's version as sixteen bytes, the body.
+"""Reads and writes the frames that name a record's schema: Confluent's versions 0 and 1, and AWS Glue's.
 
-Invariant: `split` and `frame` are each other's inverse. Refuses every value and every header that does not begin so.
+Version 0 is a zero byte, the schema id as four bytes big-endian, and the Avro body. Version 1 is the body alone, with a
+header: a one, and the schema's GUID as sixteen bytes. The header may also hold version 0's five bytes. AWS Glue's frame
+is a three, a byte for the compression, the UUID of the schema's version as sixteen bytes, and the body.
+
+Invariant: `split` and `frame` are each other's inverse. A value or a header that begins differently is refused.
 Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
@@ -16,10 +18,10 @@ from aggregator.errors import DeadLetterError, Reason
 
 HEADER_BYTES = 5
 MAGIC = b"\0"
-# Where a serialiser puts the id of version 1; a header counts before the value's first bytes.
+# Headers in which a serialiser puts the id of version 1. A header takes precedence over the value's first bytes.
 KEY_ID_HEADER = "__key_schema_id"
 VALUE_ID_HEADER = "__value_schema_id"
-# Where Apicurio's serialisers may put what names a key's schema; such a key has no frame.
+# Headers in which Apicurio's serialisers may name a key's schema; such a key has no frame.
 APICURIO_KEY_HEADERS = frozenset(
     f"apicurio.key.{name}" for name in ("globalId", "contentId", "contentHash", "artifactId")
 )
@@ -30,7 +32,7 @@ MAXIMUM_ID = 2**32 - 1
 GLUE_MAGIC = b"\3"
 GLUE_BYTES = 1 + 1 + _GUID_BYTES
 _GLUE_PLAIN, _GLUE_ZLIB = 0, 5
-# Small values may be of one letter.
+# A small value may inflate to this size even if it consists of one repeated letter.
 _INFLATED_BYTES = 16_384
 
 

@@ -1,1 +1,1 @@
-"""HTTP servers of the hub: who may connect, how often, for how long, and who is answered."""
+"""The hub's HTTP servers: access control, bounds for connections and requests, and the server itself."""

@@ -1,7 +1,7 @@
-"""Who may read what the hub serves: the host names that it answers to, and the token that admits a reader.
+"""Access control of the hub's HTTP servers: the accepted host names, and the token that a reader needs.
 
-Invariants: tokens are compared in constant time; the token itself is in no cookie, and in nothing that is logged. A
-session ends with the process, or after half a day.
+Invariants: tokens are compared in constant time. The token itself is in no cookie and in no log. A session ends with
+the process, or after half a day.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ class TokenAuth:
     """Authenticates readers by one token, and then by a session.
 
     Args:
-        word: What they have to know; None: everybody who can connect may read.
-        key: Of this process; signs sessions.
+        word: The token that a reader must know; None: every client that can connect may read.
+        key: This process's key, which signs sessions.
     """
 
     def __init__(self, word: str | None, *, key: bytes) -> None:

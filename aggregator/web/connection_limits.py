@@ -1,9 +1,10 @@
-"""Who may hold a connection: a deadline for the head of every request, and bounds per address and in all.
+"""Limits the connections of an HTTP server: a deadline for the head of every request, bounds per address and in total.
 
-Invariants: a connection that asks for nothing costs one descriptor for some seconds, and never keeps others out. When
-too many wait, the one that has waited longest is closed, of the same address first. The number of requests that are
-answered at once is bounded, too; beyond it a client gets an answer that says so. uvicorn has a deadline between two
-requests but none for a head, and its own bound counts silent connections like others.
+Invariants: a connection without a request costs one descriptor for some seconds, and never keeps other clients out.
+When too many connections wait, the one that has waited longest is closed. If one address has too many, its oldest
+connection is closed. The number of requests that are answered at once is bounded too. Beyond it, a client gets a
+response that says so. uvicorn has a deadline between two requests but none for a head, and its own bound counts silent
+connections like others.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class Limits(NamedTuple):
-    """How much of a server anybody may have.
+    """The bounds for one client, and for all clients of a server together.
 
     Attributes:
         head_s: Longest time from a connection, or from the answer before, to the end of a request's head.
@@ -34,7 +35,7 @@ class Limits(NamedTuple):
 
 
 class WaitingConnections:
-    """The connections that wait, the oldest first.
+    """The connections that wait for the head of a request, the oldest first.
 
     Args:
         limits: How many, and how long.
@@ -109,7 +110,7 @@ def protocol_of(waiting: WaitingConnections) -> type[BoundedProtocol]:
 
 
 class Bounded:
-    """Answers so many requests at once; the next one is told to come again.
+    """Bounds the number of requests that are answered at once; a further request gets status 503.
 
     Args:
         app: Answers.
@@ -133,4 +134,4 @@ class Bounded:
             await self._app(scope, receive, send)
         finally:
             self._by_address[address] -= 1
-            self._by_address += Counter()  # forgets addresses of which nobody is left
+            self._by_address += Counter()  # removes addresses without open requests

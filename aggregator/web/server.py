@@ -1,7 +1,7 @@
-"""A server on one address of this machine, with bounded connections: uvicorn, set up once for all that the hub serves.
+"""Runs an HTTP server of the hub: uvicorn on one address of this machine, with bounded connections.
 
-Invariant: the address is listened on before anything else begins, so that one that cannot be had is told at once; what
-is served later may end and begin again on the same socket.
+Invariant: the server listens before anything else begins, so that an address that is not available is reported at once.
+The served application may end and begin again later on the same socket.
 """
 
 import socket
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from aggregator.errors import ConfigError
 from aggregator.web.connection_limits import Bounded, Limits, WaitingConnections, protocol_of
 
-# So many are accepted in one turn, before any of them is looked at.
+# The server accepts up to this number of connections in one turn, before it reads from any of them.
 _BACKLOG = 64
 _HEAD_BYTES = 16_384
 
@@ -59,7 +59,7 @@ class WebServer:
                 ws="none",
                 lifespan="off",
                 log_config=None,
-                log_level="error",  # a request that is none is no news
+                log_level="error",  # malformed requests are not logged
                 access_log=False,
                 server_header=False,
                 backlog=_BACKLOG,

@@ -629,7 +629,7 @@ LAKE_MUTANTS = [
     Mutant(
         "G: retries left on",
         [
-            (ICEBERG, '    RETRIES: "0",  # pyiceberg would rebase in silence, and rows would be there twice\n', ""),
+            (ICEBERG, '    RETRIES: "0",  # else pyiceberg would rebase without notice, and rows would be in the table twice\n', ""),
             (ICEBERG_HANDLE, 'if self.table.properties.get(RETRIES) != "0":', "if False:"),
         ],
         situation="iceberg",

@@ -1,1 +1,1 @@
-"""Values that are JSON without a schema: read strictly, kept by an allow list of paths, written in one form."""
+"""Strips JSON values that have no schema: strict parsing, an allow list of paths, and one form of output."""

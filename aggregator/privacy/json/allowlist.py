@@ -1,12 +1,12 @@
-"""What a policy's paths leave of values without a schema.
+"""Decides what a policy's paths leave of JSON values that have no schema.
 
-A path names one place, and its rule holds for a text, number or truth value that is there; nothing else does. What lies
-below a container is open only by its own path (`items[].sku`) or by `**`; what takes away holds for everything below.
-Names of an object that the policy writes out are the policy's words and stay; any other name is data, and passes only
-with its rule: `**` or `*` with `keep`, or `{key}` beside `{}`.
+A path names one place. Its rule applies to a text, number or truth value at that place, and to nothing else. The
+content of a container is open only by a path of its own (`items[].sku`) or by `**`. A rule that removes data applies to
+everything below its place. Names of an object that the policy writes out are the policy's words and stay. Any other
+name is data, and passes only by its own rule: `**` or `*` with `keep`, or `{key}` beside `{}`.
 
-Invariants: a place is shown by the policy's words alone (an unlisted name is `{}`), and what is decided for one place
-and type is decided once.
+Invariants: a place is shown in the policy's words alone (an unlisted name is `{}`). The decision for one place and one
+type is made once.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from aggregator.privacy.policy.rules import beside
 from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind
 
-# Types of JSON, as operators know them.
+# The types of JSON, as leaves that operators accept.
 LEAVES: Mapping[str, Leaf] = {
     "string": Leaf(Kind.STRING),
     "integer": Leaf(Kind.LONG),
@@ -33,11 +33,11 @@ LEAVES: Mapping[str, Leaf] = {
     "boolean": Leaf(Kind.BOOLEAN),
 }
 NAME = "name"
-# A path like `free.**` is open for shapes without end.
+# A path like `free.**` accepts an unbounded number of places.
 MAXIMUM_PLACES = JSON_PLACES.limit
 _CONTAINERS = ("object", "array")
 _WRITTEN = frozenset((Kind.STRING, Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN))
-# Matches no step but wildcards.
+# A step that only wildcards match.
 _NO_NAME = ""
 
 

@@ -1,8 +1,8 @@
-"""Where the parts of JSON values lie, as a policy would name them, from a sample.
+"""Finds the places of a sample's JSON values, and names them as a policy would.
 
-Invariant: a name is told only where it looks like a word, without the digits of a number, and more than half of the
-objects at its place have it; below the top there have to be a few of them. Any other name is data: it is told as
-`{key}`, and what lies below it as `{}`.
+Invariant: a name is shown only under three conditions. It looks like a word, without the digits of a number; more than
+half of the objects at its place have it; and below the top there are at least a few objects. Any other name is data: it
+is shown as `{key}`, and its content as `{}`.
 """
 
 import re
@@ -14,9 +14,9 @@ from aggregator.privacy.json.text import Json
 from aggregator.privacy.policy import paths
 from aggregator.privacy.tally import NULL
 
-# As long as people make names of fields.
+# A word is at most as long as the names that people give to fields.
 _WORD = re.compile(r"(?=[^0-9]*(?:[0-9][^0-9]*){0,4}$)[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
-# In one or two objects at a place whatever somebody wrote there is what all have.
+# With one or two objects at a place, every name would be a name that most of them have.
 _FEW_OBJECTS = 3
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 

@@ -1,8 +1,9 @@
-"""JSON values as text: read strictly, written in one form.
+"""Parses JSON values strictly, and writes them in one form.
 
-Invariant: what is read is written again by every correct reader and writer to the same value. Refuses what readers
-disagree about or change silently: names that come twice, NaN and infinities, integers beyond 64 bits, decimals that no
-double holds exactly, half surrogates, anything that is not UTF-8, nesting deeper than the guard allows for Avro.
+Invariant: every correct reader and writer turns an accepted value into the same value. Input that readers treat
+differently or change silently is refused: duplicate names, NaN and infinities, integers beyond 64 bits, decimals that
+no double holds exactly, half surrogates, and anything that is not UTF-8. Nesting deeper than the guard's limit for Avro
+is refused too.
 """
 
 import json
@@ -16,7 +17,7 @@ from aggregator.privacy.guard import Malformed
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 _INTEGER_LIMIT = 2**63
-# Also one that does not end, so that nobody can make this search start over again and again.
+# A JSON text, also one without an end, so that no input can make this search restart many times.
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 

@@ -1,7 +1,7 @@
-"""Strips JSON values without a schema: what no path of the policy names is not there afterwards.
+"""Strips JSON values that have no schema: data that no path of the policy names is removed.
 
-Invariants: the output is in one form (sorted names, no spaces), whatever the spelling of the input; a record for which
-an operator failed, or in which two names became one, is rejected as a whole.
+Invariants: the output has one form (sorted names, no spaces), whatever the spelling of the input. A record is rejected
+as a whole if an operator failed for it, or if two of its names became the same.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from aggregator.privacy.tally import counted_rows
 
 
 class _Work:
-    """What is done with one batch; it counts once all of it is done.
+    """The work on one batch; its counts are added once all of it is done.
 
     Args:
         limit: Bytes that may be made of its values.

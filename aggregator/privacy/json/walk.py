@@ -1,6 +1,6 @@
-"""Follows an allow list through one JSON value, twice: to collect what operators will be asked, then to build.
+"""Follows an allow list through one JSON value, twice: first to collect operators' inputs, then to build the output.
 
-Invariant: both ways ask the same questions in the same order; what is built holds kept parts and operators' results.
+Invariant: both passes make the same calls in the same order. The output holds kept parts and operators' results only.
 """
 
 import math
@@ -29,7 +29,7 @@ def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
     """What others see of the value at a path; None for null and for nothing."""
     for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
-    return math.nan if isinstance(value, dict | list) else value  # there, but nothing that anybody can compare
+    return math.nan if isinstance(value, dict | list) else value  # present, but not comparable
 
 
 class _Walk(ABC):

@@ -1,1 +1,1 @@
-"""The compiled implementation of stripping: structure in numba, operators in Python over distinct values."""
+"""The compiled implementation of stripping: numba handles structure, and Python's operators handle distinct values."""

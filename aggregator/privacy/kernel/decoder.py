@@ -1,6 +1,7 @@
-"""Reads the parts of an Avro value: numbers, sizes, text; inlined into the machine.
+"""Decodes the parts of an Avro value (numbers, sizes, text); the functions are inlined into the machine.
 
-Invariant: no byte at or after `end` is looked at. Refuses what the reference's guard refuses, by a position of -1.
+Invariant: no byte at or after `end` is read. The functions refuse the same bytes as the reference's guard, by a
+position of -1.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from aggregator.privacy.kernel.text import HIGH_BITS, is_text
 
 REFUSED = -1
 _INT_BYTES, _LONG_BYTES = 5, 10
-# What the last byte of a number of the longest form may hold: the rest of 32, or of 64 bits.
+# The highest last byte of a number in its longest form: the remaining bits of 32, or of 64.
 _INT_REST, _LONG_REST = 15, 1
 
 

@@ -1,6 +1,6 @@
-"""Writes the parts of an Avro value, in the forms that the reference writes; inlined into the machine.
+"""Encodes the parts of an Avro value in the same forms as the reference; the functions are inlined into the machine.
 
-Invariant: the caller has measured what is written, and has room for it.
+Invariant: the caller has measured the output and has room for it.
 """
 
 import numpy as np

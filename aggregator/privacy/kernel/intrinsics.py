@@ -1,6 +1,6 @@
-"""What a processor can do with eight bytes, or with many, and numba has no name for.
+"""Processor instructions on eight or more bytes that numba does not offer.
 
-Invariant: the caller has checked that the bytes are there; nothing is aligned, and nothing needs to be.
+Invariant: the caller has checked that the bytes exist. Data need not be aligned.
 """
 
 from typing import Any

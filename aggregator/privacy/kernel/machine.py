@@ -1,10 +1,10 @@
-"""The machine: follows a program over the bytes of a whole batch, and writes what is left of it.
+"""The machine runs a compiled program over the bytes of a whole batch, and writes what is left of it.
 
-`scan` reads every byte once and leaves a tape of what is kept, the spans that operators must see, and a verdict per
-record; `assemble` writes the output from the tape. Between the two, Python asks the operators.
+`scan` reads every byte once. It leaves a tape of the kept parts, the spans that operators must see, and a verdict per
+record. Then Python calls the operators. `assemble` writes the output from the tape.
 
-Invariants: nothing is read outside a record or written outside a row, work is bounded by the bytes that are there and
-by the guard's limits, and a record that is refused leaves no trace on tape, spans and counters.
+Invariants: nothing is read outside a record or written outside a row. Work is bounded by the number of bytes and by the
+guard's limits. A refused record leaves no trace on tape, spans and counters.
 """
 
 import numpy as np
@@ -33,17 +33,17 @@ from aggregator.privacy.kernel.tape import kept, put, renumbered
 # Verdicts on a record.
 GOOD, UNDECODABLE, TOO_DEEP, OPERATOR_FAILED = range(4)
 _WALKING = -1
-# The stack: what a record may still spend on weightless items, then three integers per array, map or routine.
+# The stack: the record's remaining allowance of weightless items, then three integers per array, map or routine.
 _LEFT = 0
 _BOTTOM = 1
 _FRAME = 3
 STACK = _BOTTOM + _FRAME * (MAXIMUM_DEPTH + 2)
-# Of a frame: items left and where their block ends, or where a routine returns to and the depth it was called at.
+# The fields of a frame: the items left and the end of their block, or a routine's return address and its call depth.
 _ITEMS, _LIMIT, _PATCH = -3, -2, -1
 _NO_LIMIT = -1
-# The limit of a block whose size is impossible; no item ends there.
+# The limit of a block whose size is impossible, because no item ends there.
 _NEVER = 0
-# A span is its asker, and either (start, length) of its bytes or (number, NO_BYTES).
+# A span is the number of its asker, and either (start, length) of its bytes or (number, NO_BYTES).
 SPAN = 3
 NO_BYTES = -1
 _INT_BYTES, _LONG_BYTES = 5, 10

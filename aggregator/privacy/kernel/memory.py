@@ -1,7 +1,8 @@
-"""What operators made of values, over batches: the machine finds it again without Python.
+"""Remembers operators' results across batches, so that the machine finds them again without Python.
 
-Invariant: what is found is what the same operator made of exactly these bytes, or this number; a value that an operator
-failed for is asked again. Refuses to grow beyond its budget, which all topics of a slot share: it forgets all instead.
+Invariant: a result that is found was made by the same operator from exactly these bytes, or from this number. A value
+for which an operator failed is computed again. The memory never exceeds its budget, which all topics of a slot share:
+when the budget is used up, it forgets everything.
 """
 
 from collections.abc import Collection
@@ -20,7 +21,7 @@ from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, RESULT, START
 from aggregator.privacy.kernel.spans import LONGEST_SEARCH, are_same, hashed
 
-# Half a million identifiers with tokens of common lengths.
+# This budget holds half a million identifiers with tokens of common lengths.
 BUDGET_BYTES = 64 * 1024 * 1024
 NOTHING = -1
 # An entry lies in one place, because each place costs a trip to memory: its hash, its kind, its value and its result,
@@ -35,12 +36,12 @@ _WHERE = (1 << _WHERE_BITS) - 1
 # Spans that are looked for at once; how many results ahead one is fetched; bytes that a processor fetches.
 _AT_ONCE, _AHEAD, _LINE = 64, 8, 64
 _FEWEST_BYTES, _FEWEST_PLACES = 64 * 1024, 2048
-# Entries a place, at most: a search stays short.
+# The most entries per place of the table, so that a search stays short.
 _FULL = 0.5
 
 
 class Recalled(NamedTuple):
-    """What was found for a batch.
+    """The remembered results for a batch.
 
     Attributes:
         found: For each span where its entry begins; `NOTHING` where there is none.
@@ -223,7 +224,7 @@ def rehash(kept: Bytes, used: int, table: Integers) -> Number:
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes that several memories may still take."""
+    """The bytes that several memories may still use together."""
 
     left: int = BUDGET_BYTES
 

@@ -1,9 +1,9 @@
-"""The instructions of a program, and where their operands stand.
+"""The instructions of a compiled program, and the positions of their operands.
 
 A program is a flat row of integers, `STRIDE` per instruction, so that the machine is compiled once for all schemas.
 
-Invariant: an instruction that reads a number leaves it behind as `value`, one that reads bytes leaves their place
-behind as `mark`, for the instruction after it.
+Invariant: an instruction that reads a number leaves it as `value` for the next instruction. An instruction that reads
+bytes leaves their place as `mark`.
 """
 
 from enum import IntEnum

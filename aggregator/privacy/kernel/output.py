@@ -11,9 +11,9 @@ from aggregator.privacy.kernel import tape as tapes
 from aggregator.privacy.kernel.encoder import copied, number_size, put_number
 from aggregator.privacy.kernel.machine import GOOD
 
-# How a result is written: its bytes, its bytes after their number, or its number. A failed one is never written.
+# The forms of a result: its bytes, its bytes after their length, or its number. A failed result is never written.
 BARE, PREFIXED, NUMERIC, FAILED = range(4)
-# Of a result: how it is written, and either (start, length) in the results' bytes or (number, 0).
+# A result is its form, and either (start, length) in the results' bytes or (number, 0).
 RESULT = 3
 FORM, START, LENGTH = range(3)
 

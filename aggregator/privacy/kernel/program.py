@@ -1,10 +1,10 @@
 """Compiles a plan into a program: a row of integers that the machine follows.
 
-Records are laid out in a line; one that is met at several places, or holds itself, becomes a routine. Neighbours that
-are dropped are passed over in one cut.
+Records are laid out inline. A record that occurs at several places, or contains itself, becomes a routine. Adjacent
+dropped fields are skipped in one step.
 
-Invariant: every node is laid out twice at most, once as dropped and once as live, so that a program is no longer than
-its plan is wide.
+Invariant: every node is laid out at most twice, once as dropped and once as live. The length of a program is therefore
+bounded by the size of its plan.
 """
 
 from collections import Counter
@@ -210,7 +210,7 @@ class _Layout:
         end = self.here()
         for jump in jumps:
             self.code[jump][opcodes.ARGUMENT] = end
-        for row in range(table, table + 2 * count, 2):  # a branch without bytes ends where it begins
+        for row in range(table, table + 2 * count, 2):  # a branch without bytes leads straight to the end
             if self.branches[row] // STRIDE in jumps:
                 self.branches[row] = end
 

@@ -1,7 +1,8 @@
-"""What operators make of spans: asked once per distinct value, put together so that the machine can write it. Tokens
-are made by the machine itself.
+"""Calls the operators once per distinct value of a batch, and lays their results out for the machine to write.
 
-Invariant: a value that an operator failed for has no result, and the machine never writes its record.
+Tokens are made by the machine itself.
+
+Invariant: a value for which an operator failed has no result, and the machine never writes its record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,15 +29,15 @@ from aggregator.schema.avro import Kind
 
 _NUMBERS = INTEGERS | {Kind.ENUM}
 _SIZES = {Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
-# Where fewer than one value in so many was remembered, only one in so many is from now on: enough to notice that values
-# come again, and next to nothing where each comes once.
+# If the memory held fewer than one value in 32, only one value in 16 is remembered from now on. That is enough to see
+# that values repeat, and costs next to nothing where each value comes once.
 _REPEATS, _SAMPLE = 32, 16
-# A constant is asked for with no value at all.
+# A constant is requested with an empty value.
 _NO_VALUE = b""
 
 
 class Results(NamedTuple):
-    """Results by number, the constants first.
+    """The results of a batch by number; the constants come first.
 
     Attributes:
         rows: How each is written, and (start, length) in `made` or its number.

@@ -1,6 +1,7 @@
-"""Spans that are seen beside others: what each path held, and pairs for operators that see one beside theirs.
+"""Collects values that are used beside others: what each path held, and pairs for operators that see a second value.
 
-Invariant: a record has one such span per path at most, so that a path's values are one row with a number per record.
+Invariant: a record has at most one such span per path. The values of a path are therefore one row, with a number per
+record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ def paired(
     _, first, numbers = np.unique(which[members] * width + seen + 1, return_index=True, return_inverse=True)
     raws = raws_of_spans(data, spans[members[first]])
     entities = [None] if beside is None else [*map(entity, beside.values), None]
-    others = [entities[code] for code in seen[first].tolist()]  # the last one is the absent one's
+    others = [entities[code] for code in seen[first].tolist()]  # the last entry is for an absent value
     return list(zip(raws, others, strict=True)), numbers
 
 

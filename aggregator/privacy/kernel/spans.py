@@ -1,7 +1,8 @@
-"""Values that operators must see: each distinct one once, taken out of the batch; and their results, put together.
+"""Finds the distinct values in a batch's spans, and copies them out of the batch for the operators.
 
-Invariant: values are the same when their operator call and their bytes are, or their numbers. A value that would be
-looked for too long counts as new, so that nobody can make a batch slow; the operators' own memory knows better.
+Invariant: two values are the same when their operator call and their bytes are, or their numbers. The search for a
+value has a limit, and beyond it the value counts as new, so that no input can make a batch slow. The operators' own
+memory still finds such duplicates.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Strips with compiled programs: structure in the machine, operators in Python over distinct values.
+"""Strips batches with compiled programs: the machine handles structure, and Python's operators handle distinct values.
 
-Invariant: a record's output comes from the tape that its own scan left; a record that an operator failed for is taken
-out before anything is written.
+Invariant: a record's output comes from the tape that its own scan left. A record for which an operator failed is
+removed before anything is written.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
-"""The tape: what a record's output is made of, in order, two integers per entry; written by one pass, read by another.
+"""The tape: the parts of a record's output, in order, as two integers per entry. One pass writes it, another reads it.
 
-Invariant: an entry that finds no room is counted all the same, so that the writer learns how much is needed.
+Invariant: an entry for which there is no room is still counted, so that the writer learns how much room is needed.
 """
 
 import numpy as np

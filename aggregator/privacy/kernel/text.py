@@ -1,6 +1,6 @@
-"""Whether bytes are UTF-8, as the reference's guard asks; inlined into the machine.
+"""Checks whether bytes are UTF-8, like the reference's guard; the function is inlined into the machine.
 
-Invariant: the same answer as Python's strict decoder, for every row of bytes.
+Invariant: the result equals that of Python's strict decoder, for every row of bytes.
 Source: RFC 3629, section 4, whose numbers stand here as they stand there.
 """
 
@@ -12,7 +12,7 @@ from aggregator.bytes_column import Bytes
 from aggregator.jit import Number, inlined
 from aggregator.privacy.kernel.intrinsics import WORD, item, word
 
-# Set in every byte that is no ASCII.
+# These bits are set in bytes that are not ASCII.
 HIGH_BITS = 0x8080808080808080
 
 

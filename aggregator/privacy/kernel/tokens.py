@@ -1,7 +1,7 @@
-"""Tokens of values where they lie in a batch: OpenSSL hashes them, and no Python object is made of any.
+"""Makes tokens of values directly in a batch's memory: OpenSSL hashes them, without a Python object for each value.
 
-Invariant: a token is what `Tokenizer` makes of the same value, byte for byte. A value that has to be normalised and is
-not ASCII, or is long, is left to it.
+Invariant: a token equals what `Tokenizer` makes of the same value, byte for byte. A value that must be normalised is
+left to `Tokenizer` if it is long or not ASCII.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from aggregator.privacy.sha256 import DIGEST_BYTES, STATE_BYTES, functions
 from aggregator.privacy.tokens import TOKEN_BYTES, Keyed, Normalize
 
 NOTHING = -1
-# What the machine normalises, in bits; None: it does not.
+# The bits of the normalisations that the machine does itself; None: it leaves the value to Python.
 _TRIM, _FOLD = 1, 2
 _NORMAL: dict[Normalize, int] = {"none": 0, "trim": _TRIM, "casefold": _FOLD, "email": _TRIM | _FOLD}
-# Longer texts that have to be normalised are left to Python; a whole number has 20 characters at most.
+# Longer texts that must be normalised are left to Python; a whole number has at most 20 characters.
 _LONGEST = 256
-# Of one kind of token: both states, how to normalise, length of the prefix, the prefix.
+# The layout of one kind of token: both states, the normalisation, the length of the prefix, the prefix.
 _HOW, _SIZE, _PREFIX = 2 * STATE_BYTES, 2 * STATE_BYTES + 1, 2 * STATE_BYTES + 2
 _PREFIX_BYTES = len("v255_")
 _KIND_BYTES = _PREFIX + _PREFIX_BYTES
 _MOST_BYTES = _PREFIX_BYTES + 2 * TOKEN_BYTES
 _ASCII = range(0x80)
 _DIGITS, _MINUS = np.frombuffer(b"0123456789abcdef", np.uint8), np.uint8(ord("-"))
-# What `str.lower` makes of ASCII, and whether `str.strip` removes it.
+# The result of `str.lower` for each ASCII character, and whether `str.strip` removes it.
 _FOLDED = np.frombuffer(bytes(_ASCII).lower(), np.uint8)
 _SPACES = np.array([chr(byte).isspace() for byte in _ASCII])
 

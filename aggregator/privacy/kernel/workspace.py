@@ -1,8 +1,8 @@
-"""The rows that the machine works in: as large as the largest batch needed, and used again by the next one.
+"""The arrays that the machine works in; they are as large as the largest batch needed, and are reused by the next one.
 
-Invariant: what a batch left in them is never read by another one; a row that turns out too small is doubled, and the
-scan goes on where it stood. Refuses to hold more values at once than their budget: it ends before the record that has
-them, and that one is scanned the next time.
+Invariant: data that one batch left in them is never read by another. An array that is too small is doubled, and the
+scan continues where it stopped. The number of values at once has a budget. The scan ends before the record that would
+exceed it, and that record is scanned the next time.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _ENTRY = 2
 
 
 class Scanned(NamedTuple):
-    """What the scan of the first records left; valid until the next scan of its workspace.
+    """The results of a scan of the first records; they are valid until the next scan of the workspace.
 
     Attributes:
         tape: What the output is made of.
@@ -46,7 +46,7 @@ class Scanned(NamedTuple):
 
 
 class Workspace:
-    """Rows for one batch after the other."""
+    """Arrays that one batch after the other uses."""
 
     def __init__(self) -> None:
         self._tape = np.empty(0, np.int64)

@@ -1,7 +1,7 @@
-"""What operators do to values: one module for each, with its parameters, its code and its descriptor.
+"""The operators, which change single values: one module for each, with its parameters, its code and its descriptor.
 
-Invariant: an operator's result type is known before any value is seen. An operator that does not take a leaf's type
-has no result, and the leaf is dropped instead: the more restrictive answer. `keep` and `drop` need no code.
+Invariant: an operator's result type is known before any value is read. A leaf whose type an operator does not accept
+has no result and is dropped, because that is the more restrictive choice. `keep` and `drop` need no code.
 """
 
 from datetime import date
@@ -13,7 +13,7 @@ from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.tokens import Keyed, Tokenizer
 from aggregator.schema.avro import Kind
 
-# Names of the operators that make the same of every value, that record keys take, and whose keys wear out.
+# Names of the operators with a constant result, of those that record keys accept, and of those whose keys wear out.
 CONSTANTS = tuple(one.name for one in DESCRIPTORS if one.is_constant)
 OF_KEYS = tuple(one.name for one in DESCRIPTORS if one.tokenizer is not None)
 WEARING = frozenset(one.name for one in DESCRIPTORS if one.wears_key)

@@ -1,7 +1,8 @@
-"""`age`: full years from a birth date to the day of stripping, never above the cap and never below zero.
+"""`age`: a birth date becomes full years on the day of stripping, never above the cap and never below zero.
 
-Invariant: not steady: the same birth date gives another age next year, so that the day is part of the call and keys do
-not take it. Text in, text out; what is no ISO date is redacted. Born on 29 February: a year older on 1 March.
+Invariant: the result is not steady. The same birth date gives another age next year, so the day is part of the call,
+and record keys do not accept this operator. Input and output are text, and a text that is not an ISO date is redacted.
+A person born on 29 February is a year older on 1 March.
 """
 
 from datetime import date

@@ -1,7 +1,7 @@
 """`bucket`: a number becomes the text of its interval, `[10,20)`, and beyond the outermost bounds `<10` or `>=20`.
 
-Invariant: intervals are half-open and every number has exactly one; bounds are the decimals that the policy writes,
-not their nearest binary fractions. What is no number is redacted.
+Invariant: intervals are half-open, and every number has exactly one. Bounds are the decimals that the policy writes,
+not their nearest binary fractions. A value that is not a number is redacted.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ from aggregator.schema.avro import Kind
 
 Bound = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 SMALLEST_SIZE = 1e-9
-# A whole number alone in its interval is told by it, as one is in some interval of any size below two.
+# An interval with a single whole number reveals it. With a size below two, some intervals hold one whole number only.
 _NARROW, _ALONE = 1, 2
 _FLOAT_BITS = 24  # of the significand of Avro's `float`
 _INTS = range(-(2**31), 2**31)  # Avro's `int`

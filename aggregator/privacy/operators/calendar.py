@@ -1,12 +1,13 @@
-"""The calendar over whole days: any number that a date or timestamp can hold, not only Python's years 1 to 9999.
+"""Calendar arithmetic on whole days, for every day that an Avro date or timestamp can hold.
 
-Proleptic Gregorian; days count from 1970-01-01. After Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+Python's own calendar covers the years 1 to 9999 only. This one is proleptic Gregorian; days count from 1970-01-01.
+Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 Invariant: `days_of` and `civil_of` undo each other.
 """
 
 _ERA_DAYS, _ERA_YEARS, _SHIFT = 146_097, 400, 719_468
 _WEEKDAY_OF_EPOCH = 3  # 1970-01-01 was a Thursday; weeks begin on Monday
-# Of the timestamps' logical types.
+# Ticks per second of the timestamps' logical types.
 TICKS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 DAY_SECONDS = 86_400
 

@@ -1,4 +1,4 @@
-"""Check digits: what tells a card number or an IBAN from any other row of digits."""
+"""Check digits, which distinguish a card number or an IBAN from any other row of digits."""
 
 import unicodedata
 

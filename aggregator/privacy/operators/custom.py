@@ -1,10 +1,11 @@
-"""`custom`: a function that somebody else wrote, from the entry points of group `aggregator.operators`.
+"""`custom`: a function from another package, found through the entry points of the group `aggregator.operators`.
 
     def shout(values: Sequence[Value], *, mark: str) -> list[str]: ...
 
-It gets the distinct values of a batch (str, int, float, or bytes; an enum as its symbol) and the rule's parameters by
-name, and answers every value once, in order, and the same each time. It runs in every worker.
-Invariant: an answer of another type than the declared one, or none, fails its record; nothing is converted.
+The function gets the distinct values of a batch (str, int, float, or bytes; an enum as its symbol), and the rule's
+parameters by name. It returns one result for every value, in the same order, and the same result each time. It runs in
+every worker.
+Invariant: a record fails if its result is missing or does not have the declared type. Nothing is converted.
 """
 
 from collections.abc import Callable, Mapping, Sequence

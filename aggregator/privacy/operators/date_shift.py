@@ -1,13 +1,13 @@
-"""`date_shift`: a date or timestamp moves by whole days, by as many for every date of one entity.
+"""`date_shift`: a date or timestamp moves by whole days, by the same number for every date of one entity.
 
     T     = HMAC-SHA-256(sub-key, canonical entity), a big-endian number
     shift = the (T mod n)th of the n whole days in the range, from its lower end; never 0
 
-The sub-key is that of `date-shift` (`config.subkeys`): no token and no dead letter tells a shift.
-Invariants: the type stays; distances between the days of one entity stay. The time of day goes, because whole days
-would leave it as it is, to the microsecond: a timestamp becomes the beginning of its day, a text its date. A record
-without the entity gets the type's constant, as `redact` makes it, and so does a text that is no ISO date; a date beyond
-its type's range fails.
+The sub-key is that of `date-shift` (`config.subkeys`), so no token and no dead letter reveals a shift.
+Invariants: the type stays, and so do distances between the days of one entity. The time of day is removed, because
+whole days would leave it as it is, to the microsecond. A timestamp becomes the beginning of its day, a text its date. A
+record without the entity gets the type's constant, as `redact` makes it, and so does a text that is not an ISO date. A
+date beyond its type's range fails.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from aggregator.privacy.tokens import Normalize, canonical
 from aggregator.schema.avro import Kind
 
 _ISO = len("1984-05-06")
-# Fewer could be undone by trying.
+# A smaller number of possible shifts could be undone by trying them.
 LEAST_SHIFTS = 2
 
 

@@ -1,7 +1,8 @@
 """`date_truncate`: a date or timestamp becomes the beginning of its year, quarter, month, week, day, hour or minute.
 
-Invariant: the type stays, and what was truncated once stays as it is. Timestamps are cut at the wall clock of the
-rule's zone; local timestamps have no zone and take none. A timestamp that the zone's clock cannot show fails.
+Invariant: the type stays, and truncating again changes nothing. Timestamps are cut at the wall clock of the rule's
+zone. Local timestamps have no zone, and a rule for them names none. A timestamp that the zone's clock cannot show
+fails.
 """
 
 import zoneinfo
@@ -18,7 +19,7 @@ from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.leaf import Leaf
 
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
-# Every later unit is made of whole earlier ones; weeks do not fill months.
+# Every later unit consists of whole earlier units. Weeks are left out, because they do not fill months.
 _UNITS = ("minute", "hour", "day", "month", "quarter", "year")
 
 _WITHIN_DAY = {"hour": 3_600, "minute": 60}

@@ -1,8 +1,9 @@
-"""What is known of one operator: every question that the rest of the hub asks of it is a field here.
+"""The descriptor of an operator: its fields answer every question that the rest of the hub asks about the operator.
 
-Invariant: what can leave a value as it is counts as clear, whatever its name: a text shorter than `truncate` cuts, a
-table that names itself, a pattern, foreign code, text that no detector finds. Only what its type or its parameters
-bound counts as irreversible: of long numbers that are rounded nearly all stay apart, like tokens.
+Invariant: an operator that can leave a value unchanged counts as clear, whatever its name. Examples are a text shorter
+than `truncate` cuts, a table that names itself, a pattern, foreign code, and text in which no detector finds anything.
+An operator counts as irreversible only if the type or the parameters bound its results. Long numbers that are rounded,
+for example, nearly all stay distinct, like tokens.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +18,9 @@ from aggregator.privacy.plan.leaf import Leaf, Value
 from aggregator.privacy.tokens import Keyed, Tokenizer
 
 Keys = Mapping[str, KeyRing]
-# Over distinct values, or over pairs where the rule looks at another field of the record.
+# A function of distinct values, or of pairs if the rule also looks at another field of the record.
 Operator = Callable[[Sequence[Any]], list[Value | None]]
-# The same with texts as UTF-8 in its answers.
+# The same function, whose results hold texts as UTF-8.
 RawOperator = Callable[[Sequence[Any]], list[bytes]]
 P = TypeVar("P", bound=Parameters)
 

@@ -1,9 +1,9 @@
-"""What looks like personal data in free text: each detector names the spans that it finds.
+"""Detectors find spans of free text that look like personal data.
 
-Invariant: linear in the text in time and memory (a text is first cut at single signs, then judged piece by piece),
-spans do not overlap and come in order. Rather too much than too little: seven digits in a row of groups count as a
-phone number, but not the time of a log line (RFC 3339, or ISO 8601 to the minute), which has a time of day in it, nor
-those beside a letter in a group of a UUID.
+Invariant: time and memory are linear in the text: it is first cut at single signs, then judged piece by piece. Spans do
+not overlap and come in order. In case of doubt a span is reported: seven digits in a row of groups count as a phone
+number. Two exceptions are not reported. The first is the time of a log line (RFC 3339, or ISO 8601 to the minute),
+which has a time of day in it. The second is digits beside a letter in a group of a UUID.
 """
 
 import ipaddress
@@ -18,12 +18,12 @@ from aggregator.privacy.operators.checks import Luhn, Mod97
 Span = tuple[int, int]
 
 _ENTITY = r"&(?:amp;)*+(?:#0*+64|#[xX]0*+40|commat);?"
-# As text has it, a URL (encoded once or again), and HTML.
+# The at sign as in plain text, as in a URL (encoded once or several times), and as in HTML.
 _AT = re.compile(rf"@|\uff20|\ufe6b|%(?:25)*+40|{_ENTITY}")
-# Possessive: what is taken is never looked at again, and costs no memory.
+# The quantifiers are possessive: matched text is never looked at again, and costs no memory.
 _EMAIL_PIECE = re.compile(rf"(?:[^\s<>()\[\],;:\"&]++|{_ENTITY}|&amp;|&)++")
 _IP_PIECE = re.compile(r"[\dA-Fa-f:.]+")
-# Whatever letters and colons stand around it: `ip:10.0.0.1`, `cafe10.0.0.1`.
+# Letters and colons may stand around an address: `ip:10.0.0.1`, `cafe10.0.0.1`.
 _V4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d)")
 _JWT_PIECE = re.compile(r"[A-Za-z0-9_.-]+")
 _JWT_START = "eyJ"  # `{"` in base64url
@@ -33,15 +33,15 @@ _IBAN_START = re.compile(r"[A-Za-z]{2}[0-9]{2}")
 _DIGITS = re.compile(r"\d+")
 _TIME = re.compile(
     r"(?<![\w+(])(?<!\d\W)(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-    # Behind a comma no more digits than a time has by custom: a phone number may be the next column.
+    # After a comma, no more digits count than a time usually has, because the next column may be a phone number.
     r"[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]"
     r"(?::[0-5][0-9](?:\.[0-9]{1,9}|,[0-9]{1,6})?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?(?![\w:])"
 )
 _UUID = re.compile(r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])")
-# What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
+# The longest local part of an address, with quotes, and the longest address literal (RFC 5321, 4.5.3.1).
 _LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
 _CLOSING = {"[": "]", "(": ")"}
-# Signs that nobody sees, and that Unicode calls no spaces (Default_Ignorable_Code_Point; a blank of Braille; keycaps).
+# Invisible signs that Unicode does not count as spaces (Default_Ignorable_Code_Point; a blank of Braille; keycaps).
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u20e3\u2800\u3164\uffa0").union(
     map(chr, range(0xFE00, 0xFE10))
 )

@@ -1,4 +1,4 @@
-"""`drop`: value and schema leave; the plan does it, without an operator's code."""
+"""`drop`: value and schema are removed. The plan does it, without an operator's code."""
 
 from typing import Literal
 

@@ -1,6 +1,6 @@
-"""`encrypt`: a value in an envelope that the key's owner can open, another one in every batch.
+"""`encrypt`: a value becomes an envelope that the key's owner can open, a different one in every batch.
 
-Invariant: an envelope belongs to one topic and path. Within one batch equal values of one place share theirs.
+Invariant: an envelope belongs to one topic and path. Within one batch, equal values of one place share an envelope.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`encrypt_deterministic`: a value in an envelope that the key's owner can open, always the same one.
+"""`encrypt_deterministic`: a value becomes an envelope that the key's owner can open, always the same one.
 
 Invariant: an envelope belongs to one topic and path, and equal values of one place have equal envelopes.
 """

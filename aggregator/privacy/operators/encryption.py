@@ -1,7 +1,7 @@
-"""Leaves as envelopes: which types can be sealed, what they become, and with which key.
+"""Common code of both encrypting operators: the types that can be sealed, their result types, and the key.
 
-Invariant: text and whole numbers (as decimal text) become base64url text, bytes and floating point numbers (as on the
-wire) become bytes. A key of another length than its cipher's is refused.
+Invariant: text and whole numbers (as decimal text) become base64url text. Bytes and floating point numbers (as on the
+wire) become bytes. A key is refused if its length is not the cipher's.
 """
 
 import base64

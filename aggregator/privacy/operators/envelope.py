@@ -1,14 +1,14 @@
-"""Envelopes of encrypted values: which cipher, which key in which version, and what only that key opens.
+"""The byte format of encrypted values: an envelope names its cipher and its key, and holds the sealed value.
 
     envelope = cipher (3 = AES-256-GCM, 4 = AES-256-SIV) ‖ version ‖ u16be(len(name)) ‖ name ‖ sealed
     sealed   = nonce (12 bytes) ‖ ciphertext ‖ tag (16)    for GCM (NIST SP 800-38D)
              = synthetic iv (16) ‖ ciphertext              for SIV (RFC 5297), with `aad` as its one component
     aad      = u32be(len(topic)) ‖ topic ‖ path            edge topic, and the path as the plan's report names it
 
-The cipher's key is the sub-key of its purpose (`config.subkeys`). Ciphers 1 and 2 are the same two under the key
-itself, as former envelopes were sealed: they open as ever, and none is sealed any more.
-Invariant: an envelope opens with its own key, at its own topic and path only. Random nonces of GCM are safe for 2³²
-values under one key version, which `replicate/epoch/key_usage.py` counts.
+The cipher's key is the sub-key of its purpose (`config.subkeys`). Ciphers 1 and 2 are the same two ciphers under the
+key itself, as earlier envelopes were sealed. They can still be opened, but new envelopes never use them.
+Invariant: an envelope opens only with its own key, and only at its own topic and path. Random nonces of GCM are safe
+for 2³² values under one key version, which `replicate/epoch/key_usage.py` counts.
 """
 
 import struct

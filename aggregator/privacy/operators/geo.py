@@ -1,7 +1,7 @@
-"""`geo`: a coordinate with fewer decimals, or `lat,lon` as a geohash.
+"""`geo`: a coordinate keeps fewer decimals, or a text `lat,lon` becomes a geohash.
 
-Invariant: a number keeps its type; a number beyond all degrees, and a text that is no `lat,lon` within the globe, is
-redacted, because rounding would leave most of it. A single number cannot become a geohash and is not taken.
+Invariant: a number keeps its type. A number beyond all degrees, and a text that is not `lat,lon` within the globe, is
+redacted, because rounding would leave most of it. A single number cannot become a geohash and is not accepted.
 """
 
 from typing import Annotated, Literal, Self
@@ -19,7 +19,7 @@ from aggregator.schema.avro import Kind
 _ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz"
 _BITS = 5
 _HIGHEST_LATITUDE, _HIGHEST_LONGITUDE = 90.0, 180.0
-# A kilometre, and a place of one kilometre by a half.
+# Two decimals are about one kilometre, and six characters of a geohash about one kilometre by a half.
 _DECIMALS, _GEOHASH = 2, 6
 
 
@@ -88,7 +88,7 @@ def _coarse(rule: Geo, value: str) -> str | None:
     if rule.geohash is not None:
         return geohash(latitude, longitude, rule.geohash)
     places = rule.decimals or 0
-    # Adding zero takes the sign off a negative one: it would tell the hemisphere.
+    # Adding zero removes the sign of a negative zero, which would reveal the hemisphere.
     return ",".join(f"{round(part, places) + 0.0:.{places}f}" for part in (latitude, longitude))
 
 

@@ -1,4 +1,4 @@
-"""`keep`: the value stays; the plan does it, without an operator's code."""
+"""`keep`: the value stays. The plan does it, without an operator's code."""
 
 from typing import Literal
 

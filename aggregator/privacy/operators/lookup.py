@@ -1,6 +1,6 @@
-"""Implements `lookup`, which replaces a text by its entry in a table.
+"""`lookup`: a text is replaced by its entry in a table.
 
-Invariant: what has no entry is redacted, never passed.
+Invariant: a text without an entry is redacted, never passed.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""`mask`: every grapheme becomes a sign, but the first and the last few.
+"""`mask`: every grapheme becomes a sign, except the first and the last few.
 
-Invariant: if what is kept would cover all, nothing is kept. The number of graphemes shows; masking twice changes
-nothing more.
+Invariant: if the kept graphemes would be all of them, none is kept. The number of graphemes stays visible. Masking
+twice changes nothing more.
 """
 
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.text import each, text_type
 
 Count = Annotated[int, Field(ge=0, le=1000)]
-# More graphemes than these tell a short value: of a name of five, four.
+# More visible graphemes than this would reveal short values; of a name of five graphemes, four already show.
 _SHOWN_GRAPHEMES = 4
 
 

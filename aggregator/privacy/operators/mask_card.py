@@ -1,6 +1,6 @@
-"""`mask_card`: digits of a card number become signs, but the first and the last few; what separates them stays.
+"""`mask_card`: the digits of a card number become signs, except the first and the last few; separators stay.
 
-Invariant: what is no card number, by length or check digit, has no answer and is redacted as a whole.
+Invariant: a text that is not a card number, by length or check digit, has no result and is redacted as a whole.
 """
 
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from aggregator.privacy.operators.text import each, text_type
 
 _MARKS = SPACES | frozenset("-.")
 _DIGITS = range(12, 20)  # ISO/IEC 7812
-# Of the twelve digits of the shortest card number so many stay hidden, of which the check digit tells one.
+# At least six of the twelve digits of the shortest card number stay hidden, and the check digit reveals one of them.
 _SHOWN_DIGITS = 6
 
 

@@ -1,7 +1,7 @@
-"""`mask_email`: the local part of an address, its domain, or both become three signs.
+"""`mask_email`: the local part of an e-mail address, its domain, or both become three signs.
 
-Invariant: an address is put together from its parts anew, so that nothing passes that was not understood; what cannot
-be taken apart has no answer and is redacted as a whole. Masking twice with `*` changes nothing more.
+Invariant: the address is built anew from its parsed parts, so that only understood parts pass. A text that cannot be
+parsed has no result and is redacted as a whole. Masking twice with `*` changes nothing more.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""`mask_ip`: the bits behind the prefix become zero.
+"""`mask_ip`: the bits of an IP address behind the prefix become zero.
 
-Invariant: an IPv4 address that stands within an IPv6 one keeps no more than one by itself. What is no address has no
-answer and is redacted as a whole; masking twice changes nothing more.
+Invariant: an IPv4 address inside an IPv6 address keeps at most as many bits as an IPv4 address alone. A text that is
+not an address has no result and is redacted as a whole. Masking twice changes nothing more.
 """
 
 import ipaddress
@@ -13,12 +13,12 @@ from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass, cl
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.text import each, word_type
 
-# A network of 256 addresses, and a subscriber's.
+# The default prefixes: a network of 256 addresses (IPv4), and a subscriber's network (IPv6).
 _V4_PREFIX, _V6_PREFIX = 24, 64
 
 _ADDRESS_SIGNS = 45
-# Prefixes behind which an IPv4 address stands, their bits, and where it begins: 6to4 (RFC 3056), Teredo's server and,
-# in other bits, its client (RFC 4380), NAT64 (RFC 6052, 8215), translated (RFC 2765) and compatible ones (RFC 4291).
+# IPv6 prefixes of embedded IPv4 addresses, their bits, and where the address begins: 6to4 (RFC 3056), Teredo's server
+# and (inverted) client (RFC 4380), NAT64 (RFC 6052, 8215), translated (RFC 2765) and compatible ones (RFC 4291).
 _EMBEDDING = (
     (0x2002, 16, 16),
     (0x2001_0000, 32, 32),

@@ -1,6 +1,6 @@
-"""`mask_phone`: digits become signs, but the last few; what separates them stays.
+"""`mask_phone`: the digits of a phone number become signs, except the last few; separators stay.
 
-Invariant: what is no phone number has no answer and is redacted as a whole.
+Invariant: a text that is not a phone number has no result and is redacted as a whole.
 """
 
 from typing import Annotated, Literal

@@ -1,6 +1,6 @@
-"""`mask_postcode`: letters and digits become signs but the first few, which name a district; what separates them stays.
+"""`mask_postcode`: letters and digits become signs, except the first few, which name a district; separators stay.
 
-Invariant: what is no postcode has no answer and is redacted as a whole.
+Invariant: a text that is not a postcode has no result and is redacted as a whole.
 """
 
 from typing import Annotated, Literal

@@ -1,7 +1,7 @@
-"""`mask_url`: parts of a URL become three signs where they are there; user and password always do.
+"""`mask_url`: the named parts of a URL become three signs if they are present; user and password always do.
 
-Invariant: a URL is put together from its parts anew, so that nothing passes that was not understood; what cannot be
-taken apart has no answer and is redacted as a whole. Masking twice with `*` changes nothing more.
+Invariant: the URL is built anew from its parsed parts, so that only understood parts pass. A text that cannot be parsed
+has no result and is redacted as a whole. Masking twice with `*` changes nothing more.
 """
 
 import re
@@ -19,7 +19,7 @@ from aggregator.privacy.operators.text import each, word_type
 Part = Literal["host", "path", "query", "fragment"]
 _PATH_PARTS = frozenset(("path", "query", "fragment"))
 
-# Whose host is a host; in `mailto://jane`, `tel://49301234` or `skype://jane` it is a person.
+# Schemes whose host is a machine; in `mailto://jane`, `tel://49301234` or `skype://jane` it is a person.
 _SCHEMES = frozenset(("http", "https", "ws", "wss", "ftp", "ftps"))
 _AUTHORITY = re.compile(r"//[^/?#]*")
 _HOST = re.compile(r"[\w.*-]+|[0-9a-f:.]+")

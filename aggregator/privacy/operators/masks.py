@@ -1,6 +1,6 @@
-"""What masks have in common: the sign that they show, and numbers of which some signs are hidden.
+"""Common code of the masks: the sign that they show, and numbers of which some signs are hidden.
 
-Invariant: if what is kept would cover all, nothing is kept.
+Invariant: if the kept signs would be all of them, none is kept.
 """
 
 import unicodedata
@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from aggregator.budgets import NUMBER_SIGNS
 from aggregator.privacy.graphemes import grapheme_starts
 
-# What a part of an address becomes, however long it is.
+# A masked part of an address has this number of signs, whatever its length.
 COVER_SIGNS = 3
 SPACES = frozenset(" \u00a0\u202f")
 

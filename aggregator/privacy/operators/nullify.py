@@ -1,4 +1,4 @@
-"""`nullify`: null; the type becomes `["null", T]`. An enum's symbols leave with the values."""
+"""`nullify`: the value becomes null, the type becomes `["null", T]`. An enum's symbols are removed with the values."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
-"""Leaves that are numbers: whole, floating point, decimal; read exactly, rounded within their type.
+"""Reads whole, floating point and decimal numbers exactly, and rounds them within their type.
 
-Invariant: what is rounded is a value of the same type; where rounding up would leave it, it is rounded towards zero.
-A NaN has room for data in its unused bits and becomes the one plain NaN.
+Invariant: a rounded number is a value of the same type. If rounding up would leave the type's range, the number is
+rounded towards zero. A NaN has room for data in its unused bits, so it becomes the one plain NaN.
 """
 
 import math

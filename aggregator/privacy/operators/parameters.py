@@ -1,6 +1,7 @@
-"""What the parameters of all operators are, and what those have in common that may leave a value as it is.
+"""The base classes of all operators' parameters, and the common fields of operators that may leave a value unchanged.
 
-Invariant: whatever a model accepts, its operator can be built from; a fault names the parameter and never its value.
+Invariant: an operator can be built from everything that its model accepts. A fault names the parameter and never its
+value.
 """
 
 from datetime import date

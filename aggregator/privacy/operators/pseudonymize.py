@@ -1,7 +1,7 @@
-"""`pseudonymize`: a keyed token of the value; see `tokens` for the exact bytes.
+"""`pseudonymize`: a value becomes a keyed token; `tokens` documents the exact bytes.
 
-Invariant: one identifier gives one token whatever type carries it. Booleans, floating point numbers and nothing-types
-are not identifiers and are not taken.
+Invariant: one identifier gives one token, whatever type carries it. Booleans, floating point numbers and types that
+hold nothing are not identifiers and are not accepted.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""`redact`: a constant of the type, the same for every value: `[REDACTED]`, 0, false, empty bytes, the zero uuid.
+"""`redact`: a value becomes a constant of its type: `[REDACTED]`, 0, false, empty bytes, the zero uuid.
 
-Invariant: the constant never depends on a value, and an enum's symbols, which could be data, leave with the values.
+Invariant: the constant never depends on a value. An enum's symbols could be data and are removed with the values.
 """
 
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
 REDACTED = "[REDACTED]"
-# Symbols are names, so that brackets are not allowed.
+# An enum's symbols are names, which may not contain brackets.
 REDACTED_SYMBOL = "REDACTED"
 _ZERO_UUID = "00000000-0000-0000-0000-000000000000"
 _BITS = {Kind.INT: 32, Kind.LONG: 64}
@@ -46,7 +46,7 @@ def constant(rule: Redact, leaf: Leaf) -> Value:
     if leaf.kind is Kind.ENUM:
         return REDACTED_SYMBOL
     if leaf.kind is Kind.BYTES:
-        # A decimal of no bytes is no number.
+        # A decimal without bytes would not be a number.
         return b"\0" if leaf.logical is not None else (rule.value or "").encode()
     return _RAW_ZERO.get(leaf.kind, bytes(leaf.size))
 

@@ -1,6 +1,6 @@
-"""`regex_replace`: text by pattern.
+"""`regex_replace`: every match of a pattern in a text is replaced.
 
-Invariant: what has no match is redacted, never passed.
+Invariant: a text without a match is redacted, never passed.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""Every operator of this version; what is known of one is its descriptor, and nothing else lists them.
+"""The list of all operators of this version; the descriptor of each holds everything that is known about it.
 
-Invariant: the order is that of restriction within a class, so that the place of a rule in a file never matters.
+Invariant: no other module lists the operators. Within a class the order is that of restriction, so that the place of a
+rule in a file never matters.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""`round`: a number with fewer digits; the type stays.
+"""`round`: a number keeps fewer digits, and its type stays.
 
-Invariant: a type that the operator cannot change (whole numbers with decimals asked for) is not taken. Doing it twice
-changes nothing more.
+Invariant: a type that the operator cannot change (whole numbers where decimals are asked for) is not accepted. Rounding
+twice changes nothing more.
 """
 
 from typing import Annotated, Literal

@@ -1,8 +1,8 @@
-"""`scrub_text`: what the detectors find in free text becomes its name in brackets.
+"""`scrub_text`: every find of a detector in free text becomes the detector's name in brackets.
 
 Invariant: detectors work one after the other in a fixed order, the most specific first, so that a card number is not
-told as a phone number; each looks at the text without its escapes, and then as it is written. What no detector finds
-stays: names, for example. Scrubbed text is still personal data.
+reported as a phone number. Each detector looks at the text without its escapes, and then at the text as it is written.
+Data that no detector finds stays: names, for example. Scrubbed text is still personal data.
 """
 
 from collections.abc import Callable, Iterable

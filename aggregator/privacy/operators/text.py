@@ -1,7 +1,7 @@
 """Leaves that can be read as text: texts, an enum's symbols, and whole numbers, which may be a phone or card number.
 
-Invariant: what comes out is plain text, without a logical type that it might not be true to. Numbers with a logical
-type (dates, times) are no text.
+Invariant: the output is plain text, without a logical type that it might not satisfy. Numbers with a logical type
+(dates, times) are not read as text.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
-"""`truncate`: a text keeps its first graphemes, bytes their first bytes; the type stays.
+"""`truncate`: a text keeps its first graphemes, bytes keep their first bytes, and the type stays.
 
-Invariant: doing it twice changes nothing more.
+Invariant: truncating twice changes nothing more.
 """
 
 from typing import Annotated, Literal

@@ -1,7 +1,10 @@
-"""Free text as a reader sees it: percent signs, entities and escapes of JSON undone, wide signs narrow, unseen gone.
+"""Decodes free text as a reader sees it, before the detectors search it.
 
-Invariant: what is found in the text that was undone has a place in the text as it was written; a find that begins or
-ends within an escape takes all of it. Refuses nothing.
+Percent signs, entities and escapes of JSON are decoded. Full-width signs become narrow, and invisible signs are
+removed.
+
+Invariant: a find in the decoded text has a place in the text as it was written. A find that begins or ends within an
+escape takes all of that escape. Every text is accepted.
 """
 
 import html
@@ -17,13 +20,13 @@ _OF_URLS = (
     f"|{_PERCENT}{_HEX}{{2}}"
 )
 _OF_JSON = rf"\\u[Dd][89ABab]{_HEX}{{2}}\\u[Dd][C-Fc-f]{_HEX}{{2}}|\\u{_HEX}{{4}}|\\[bfnrt/\"\\]"
-# Signs that take no place: Default_Ignorable_Code_Point, annotations, keycaps.
+# Signs without a width: Default_Ignorable_Code_Point, annotations, keycaps.
 UNSEEN = (
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _UNSEEN_SIGN = re.compile(UNSEEN)
-# Some signs at a time, for each is an object while it is read; none of several bytes is parted.
+# Escapes are read a few at a time, because each is an object meanwhile; a sign of several bytes is not split.
 _ESCAPES = re.compile(
     rf"(?:{_OF_URLS}){{1,12}}+|(?:{_OF_JSON}){{1,12}}+"
     r"|&(?:amp;)*+(?:[A-Za-z]{2,31}+|#0*+[0-9]{1,7}+|#[xX]0*+[0-9A-Fa-f]{1,6}+);?"
@@ -51,7 +54,7 @@ class Unescaped:
     """
 
     def __init__(self, text: str, rounds: int = 3) -> None:
-        # Of each escape: where what it stands for begins and ends, and where it was written.
+        # For each escape: the start and end of its decoded text, and the place where the escape was written.
         self._starts, self._ends = array("i"), array("i")
         self._from, self._to = array("i"), array("i")
         chunks: list[str] = []

@@ -1,1 +1,1 @@
-"""From a writer schema and a policy to a plan: what happens to every part of a value, and the central schema."""
+"""Compiles a writer schema and a policy into a plan: the action for every part of a value, and the central schema."""

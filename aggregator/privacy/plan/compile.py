@@ -1,10 +1,11 @@
-"""Compiles writer schema and policy into a plan.
+"""Compiles a writer schema and a policy into a plan.
 
-The plan's nodes are pairs of a schema's node and a context (which patterns are still alive, which rules and tags were
-inherited): one record type used at two places gets two nodes when the places differ in what happens below them.
+A plan node is a pair of a schema node and a context. The context holds the patterns that are still alive, and the
+inherited rules and tags. A record type that is used at two places gets two nodes when their contents differ in what
+happens to them.
 
-Invariants: every leaf is decided by exactly one rule; a container lives only if something below it does, so that no
-recursive shell of nothing remains; the result depends on the arguments only.
+Invariants: every leaf is decided by exactly one rule. A container lives only if something below it does, so that no
+recursive shell without content remains. The result depends on the arguments only.
 """
 
 from collections.abc import Collection
@@ -27,12 +28,12 @@ from aggregator.privacy.policy.precedence import Decision, Scope
 from aggregator.privacy.policy.rules import beside
 from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 
-# Beyond so many, equal contexts share nodes and report lines.
+# Above this number of places, equal contexts share nodes and report lines.
 MAXIMUM_PLACES = SCHEMA_PLACES.limit
 
 
 class _Context(NamedTuple):
-    """What is known on arrival at a node; equal contexts are treated alike."""
+    """The patterns, rules and tags that hold on arrival at a node; equal contexts are treated alike."""
 
     node: int
     alive: frozenset[int]

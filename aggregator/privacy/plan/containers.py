@@ -1,9 +1,9 @@
-"""Settles what happens to containers, once every leaf is decided.
+"""Decides what happens to containers, after every leaf is decided.
 
-Invariants: a container that holds nothing live is dropped, one that holds nothing touched is kept as a whole, and
-nothing below a dropped container is anything but dropped. What has no leaves at all (a chain of records that hold
-only the next one) is kept where a rule keeps its nulls. A record at the root always stays, be it without fields: the
-record itself is counted and delivered.
+Invariants: a container without live content is dropped. A container without changed content is kept as a whole.
+Everything below a dropped container is dropped. A container that has no leaves at all (a chain of records that hold
+only the next one) is kept where a rule keeps its nulls. A record at the root always stays, even without fields, because
+the record itself is counted and delivered.
 """
 
 from collections.abc import Callable, Sequence

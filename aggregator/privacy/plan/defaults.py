@@ -1,7 +1,7 @@
-"""Defaults that say nothing: what a changed field gets where the writer's had a default.
+"""Makes neutral defaults for changed fields whose writer schema had a default.
 
-Invariant: made of the derived type alone, so that no value of the writer's schema travels. Without them a field that
-the writers may add lawfully could not be added to the derived schema.
+Invariant: a default is made of the derived type alone, so that no value of the writer's schema travels. Without these
+defaults, a field that writers may lawfully add could not be added to the derived schema.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
-"""The central schema: a pure, byte-deterministic function of writer schema and plan.
+"""Derives the central schema from a writer schema and a plan, by a pure function whose output is the same to the byte.
 
-Invariants: names and order stay; what is dropped leaves no trace; tags, docs and unknown properties do not travel;
-defaults travel with untouched fields only, and a changed field gets its type's empty one; `hub.strip` says what was
-done to a field, `hub.policy` by which policy.
-A record that means two things at two places gets a second name, `<name>_2`.
+Invariants: names and order stay, and a dropped part leaves no trace. Tags, docs and unknown properties do not travel.
+Only unchanged fields keep their defaults, and a changed field gets the empty default of its type. `hub.strip` says what
+was done to a field, and `hub.policy` by which policy. A record that means two things at two places gets a second name,
+`<name>_2`.
 """
 
 import json
@@ -21,7 +21,7 @@ from aggregator.schema.compatibility import POLICY
 from aggregator.schema.plain_json import Defaults
 
 STRIP = "hub.strip"
-# The namespace of types that have none, where they are named from within another one.
+# The namespace of types without a namespace, where they are named from within another namespace.
 HOME = "hub"
 _NAMED = frozenset((Kind.RECORD, Kind.ENUM, Kind.FIXED))
 
@@ -149,7 +149,7 @@ class _Writer:
         if leaf.kind is Kind.FIXED:
             return {**head, "size": leaf.size, **_logical(leaf)}
         if tuple(leaf.symbols) != tuple(node.symbols):
-            head.pop("aliases", None)  # former names of a type that is closed
+            head.pop("aliases", None)  # aliases of a type whose symbols were replaced
         head["symbols"] = list(leaf.symbols)
         return head if node.default not in leaf.symbols else {**head, "default": node.default}
 

@@ -1,7 +1,7 @@
-"""The type of a leaf, before and after an operator, and the Python values that operators see.
+"""The type of a leaf before and after an operator, and the Python values that operators receive.
 
-Invariant: an operator sees text as `str`, integers as `int`, enums as their symbol, everything else as raw `bytes`
-of the Avro encoding; nothing that could lose a bit on the way.
+Invariant: an operator receives text as `str`, integers as `int`, enums as their symbol, and all other types as raw
+`bytes` of the Avro encoding. No conversion can lose a bit.
 """
 
 from typing import NamedTuple
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from aggregator.schema.avro import Kind, Logical, Node
 
 Value = str | int | bytes
-# What is shown of a value for another's sake; floating point numbers only so that it is seen that they are there.
+# A value that another value's operator sees; floating point numbers only show that a value is present.
 Shown = Value | float
 INTEGERS = frozenset((Kind.INT, Kind.LONG))
 
 
 class Paired(NamedTuple):
-    """A value, and another one of its record."""
+    """A value, and the value of another field of the same record."""
 
     value: Value
     other: Value | None

@@ -1,10 +1,10 @@
-"""A plan: what happens to every part of a value of one writer schema, on one topic, under one policy.
+"""A plan says what happens to every part of a value of one writer schema, on one topic, under one policy.
 
-The plan is a graph with the shape of the bytes, not of the schema's text: a reader that follows it meets every byte of
-a record once, knows what to do with it, and needs neither schema nor policy. A compiled kernel needs nothing else.
+The plan is a graph with the shape of the bytes, not of the schema's text. A reader that follows it meets every byte of
+a record once and knows what to do with it. A compiled kernel needs the plan only, and neither schema nor policy.
 
-Invariants: frozen, holds names of keys and never a key, and every leaf of the writer schema has a row that says which
-rule fired. Recursive types are cycles.
+Invariants: a plan is frozen, and holds names of keys but never a key. Every leaf of the writer schema has a row that
+says which rule applied. Recursive types are cycles.
 """
 
 from dataclasses import dataclass

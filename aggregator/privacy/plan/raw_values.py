@@ -1,6 +1,6 @@
-"""Values between bytes and operators: what an operator sees of a value as it was read, and what is written of a result.
+"""Converts between the bytes of a record and the values of operators, in both directions.
 
-Raw is text as its bytes, an enum as its number, a number as itself, everything else as its bytes on the wire.
+Raw is text as its bytes, an enum as its number, a number as itself, and every other type as its bytes on the wire.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Leaves that are seen beside others: the entity of a shifted date, the fields of a record's conditions.
+"""Finds leaves that are used beside others: the entity of a shifted date, the fields of a record's conditions.
 
-Invariant: a path leads to one place in a record, through records and unions only, so that a record has one value there
-at most; the compiler gives every node along it a context of its own. What cannot be found so is nowhere.
+Invariant: a path leads to one place in a record, through records and unions only, so that a record has at most one
+value there. The compiler gives every node along the path a context of its own. Any other path counts as absent.
 """
 
 import struct

@@ -1,6 +1,6 @@
-"""What becomes of a union's branches: some leave, some become one, and a null may have to be added.
+"""Maps the branches of a union to the output union: branches may be removed or merged, and a null may have to be added.
 
-Invariant: every branch of the wire has a place in the output. The value of a branch that left becomes null, so that a
+Invariant: every branch of the input has a place in the output. The value of a removed branch becomes null, so that a
 record never vanishes because of one field.
 """
 

@@ -1,1 +1,1 @@
-"""What happens to data, as people write it: the policy file, its rules and their strength, what a change changes."""
+"""Privacy policies: the policy file, its rules and their strength, and the effect of a change."""

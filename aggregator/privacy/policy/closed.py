@@ -1,6 +1,6 @@
-"""How a policy begins that lets nothing pass yet: what to do with it, the operators, and `default: drop`.
+"""The text with which a new policy begins: instructions, the operators, and `default: drop`, which lets nothing pass.
 
-Invariant: whatever writes such a policy begins it with this text; no name in it ends a comment or a scalar.
+Invariant: every generated policy begins with this text. No name in it ends a comment or a scalar.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
-"""What `drop_record` asks of a record, as a policy writes it.
+"""Parses `drop_record`, the conditions under which a policy leaves a record out.
 
     drop_record:                                      # a record is left out when one of these holds
       - {field: customer.country, in: [RU, BY]}
       - not: {field: consent.marketing, equals: true}
       - all: [{edge: [eu, uk]}, {header: x-export, is_null: true}]
 
-Invariant: a condition asks one thing. Refuses conditions that ask nothing, or two things at once.
+Invariant: a condition asks one thing. Conditions that ask nothing, or two things at once, are refused.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""What a configuration and its policies say against each other, before anything runs.
+"""Finds contradictions between a configuration and its policies before anything runs.
 
-Invariant: every fault of every policy is told at once. Topics are judged by name: those that a rule or a policy writes
-out. What only open patterns match is judged when the topics are known, flow by flow.
+Invariant: every fault of every policy is reported at once. Topics that a rule or a policy writes out are judged by
+name. Topics that only open patterns match are judged when they are known, flow by flow.
 """
 
 from collections.abc import Iterator, Mapping
@@ -88,7 +88,7 @@ def _faults(rule: TopicRule, policy: Policy, topic: str, today: date) -> Iterato
         yield f"topic {topic} {LOSES_KEYS}"
 
 
-# What a compacted topic without keys is: the broker refuses its records.
+# The fault of a compacted topic without keys: the broker refuses its records.
 LOSES_KEYS = (
     "is compacted at central, and this policy drops its keys: give `key:` another operator, or set `cleanup.policy:"
     " delete` under `central_config`"

@@ -1,8 +1,9 @@
-"""What a new version of a policy changes: field by field where a schema is given, rule by rule everywhere else.
+"""Compares two versions of a policy: field by field where a schema is given, rule by rule everywhere else.
 
-Invariants: a policy compared with itself changes nothing, and swapping the two mirrors every verdict. Every day on
-which a `keep` of either ends is looked at, so that a later end is a loosening of the days between. A pattern that no
-given schema speaks of is compared as it is written; what cannot be proved counts as a loosening.
+Invariants: a policy compared with itself has no changes, and swapping the two versions mirrors every verdict. The
+comparison covers every day on which a `keep` of either version ends, so that a later end counts as a loosening of the
+days between. A pattern that no given schema covers is compared as it is written. A change without a proof counts as a
+loosening.
 """
 
 from collections import defaultdict
@@ -32,7 +33,7 @@ from aggregator.schema.avro import Kind
 POLICY = "policy"
 _LONGEST_PARAMETER = 40
 _PASSES = ("dropped", "passes")
-# What is compared part by part under a topic's pattern.
+# Keys under a topic's pattern that are compared part by part.
 _JUDGED = frozenset({"key", "value", "default", "headers", "fields", "drop_record"})
 
 
@@ -98,7 +99,7 @@ def _rules(policy: Policy) -> Iterator[AnyRule | None]:
         yield from (topic.key, topic.value, topic.default, *topic.fields.values())
 
 
-# Fields of a schema.
+# Comparison of a schema's fields.
 
 
 def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[Change]:
@@ -172,7 +173,7 @@ def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Stric
     return Change(topic, path, before, after, verdict, None if day == today else day, proof)
 
 
-# What is written, whatever the schemas are.
+# Comparison of the policies' own text, independent of schemas.
 
 
 def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) -> Iterator[Change]:

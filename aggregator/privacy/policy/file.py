@@ -1,7 +1,7 @@
-"""The policy file: what happens to data, by what the schema's tags say it is and by where it lies.
+"""Parses the policy file, which says what happens to data by its place and by the tags of its schema.
 
-Invariants: unknown keys are refused at every level, all faults are told at once with their lines, no fault quotes a
-value, and the hash depends on the meaning of the file only, not on its order or layout.
+Invariants: unknown keys are refused at every level. All faults are reported at once, with their lines, and no fault
+quotes a value. The hash depends on the meaning of the file only, not on its order or layout.
 """
 
 import hashlib
@@ -177,7 +177,7 @@ class TopicView(Model):
         )
 
 
-# Keys of a topic that its hash leaves out where they are empty.
+# Keys of a topic that the policy's hash leaves out where they are empty.
 _LATER = ("subjects", "lifts", "reissued", "value")
 
 

@@ -1,7 +1,7 @@
-"""What a fixture expects of a record, and how what came out differs from it.
+"""The expected result of a policy fixture, and its comparison with the actual result.
 
-Invariant: `record` is the whole record: what is there beyond it is a mismatch, so that a field that begins to pass is
-found. A mismatch names its path; its values are only in fields of their own, to be shown on request.
+Invariant: `record` is the whole record. Anything beyond it is a mismatch, so that a field that begins to pass is found.
+A mismatch names its path. Values are only in separate fields, which are shown on request.
 """
 
 import json

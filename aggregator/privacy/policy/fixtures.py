@@ -1,4 +1,4 @@
-"""Fixtures of a policy: records with what must become of them, in files beside it, run through the real strip.
+"""Runs the fixtures of a policy: files with records and their expected results, which pass through the real strip.
 
     policy: retail.yaml            # or what the file's name says: retail.tests.yaml, retail.tests/*.yaml
     today: 2026-11-21              # decides which `keep` has expired
@@ -8,7 +8,8 @@
          expect: {key: v1_…, headers: {…}, record: {…}}}
       - {name: no consent, topic: orders, schema: orders.avsc, record: {…}, expect: {suppressed: true}}
 
-Invariant: a fixture reads no key of the hub and no registry; a fault is told with its line and without a value.
+Invariant: a fixture reads no key of the hub and asks no registry. A fault is reported with its line and without a
+value.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What every model of a policy is: frozen, so that it can be shared, and silent about what it refuses."""
+"""The pydantic base class of all models of a policy: frozen, so that it can be shared, and without values in errors."""
 
 from typing import Annotated
 

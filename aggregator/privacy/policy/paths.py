@@ -1,7 +1,8 @@
 """Paths into a value: `customer.email`, `items[].sku`, `attributes.{key}`, `attributes.{}`, with `*` and `**`.
 
-Invariants: `[]` is an array's items, `{}` a map's values, `{key}` its keys; a union's branches have no step of their
-own. `*` stands for exactly one step, `**` for any number. Matching costs the patterns that are still alive, not all.
+Invariants: `[]` is an array's items, `{}` a map's values, and `{key}` its keys. A union's branches have no step of
+their own. `*` stands for exactly one step, and `**` for any number of steps. The cost of matching depends on the
+patterns that are still alive, not on all of them.
 """
 
 import re
@@ -13,9 +14,9 @@ VALUES = "{}"
 KEYS = "{key}"
 ANY = "*"
 ANY_DEPTH = "**"
-# Steps that are no names.
+# Steps that are not names.
 WILD = frozenset((ITEMS, VALUES, KEYS, ANY, ANY_DEPTH))
-# Names of Avro, and of JSON as far as they are plain: `first-name`, `@type`, `2024`.
+# Names that Avro allows, and plain names of JSON: `first-name`, `@type`, `2024`.
 _SEGMENT = re.compile(r"((?:[A-Za-z0-9_$@:-]+)|\*\*|\*|\{\}|\{key\})((?:\[\])*)")
 
 
@@ -122,7 +123,7 @@ class Matcher:
         """
         members: set[int] = set()
         items: set[int] = set()
-        for state in reversed(self._states):  # what is behind a state has a higher number
+        for state in reversed(self._states):  # later states have higher numbers
             leading = {
                 step
                 for step, inner in state.onwards.items()

@@ -1,7 +1,8 @@
-"""The places of a schema that a policy can name, each with its tags.
+"""Lists the places of a schema that a policy can name, each with its tags.
 
-Invariant: pure. Every way to a place is a place of its own, and a type inside itself is followed once. So a schema of a
-few kilobytes can mean more of them than memory holds: they have the budget of what a strip compiles.
+Invariant: pure. Every way to a place is a place of its own, and a type inside itself is followed once. A schema of a
+few kilobytes can therefore have more places than memory holds. The listing has the same budget as the compilation of a
+strip.
 """
 
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ class Allowance:
 
 
 class _Way(NamedTuple):
-    """To a type, from the one above it; what is written out for each place is made when it is its turn."""
+    """The way from a type to a type below it; the texts of a place are made when the place is visited."""
 
     number: int
     path: str
@@ -83,7 +84,7 @@ def places(schema: Schema, allowance: Allowance | None = None) -> Iterator[Place
     waiting: list[_Way | int] = [_Way(schema.root, "", None, frozenset())]
     while waiting:
         way = waiting.pop()
-        if isinstance(way, int):  # all below this type was visited
+        if isinstance(way, int):  # everything below this type was visited
             above.discard(way)
             continue
         if way.number in above:

@@ -1,8 +1,9 @@
-"""Which rule decides a leaf: explicit path, then tag, then default; at one level the most restrictive.
+"""Decides which rule applies to a leaf: explicit path, then tag, then default; at one level the most restrictive.
 
-Invariant: what can leave a value whole (`keep`, and whatever `strength` says) counts on a tagged leaf only with reason,
-owner and a future expiry, and is void otherwise, as if it were not written. A `keep` that has ended closes its field,
-also below an open wildcard. A wildcard without a reason takes no less than the tag does, and an undeclared tag closes.
+Invariant: on a tagged leaf, a rule that can leave a value whole counts only with a reason, an owner and a future
+expiry. This holds for `keep` and for every rule that `strength` counts as such. Without them the rule is void, as if it
+were not written. A `keep` that has ended closes its field, also below an open wildcard. A wildcard without a reason
+takes at least as much as the tag does, and an undeclared tag closes.
 """
 
 from collections.abc import Mapping
@@ -45,7 +46,7 @@ class PathRule(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The rule that fired, and where it stands."""
+    """The rule that applies to a leaf, and its place in the policy."""
 
     rule: AnyRule
     because: str

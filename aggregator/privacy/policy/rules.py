@@ -1,7 +1,7 @@
-"""The operators as a policy names them, and the order that decides which one wins.
+"""The operators as a policy names them, and the order that decides between two rules.
 
-Invariant: the classes are ordered by how much they take away, and two rules of one class have a fixed order too, so
-that the place of a rule in a file never matters. Refuses operators that this version does not have, by name.
+Invariant: the classes are ordered by how much they take away. Two rules of one class have a fixed order too, so that
+the place of a rule in a file never matters. An operator that this version does not have is refused by name.
 """
 
 from datetime import date
@@ -13,7 +13,7 @@ from aggregator.privacy.operators.descriptor import PrivacyClass
 from aggregator.privacy.operators.parameters import Justified, Parameters
 from aggregator.privacy.operators.registry import BY_NAME, DESCRIPTORS, descriptor, place
 
-# An operator with its parameters, for whoever does not ask which one it is.
+# An operator with its parameters, for code that need not know which operator it is.
 AnyRule = Parameters
 
 

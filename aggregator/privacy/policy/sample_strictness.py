@@ -1,7 +1,7 @@
-"""Which of two rules leaves more of a value, tried on sample values where the rules alone do not prove it.
+"""Compares two rules on sample values, where the rules alone do not prove which of them leaves more.
 
-Invariants: swapping the rules mirrors the verdict. A sample can only refute: what it does not tell apart stays `other`,
-and whoever tells a verdict says that it is a sample's. Rules with a key, and foreign code, are not tried.
+Invariants: swapping the rules mirrors the verdict. A sample can only refute: rules that it does not tell apart stay
+`other`. A report of such a verdict says that it comes from a sample. Rules with a key, and foreign code, are not tried.
 """
 
 import struct
@@ -43,7 +43,7 @@ _SAMPLES: Mapping[Kind, Sequence[Value]] = {
 _WHOLE_BITS = {Kind.INT: 32, Kind.LONG: 64}
 _FORMATS = {Kind.DOUBLE: "<d", Kind.FLOAT: "<f"}
 _DAY = date(2026, 1, 1)
-# A policy has few rules, and they meet at thousands of places of a schema.
+# A policy has few rules, but the same pairs are compared at thousands of places of a schema.
 _PAIRS = 1024
 
 
@@ -89,7 +89,7 @@ def _results(rule: AnyRule, leaf: Leaf, values: Sequence[Value]) -> list[Hashabl
         try:
             made += operator([value])
         except (ValueError, OverflowError, TypeError):
-            made.append(value)  # a record that is lost tells at least that it is this one
+            made.append(value)  # a lost record also tells its value apart from others
     return made
 
 

@@ -1,8 +1,8 @@
-"""Which of two rules takes more of a value, as far as that can be proved from the rules alone.
+"""Decides which of two rules takes more of a value, as far as the rules alone prove it.
 
-Invariants: reflexive, and the comparison of B with A is the mirror of the comparison of A with B. What is not proved is
-`other`, never `same`. Only parameters whose coarser result follows from the finer one are ordered: a mask that may show
-fewer signs shows *more* of a short value, because one that would show all shows none.
+Invariants: the comparison is reflexive, and comparing B with A mirrors comparing A with B. A verdict without a proof is
+`other`, never `same`. Parameters are ordered only if the coarser result follows from the finer one. A mask that may
+show fewer signs can show *more* of a short value, because a mask that would show all signs shows none.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from aggregator.privacy.policy.rules import AnyRule, privacy_class
 
 
 class Strictness(StrEnum):
-    """What became of one place of a policy."""
+    """The verdict on one place of a policy: how strict the new rule is, compared with the old one."""
 
     SAME = "same"
     STRICTER = "stricter"

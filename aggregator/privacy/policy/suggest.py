@@ -1,8 +1,8 @@
-"""Suggestions for a policy: which fields of a sample look like personal data, by what is in them and by their names.
+"""Suggests rules for a policy: fields of a sample that look like personal data, by their content and their names.
 
-Invariants: an answer holds paths, shares and rules, never a value. Free text that holds an address among other words is
-redacted as a whole; what nothing is known of is not mentioned, because it is dropped anyway. Names of JSON and of
-headers are told where they are words of most records. A sample proves presence, never absence.
+Invariants: a suggestion holds paths, shares and rules, never a value. Free text that holds an address among other words
+is redacted as a whole. Fields about which nothing is known are left out, because a policy drops them anyway. Names of
+JSON objects and of headers are shown if they are words that most records have. A sample proves presence, never absence.
 """
 
 import re
@@ -29,15 +29,15 @@ _DETECTORS: Mapping[str, Callable[[str], Iterable[detectors.Span]]] = {
     "jwt": detectors.jwts,
     "phone": detectors.phones,
 }
-# A detector that speaks of most values, and of nearly all of each of them, says what the field is.
+# A detector decides a field's kind if it finds something in most values, and its finds cover nearly all of each value.
 _MOST = 0.8
 _LONGEST = 4096
-# Numbers in groups that are no phone numbers: a uuid, and a date with its time.
+# Groups of digits that are not phone numbers: a uuid, and a date with its time.
 _UUID = re.compile(r"(?<![\w-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])")
 _DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?!\d)")
 KEY, HEADERS, VALUE, FIELD = "key", "header", "value", "field"
 _TEXTUAL = (Kind.STRING, Kind.INT, Kind.LONG)
-# Words of a field's name, in the order in which they decide.
+# Words in the names of fields, in the order in which they are tried.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("email", r"e?mails?"),
     ("phone", r"phones?|mobile|msisdn|telephone|tel|fax|cellphone"),
@@ -82,7 +82,7 @@ _TEMPLATES: Mapping[str, Template] = {
     "text": Template("PII.TEXT", "redact"),
     "uuid": Template("PII.ID", "{{pseudonymize: {{key: {key}, domain: {key}, encode: uuid}}}}"),
 }
-# What is suggested for record keys, which take tokens only; and for headers, which pass or do not.
+# Suggestions for record keys, which accept tokens only, and for headers, which either pass or are dropped.
 _OF_KEYS = "{{pseudonymize: {{key: {key}, domain: {domain}}}}}"
 _DOMAINS: Mapping[str, str] = {"email": "email", "phone": "phone"}
 
@@ -203,7 +203,7 @@ def _suggestion(path: str, seen: _Seen, key: str) -> Suggestion | None:
     kind = _kind(seen) or by_name
     if kind == "uuid" and by_name not in ("", "id"):
         kind = by_name
-    if kind == "phone" and by_name:  # the weakest detector: a passport's digits look like one
+    if kind == "phone" and by_name:  # the weakest detector: a passport's digits look like a phone number
         kind = by_name
     if not kind:
         return None
@@ -221,7 +221,7 @@ def _kind(seen: _Seen) -> str:
             return name
     if seen.whole_uuids and seen.whole_uuids >= _MOST * seen.values:
         return "uuid"
-    return "text" if seen.found and seen.texts else ""  # a number that looks like one of a card is any number
+    return "text" if seen.found and seen.texts else ""  # any number may look like a card number
 
 
 def named(path: str) -> str:

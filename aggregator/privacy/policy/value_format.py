@@ -1,4 +1,4 @@
-"""How the values of a topic are written, as far as a policy, a plan or a table must know it."""
+"""The formats of a topic's values, for policies, plans and tables."""
 
 from enum import StrEnum
 

@@ -1,6 +1,6 @@
-"""Which operators a rule for whole values, `value:`, can name: those that make of a text a text, of bytes any bytes.
+"""The operators that a rule for whole values, `value:`, can name: those from text to text, or from bytes to any bytes.
 
-Invariant: what is declared as text stays text, and no rule turns a value into a null, which would delete.
+Invariant: a value that is declared as text stays text. No rule turns a value into a null, which would delete a record.
 """
 
 from aggregator.privacy import operators

@@ -1,6 +1,6 @@
-"""What stands at the places of a policy file that not everything may be written in: paths, patterns, and some rules.
+"""Validators for places of a policy file that accept only some inputs: paths, patterns, and some rules.
 
-Invariant: a refusal says what is taken there, and quotes no value.
+Invariant: a refusal says what is accepted there, and quotes no value.
 """
 
 from collections.abc import Sequence
