@@ -629,7 +629,7 @@ LAKE_MUTANTS = [
     Mutant(
         "G: retries left on",
         [
-            (ICEBERG, '    RETRIES: "0",  # else pyiceberg would rebase without notice, and rows would be in the table twice\n', ""),
+            (ICEBERG, '    RETRIES: "0",  # else pyiceberg would rebase without notice, and rows would be in the table twice\n', ""),  # noqa: E501 - one passage
             (ICEBERG_HANDLE, 'if self.table.properties.get(RETRIES) != "0":', "if False:"),
         ],
         situation="iceberg",
