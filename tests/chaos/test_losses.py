@@ -139,8 +139,10 @@ def test_central_refuses_writes_for_want_of_replicas(replicated_trial):
     with endured(trial, exits=frozenset({1}), recovery_s=2 * RECOVERY_S) as fault:
         broker = central.leader(f"eu.{trial.topic}", 0)
         fault.told = f"{broker.name} lost where three replicas must have every record"
+        trial.configure(
+            "central", f"eu.{trial.topic}", "min.insync.replicas", "3"
+        )  # all three are there: it still flows
         broker.kill()
-        trial.configure("central", f"eu.{trial.topic}", "min.insync.replicas", "3")
         time.sleep(8)
         fault.stands_still(DOWN_S)
         broker.start()

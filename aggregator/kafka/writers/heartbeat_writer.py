@@ -47,13 +47,13 @@ class HeartbeatWriter:
             producer.produce(
                 HEARTBEATS, value, key, 0, on_delivery=lambda error, _: errors.append(error) if error else None
             )
+            producer.flush(_PATIENCE_S)
         except BufferError:  # the edge has been away for a long time
             producer.poll(0)
             return
-        except (KafkaException, SystemError):  # SystemError: the client has failed for good
+        except (KafkaException, SystemError):  # SystemError: the client has failed for good, now or before
             where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
             raise Failed(f"{where}: the client was refused", hint=_WRITE) from None
-        producer.flush(_PATIENCE_S)
         for error in errors:
             if error.code() in _REFUSED:
                 where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
