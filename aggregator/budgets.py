@@ -49,6 +49,8 @@ NUMBER_SIGNS = Budget(Of.VALUE, 64, "characters of a number in JSON, or of one t
 NORMALIZED_SIGNS = Budget(Of.VALUE, 65_536, "characters of a text that is normalised", Reason.OPERATOR_FAILED)
 # A host has 253 characters at most (RFC 1035); user, password and port stand beside it.
 AUTHORITY_SIGNS = Budget(Of.VALUE, 1024, "characters of a URL's user, host and port", REDACTED)
+# An alternative that fails at the end of a text is tried again behind each match, so time grows with the square.
+MATCHED_BYTES = Budget(Of.VALUE, 65_536, "bytes of a text that regex_replace searches", REDACTED)
 # Without a bound on a pattern's replacement, a short rule could make gigabytes of one long value.
 GROWTH_BYTES = Budget(Of.VALUE, 65_536, "bytes that regex_replace makes beyond ten times the value", REDACTED)
 
@@ -108,6 +110,7 @@ TABLE: tuple[Budget, ...] = (
     NUMBER_SIGNS,
     NORMALIZED_SIGNS,
     AUTHORITY_SIGNS,
+    MATCHED_BYTES,
     GROWTH_BYTES,
     DEPTH,
     WEIGHTLESS,

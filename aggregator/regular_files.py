@@ -27,6 +27,8 @@ def read_bytes(path: str | Path) -> bytes:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "Is a pipe, socket or device", str(path))
         content = file.read(MOST_BYTES + 1)
+    if content is None:  # a file of the kernel that has nothing to say now
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
     if len(content) > MOST_BYTES:
         raise OSError(errno.EFBIG, f"Larger than {MOST_BYTES // 1024**2} MiB", str(path))
     return content

@@ -16,7 +16,7 @@ from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position, Segment
 from aggregator.counted import counted as told
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
@@ -24,8 +24,8 @@ from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
 from aggregator.state.dead_letters import DELIVERED, Letter, read_letters
 from aggregator.state.gap import Decision
-from aggregator.state.ledger import LedgerRecord
-from aggregator.state.ledger_log import read_ledger
+from aggregator.state.ledger import LedgerRecord, winners_of_backfills
+from aggregator.state.ledger_log import ledger_log, read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
@@ -93,30 +93,30 @@ def read_central(config: HubConfig) -> Central:
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)
+    ledger = read_ledger(config.central, names)
+    late = winners_of_backfills(ledger_log(config.central, names.backfills()), names.backfills().ledger)
+    entries = {(source, ""): entry for source, entry in ledger.items()} | late
     letters: dict[EdgePartition, list[Letter]] = defaultdict(list)
     there: Counter[Writer] = Counter()
 
-    def count(source: EdgePartition, backfill: str) -> None:
-        there[source, backfill] += 1
+    def count(letter: Letter, backfill: str) -> None:
+        entry = entries.get((letter.source, backfill))
+        # The ledger was read first: what a flow has passed since is counted in records that nobody has read here.
+        if entry is None or Position(letter.incarnation, letter.offset) < entry.position:
+            there[letter.source, backfill] += 1
 
     for letter in read_letters(config.central, names.dead_letters, count=count):
         letters[letter.source].append(letter)
     own: dict[tuple[EdgePartition, str], list[Letter]] = defaultdict(list)
     for letter in read_letters(config.central, names.backfills().dead_letters, apart=True, count=count):
         own[letter.source, letter.central].append(letter)
-    ledger = read_ledger(config.central, names)  # read after the letters, so it counts at least those
-    late = {backfill for _, backfill in there if backfill}
-    counted = {(source, ""): entry.dead for source, entry in ledger.items()}
-    for backfill in late:
-        own_ledger = read_ledger(config.central, names.backfills(), backfill=backfill)
-        counted |= {(source, backfill): entry.dead for source, entry in own_ledger.items()}
     return Central(
         ledger,
         by_flow(read_requests(config.central, names).decisions),
         {source: tuple(some) for source, some in letters.items()},
         {at: tuple(some) for at, some in own.items()},
         delivered(itertools.chain(*letters.values(), *own.values())),
-        doubted(there, counted),
+        doubted(there, {writer: entry.dead for writer, entry in entries.items()}),
     )
 
 
@@ -124,7 +124,7 @@ def doubted(there: Mapping[Writer, int], counted: Mapping[Writer, int]) -> dict[
     """Flows of which there are more letters than the ledger counts, with both numbers.
 
     Args:
-        there: Records by which letters were written, by flow and backfill; an empty one is the live flow.
+        there: Letters before the positions in the ledger, by flow and backfill; an empty one is the live flow.
         counted: What the ledger record of each says.
     """
     return {

@@ -7,14 +7,13 @@ setting, comes before any connection, and holds no value.
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from aggregator.config.secrets import SecretRef
 from aggregator.config.stores import catalog_openings, environment_openings, profile_openings, storage_openings
 from aggregator.config.transport import INSECURE, Opening, properties
 from aggregator.errors import ConfigError
+from aggregator.regular_files import read_bytes
 
-_BYTES = 1 << 20
 # Files that AWS's and Google's clients read by default, and the variables that name another place for them.
 _PROFILES = {
     "AWS_CONFIG_FILE": "~/.aws/config",
@@ -101,8 +100,7 @@ def _profiled(environ: Mapping[str, str], files: list[str]) -> Iterator[Opening]
     named = [environ.get(variable) or place for variable, place in _PROFILES.items()]
     for path in (os.path.expanduser(name) for name in [*named, *files]):  # noqa: PTH111 - a user may have no home
         try:
-            with Path(path).open("rb") as content:
-                text = content.read(_BYTES).decode("utf-8", "replace")
+            text = read_bytes(path).decode("utf-8", "replace")
         except (OSError, ValueError):
             continue  # the client cannot read it either, and reports that itself
         yield from profile_openings(path, text)

@@ -19,7 +19,7 @@ from typing import IO, cast
 from aggregator.errors import Failed
 
 OLDEST_JAVA = 17
-_VERSION = re.compile(rb'version "(\d{1,4})(?!\d)')
+_VERSION = re.compile(rb'version "(\d{1,4})[^\d]')
 _VERSION_BYTES = 4096
 _INSTALL = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or point JAVA_HOME at it"
 
@@ -83,7 +83,11 @@ def _beginning(command: Sequence[str | Path], patience_s: float) -> bytes:
     ) as process:
         stream = cast("IO[bytes]", process.stdout)
         try:
-            while len(text) < _VERSION_BYTES and select([stream], [], [], max(0.0, until_s - time.monotonic()))[0]:
+            while (
+                not _VERSION.search(text)
+                and len(text) < _VERSION_BYTES
+                and select([stream], [], [], max(0.0, until_s - time.monotonic()))[0]
+            ):
                 piece = os.read(stream.fileno(), _VERSION_BYTES)
                 if not piece:
                     break

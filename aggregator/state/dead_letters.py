@@ -37,7 +37,7 @@ DELIVERED = "delivered"
 SUPPRESSED = "suppressed"
 _KEY_PARTS = 5
 _PIECE_BYTES = 8 * 1024 * 1024
-LetterCount = Callable[[EdgePartition, str], None]
+LetterCount = Callable[["Letter", str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
     return body.edge, body.topic, body.reason.value
 
 
-def _counts_nothing(_source: EdgePartition, _backfill: str) -> None:
+def _counts_nothing(_letter: Letter, _backfill: str) -> None:
     pass
 
 
@@ -205,7 +205,7 @@ def read_letters(
         cluster: Central.
         topic: The hub's, or that of its backfills.
         apart: A record has a letter for each central topic that it did not get into: one for each generation.
-        count: Takes the flow and the backfill, if any, of each record by which a letter was written.
+        count: Takes each letter as it was written, and the backfill that wrote it, if one did.
 
     Raises:
         Failed: a later version wrote a letter, or a transaction at central stays open.
@@ -250,7 +250,7 @@ def fold_letters(
             foreign(offset)
             continue
         if not letter.resolved_by:
-            count(letter.source, body.backfill)
+            count(letter, body.backfill)
         at = (key, letter.central if apart else "")
         found[at] = _resolved(found.get(at), letter) if letter.resolved_by else letter
     yield from found.values()

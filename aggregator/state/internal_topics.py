@@ -17,7 +17,7 @@ def internal_topics(names: HubNames, slots: int) -> list[TopicSpec]:
         TopicSpec(names.ledger, slots, compact),
         TopicSpec(names.control, 1, compact),
         TopicSpec(names.requests, 1, compact),
-        TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
+        TopicSpec(names.dead_letters, 1, {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}),
         TopicSpec(names.edge_status, 1, edge_status.SETTINGS),
         # Kafka never deletes the active segment. With `segment.ms` at its default, records would stay for a week.
         TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),

@@ -3,11 +3,13 @@
 Invariant: a text without a match is redacted, never passed.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import StringConstraints, model_validator
 
+from aggregator.budgets import MATCHED_BYTES
 from aggregator.privacy import expressions
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Justified
@@ -36,7 +38,10 @@ def build(rule: RegexReplace, *_: object) -> Operator:
     """Build the operator that replaces every match of the pattern."""
 
     def replaced(values: Sequence[Value]) -> list[Value | None]:
-        made = expressions.replaced(rule.pattern, rule.replacement, [str(value) for value in values])
+        texts = [str(value) for value in values]
+        short = [len(text.encode("utf-8", "surrogatepass")) <= MATCHED_BYTES.limit for text in texts]
+        found = iter(expressions.replaced(rule.pattern, rule.replacement, [*itertools.compress(texts, short)]))
+        made = [next(found) if is_short else None for is_short in short]
         return [REDACTED if text is None else text for text in made]
 
     return replaced

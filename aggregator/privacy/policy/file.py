@@ -177,6 +177,8 @@ class TopicView(Model):
         )
 
 
+# A file that is no policy at all may have a fault in each line.
+_FAULTS_SHOWN = 500
 # Keys of a topic that the policy's hash leaves out where they are empty.
 _LATER = ("subjects", "lifts", "reissued", "value")
 
@@ -312,7 +314,9 @@ def parse_policy(text: str, name: str = "policy") -> Policy:
     if policy is None or faults:
         lines = sorted({(fault.line or document.line(fault.place), _fault_text(fault)) for fault in faults})
         raise ConfigError(
-            [f"{name}:{line}: {sentence}" for line, sentence in lines], hint="correct the lines named above"
+            [f"{name}:{line}: {sentence}" for line, sentence in lines[:_FAULTS_SHOWN]]
+            + [f"{name}: more than that: the others follow once these are corrected"] * (len(lines) > _FAULTS_SHOWN),
+            hint="correct the lines named above",
         )
     return policy
 

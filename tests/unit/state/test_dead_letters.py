@@ -25,7 +25,11 @@ def test_letters_are_counted_by_who_wrote_them():
     key, resolution = encode_resolution(SOURCE, 7, 2, "b1", "delivered")
     counts: Counter[tuple[EdgePartition, str]] = Counter()
     told = [*records, (9, key.encode(), resolution)]
-    (letter,) = fold_letters(told, "h.dead-letters", count=lambda source, backfill: counts.update([(source, backfill)]))
+
+    def count(letter, backfill):
+        counts[letter.source, backfill] += 1
+
+    (letter,) = fold_letters(told, "h.dead-letters", count=count)
     assert letter.resolved_by == "b1"
     assert counts == {(SOURCE, ""): 1, (SOURCE, "b1"): 2}
 

@@ -1,5 +1,7 @@
 """`regex_replace` and `lookup`."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,17 @@ def test_many_at_once():
     made = operator(rule("regex_replace", pattern="^a", replacement="b"))
     assert made(["a", "", "xa", "aa"]) == ["b", "[REDACTED]", "[REDACTED]", "ba"]
     assert made([]) == []
+    assert operator(rule("regex_replace", pattern="^a", replacement=""))(["a"]) == [""]
+
+
+def test_a_pattern_searches_no_text_without_end():
+    """With some alternatives time grows with the square of a text, so a long one is redacted, among others."""
+    made = operator(rule("regex_replace", pattern="(a*)*b|(.*)(.*)(.*)x", replacement="-"))
+    assert made(["ab", "é" * 32_769, "b" * 65_536, "b" * 65_537]) == ["-", "[REDACTED]", "-" * 65_536, "[REDACTED]"]
+    hostile = "eyJhbGciOi." * 18_182
+    began = time.process_time()
+    assert made([hostile] * 4) == ["[REDACTED]"] * 4
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
