@@ -69,7 +69,7 @@ class LakeCode:
     def over(self, world: "LakeSchedule") -> type:
         """The driver's class, whose modules meet this world where the real ones meet Kafka, Spark and a library."""
         ranges, leftovers, commit, driver, *form = (compiled(name, code) for name, code in self._sources.items())
-        commit.settle, commit.discard, driver.discard = ranges.settle, leftovers.discard, leftovers.discard
+        commit.committable, commit.discard, driver.discard = ranges.committable, leftovers.discard, leftovers.discard
         form[0].sending = leftovers.sending
         driver.Commit, driver.backlog, driver.tasks = commit.Commit, ranges.backlog, ranges.tasks
         driver.open_tables = lambda config: self._tables(config.hub, world, *form)
