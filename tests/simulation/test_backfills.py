@@ -29,7 +29,7 @@ MUTANTS = [
     ),
     Mutant(
         "a backfill that has all waits for its edge to say so",
-        [(READERS, "or flow.done or vouched)", "or vouched)")],
+        [(READERS, "or flow.done or confirmed)", "or confirmed)")],
     ),
     Mutant(
         "a flow that stands still goes on behind what it stands before",
