@@ -80,7 +80,11 @@ _LONGEST_LINE = 4000
 
 def _bounded(text: str) -> str:
     """Text that may be shown, its end left out where it is too long for anybody to read."""
-    return visible(text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}… ({len(text):,} characters)")
+    shown = visible(text)
+    if len(shown) <= _LONGEST_LINE:
+        return shown
+    told = f"… ({len(shown):,} characters)"
+    return shown[: _LONGEST_LINE - len(told)] + told  # as long as the bound: another process makes the error anew
 
 
 class AggregatorError(Exception):

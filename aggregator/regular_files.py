@@ -10,6 +10,8 @@ import stat
 from pathlib import Path
 
 MOST_BYTES = 16 * 1024 * 1024
+# The errors of `read_bytes` about files that another reader may well read on.
+UNBOUNDED = (errno.EINVAL, errno.EFBIG)
 
 
 def read_bytes(path: str | Path) -> bytes:

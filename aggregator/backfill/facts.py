@@ -8,6 +8,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from shlex import quote
 
 from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown
@@ -24,7 +25,7 @@ from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
 from aggregator.state.dead_letters import DELIVERED, Letter, read_letters
 from aggregator.state.gap import Decision
-from aggregator.state.ledger import LedgerRecord, winners_of_backfills
+from aggregator.state.ledger import LedgerRecord, by_backfill, winners
 from aggregator.state.ledger_log import ledger_log, read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
@@ -94,13 +95,19 @@ def read_central(config: HubConfig) -> Central:
     """
     names = HubNames(config.hub)
     ledger = read_ledger(config.central, names)
-    late = winners_of_backfills(ledger_log(config.central, names.backfills()), names.backfills().ledger)
-    entries = {(source, ""): entry for source, entry in ledger.items()} | late
+    late = by_backfill(ledger_log(config.central, names.backfills()))
+
+    @cache
+    def entries(backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """Return the ledger of the live flows, or of a backfill that letters name."""
+        own = late.get(backfill, ())
+        return winners(own, names.backfills().ledger, backfill=backfill) if backfill else ledger
+
     letters: dict[EdgePartition, list[Letter]] = defaultdict(list)
     there: Counter[Writer] = Counter()
 
     def count(letter: Letter, backfill: str) -> None:
-        entry = entries.get((letter.source, backfill))
+        entry = entries(backfill).get(letter.source)
         # The ledger was read first: what a flow has passed since is counted in records that nobody has read here.
         if entry is None or Position(letter.incarnation, letter.offset) < entry.position:
             there[letter.source, backfill] += 1
@@ -116,7 +123,7 @@ def read_central(config: HubConfig) -> Central:
         {source: tuple(some) for source, some in letters.items()},
         {at: tuple(some) for at, some in own.items()},
         delivered(itertools.chain(*letters.values(), *own.values())),
-        doubted(there, {writer: entry.dead for writer, entry in entries.items()}),
+        doubted(there, {at: entry.dead for at in there if (entry := entries(at[1]).get(at[0]))}),
     )
 
 

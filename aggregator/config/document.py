@@ -7,7 +7,7 @@ that expand without bounds are refused.
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ Place = tuple[str | int, ...]
 # A hub file has hundreds of nodes, but nested aliases reach billions in ten lines.
 MAXIMUM_NODES = 50_000
 MAXIMUM_DEPTH = 100
+# A file that is something else altogether may have a fault in each line.
+_LINES_SHOWN = 500
 # NUL and halves of a character: YAML can write them as escapes, but no path, Kafka name or UTF-8 text contains them.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _KINDS = ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
@@ -49,6 +51,18 @@ class Document:
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
+
+
+def shown_lines(name: object, lines: Sequence[str]) -> list[str]:
+    """Return the lines of a file's faults as they are told: where there are very many, the first ones.
+
+    Args:
+        name: The file.
+        lines: A line of text for each fault, in the file's order.
+    """
+    if len(lines) <= _LINES_SHOWN:
+        return list(lines)
+    return [*lines[:_LINES_SHOWN], f"{name}: more than that: the others follow once these are corrected"]
 
 
 def show_place(place: Place) -> str:

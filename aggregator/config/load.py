@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from aggregator.config.checks import Parts, cross_faults
-from aggregator.config.document import Document, Fault, Place, read_document, show_place, unknown
+from aggregator.config.document import Document, Fault, Place, read_document, show_place, shown_lines, unknown
 from aggregator.config.features import Judge
 from aggregator.config.interpolation import interpolate
 from aggregator.config.lake_model import TableConfig
@@ -42,7 +42,7 @@ _NAMES = {
 
 
 # A file that is not a configuration at all may have a fault in each line.
-_FAULTS_MADE, _FAULTS_SHOWN = 1000, 500
+_FAULTS_MADE = 1000
 
 
 def load_config(
@@ -152,9 +152,7 @@ def placed_faults(path: Path, faults: Iterable[Fault]) -> ConfigError | None:
 
 def _error(path: Path, document: Document, faults: Iterable[Fault]) -> ConfigError:
     placed = sorted(((fault.line or document.line(fault.place), fault) for fault in faults), key=lambda item: item[0])
-    lines = [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed[:_FAULTS_SHOWN]]
-    if len(placed) > len(lines):
-        lines.append(f"{path}: more than that: the others follow once these are corrected")
+    lines = shown_lines(path, [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed])
     hint = f"correct {'it' if len(lines) == 1 else 'them'}, then: aggregator config lint --config {path}"
     return ConfigError(lines, hint=hint)
 

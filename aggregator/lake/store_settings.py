@@ -12,7 +12,7 @@ from aggregator.config.secrets import SecretRef
 from aggregator.config.stores import catalog_openings, environment_openings, profile_openings, storage_openings
 from aggregator.config.transport import INSECURE, Opening, properties
 from aggregator.errors import ConfigError
-from aggregator.regular_files import read_bytes
+from aggregator.regular_files import UNBOUNDED, read_bytes
 
 # Files that AWS's and Google's clients read by default, and the variables that name another place for them.
 _PROFILES = {
@@ -101,6 +101,10 @@ def _profiled(environ: Mapping[str, str], files: list[str]) -> Iterator[Opening]
     for path in (os.path.expanduser(name) for name in [*named, *files]):  # noqa: PTH111 - a user may have no home
         try:
             text = read_bytes(path).decode("utf-8", "replace")
-        except (OSError, ValueError):
-            continue  # the client cannot read it either, and reports that itself
+        except OSError as error:
+            if error.errno in UNBOUNDED:  # nobody knows what the client would find there
+                yield Opening(path, f"cannot be checked: {error.strerror}", "name a file")
+            continue  # any other file the client cannot read either, and reports that itself
+        except ValueError:
+            continue
         yield from profile_openings(path, text)

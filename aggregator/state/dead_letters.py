@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from msgspec import Struct
 
@@ -101,6 +102,17 @@ def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy 
     return Copy(origin, body.backfill if body.resolved_by is None else body.resolved_by)
 
 
+def _coordinates(source: EdgePartition, offset: int, incarnation: int) -> dict[str, Any]:
+    return {
+        "v": VERSION,
+        "edge": source.edge,
+        "topic": source.topic,
+        "partition": source.partition,
+        "offset": offset,
+        "incarnation": incarnation,
+    }
+
+
 def encode_letter(letter: Letter, *, key_bytes: int, value_hmac: str | None, backfill: str) -> tuple[str, bytes]:
     """Return key and value of a dead letter.
 
@@ -110,14 +122,7 @@ def encode_letter(letter: Letter, *, key_bytes: int, value_hmac: str | None, bac
         value_hmac: Keyed hash of the record's value in hex; None in a hub without keys.
         backfill: The backfill that read the record, whose own ledger counts the letter; empty for a live flow.
     """
-    source = letter.source
-    body = {
-        "v": VERSION,
-        "edge": source.edge,
-        "topic": source.topic,
-        "partition": source.partition,
-        "offset": letter.offset,
-        "incarnation": letter.incarnation,
+    body = _coordinates(letter.source, letter.offset, letter.incarnation) | {
         "timestamp_ms": letter.timestamp_ms,
         "reason": letter.reason,
         "schema_id": letter.schema_id,
@@ -135,13 +140,7 @@ def encode_resolution(
     source: EdgePartition, offset: int, incarnation: int, backfill: str, outcome: str, *, central: str = ""
 ) -> tuple[str, bytes]:
     """Key and value of a letter's resolution."""
-    body = {
-        "v": VERSION,
-        "edge": source.edge,
-        "topic": source.topic,
-        "partition": source.partition,
-        "offset": offset,
-        "incarnation": incarnation,
+    body = _coordinates(source, offset, incarnation) | {
         "resolved_by": backfill,
         "outcome": outcome,
         "central": central,

@@ -114,24 +114,12 @@ def backfill_of(key: str) -> str:
     return tail.partition("/")[2].partition("/")[2]
 
 
-def winners_of_backfills(records: Iterable[LogRecord], topic: str) -> dict[tuple[EdgePartition, str], LedgerRecord]:
-    """Return the winning record of each flow of each backfill, in one pass over the ledger of all backfills.
-
-    Args:
-        records: In log order within each partition.
-        topic: For the sentence about a damaged one.
-
-    Raises:
-        Failed: a damaged record.
-    """
-    by_backfill: dict[str, list[LogRecord]] = {}
+def by_backfill(records: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
+    """Group the records of the ledger of all backfills by the backfill that their keys name, in log order."""
+    found: dict[str, list[LogRecord]] = {}
     for record in records:
-        by_backfill.setdefault(backfill_of(record.key), []).append(record)
-    return {
-        (flow, backfill): entry
-        for backfill, own in by_backfill.items()
-        for flow, entry in winners(own, topic, backfill=backfill).items()
-    }
+        found.setdefault(backfill_of(record.key), []).append(record)
+    return found
 
 
 def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> dict[EdgePartition, LedgerRecord]:

@@ -1,6 +1,7 @@
 """The error tree, wherever its classes are defined: its picture is complete, and every error has a next step."""
 
 import ast
+import pickle
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -138,3 +139,5 @@ def test_an_errors_line_ends_somewhere():
     assert error.lines[0] == "short"
     assert error.lines[1].endswith("x… (1,000,000 characters)")
     assert len(str(error)) < 10_000
+    signs = errors.Failed("\x1b" * 3_000)
+    assert all(str(pickle.loads(pickle.dumps(one))) == str(one) for one in (error, signs))

@@ -147,10 +147,10 @@ def _asked(
 ) -> "list[tuple[_Answers, Partition, Future[Any]]]":
     """What is not answered yet, asked of every broker that leads some of it; each with where its answer goes."""
     wanted = [at for at in partitions if any(at not in found for found in answers)]
-    unled = leaders.leaderless(cluster, wanted, since_s=since_s, timeout_s=timeout_s) if wanted else {}
-    asked = [(found, at, _refusal(why)) for at, why in unled.items() for found in answers if at not in found]
+    leaderless = leaders.leaderless(cluster, wanted, since_s=since_s, timeout_s=timeout_s) if wanted else {}
+    asked = [(found, at, _refusal(why)) for at, why in leaderless.items() for found in answers if at not in found]
     for found, question in zip(answers, questions, strict=True):
-        lacking = {TopicPartition(*at): question.spec for at in wanted if at not in found and at not in unled}
+        lacking = {TopicPartition(*at): question.spec for at in wanted if at not in found and at not in leaderless}
         if lacking:
             futures = clients.admin(cluster).list_offsets(
                 lacking, isolation_level=question.level, request_timeout=timeout_s

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from aggregator.config.document import Document, Fault, Place, read_document, show_place, unknown
+from aggregator.config.document import Document, Fault, Place, read_document, show_place, shown_lines, unknown
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import ConfigError
@@ -177,8 +177,6 @@ class TopicView(Model):
         )
 
 
-# A file that is no policy at all may have a fault in each line.
-_FAULTS_SHOWN = 500
 # Keys of a topic that the policy's hash leaves out where they are empty.
 _LATER = ("subjects", "lifts", "reissued", "value")
 
@@ -313,11 +311,8 @@ def parse_policy(text: str, name: str = "policy") -> Policy:
             faults += _faults(error, document)
     if policy is None or faults:
         lines = sorted({(fault.line or document.line(fault.place), _fault_text(fault)) for fault in faults})
-        raise ConfigError(
-            [f"{name}:{line}: {sentence}" for line, sentence in lines[:_FAULTS_SHOWN]]
-            + [f"{name}: more than that: the others follow once these are corrected"] * (len(lines) > _FAULTS_SHOWN),
-            hint="correct the lines named above",
-        )
+        told = shown_lines(name, [f"{name}:{line}: {sentence}" for line, sentence in lines])
+        raise ConfigError(told, hint="correct the lines named above")
     return policy
 
 

@@ -135,7 +135,7 @@ def taken_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fence
     topics = []
     for one in wanted(config, ledger, snapshots):
         if one.names not in found:
-            found[one.names] = _left_or_why(config.central, one.names, fences=fences)
+            found[one.names] = _progress_or_why(config.central, one.names, fences=fences)
         answer = found[one.names]
         if isinstance(answer, AggregatorError):
             topics.append(replace(one, why=str(answer), alive=isinstance(answer, MirrorMakerRuns)))
@@ -147,7 +147,7 @@ def taken_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fence
     return Takeovers(applied if topics else snapshots, tuple(topics))
 
 
-def _left_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> SourceProgress | AggregatorError:
+def _progress_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> SourceProgress | AggregatorError:
     """One that cannot be taken over from holds its own flows; what else happens at central is found by everybody."""
     try:
         return source_progress(cluster, names, fences=fences)

@@ -5,6 +5,8 @@ import socket
 
 import pytest
 
+from aggregator.errors import ConfigError
+from aggregator.lake.store_settings import check_outside
 from aggregator.regular_files import MOST_BYTES, read_bytes, read_text
 
 CASES = [
@@ -49,6 +51,17 @@ def test_only_regular_files_up_to_a_size_are_read(tmp_path):
         with pytest.raises(OSError, match=why):
             read_bytes(tmp_path / name)
     heard.close()
+
+
+def test_what_cannot_be_checked_is_not_passed_over(tmp_path):
+    """A client may read a pipe or a large file to its end; nobody knows what stands there."""
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    for name in ("pipe", "large"):
+        with pytest.raises(ConfigError, match=f"{name} cannot be checked"):
+            check_outside({"AWS_CONFIG_FILE": str(tmp_path / name)})
+    check_outside({"AWS_CONFIG_FILE": str(tmp_path / "absent")})
 
 
 def test_a_file_of_faults_alone_is_told_in_some_lines(faults):
