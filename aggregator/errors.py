@@ -9,6 +9,7 @@
     │   │       └── Unasked               privacy/strip.py: and nothing is known of one yet
     │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
     │   ├── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
+    │   ├── LimitsChanged         replicate/slot/planned_limits.py: a central topic takes something else than planned
     │   ├── CommitConflict        lake/tables/port.py: another writer committed to the table first
     │   ├── TableUnavailable      lake/tables/port.py: a table's storage or catalogue does not answer
     │   └── JobLost               lake/job.py: Spark could not run the job of one table alone

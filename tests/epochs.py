@@ -23,6 +23,7 @@ from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import unrecorded
 from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.replicate.slot.slot import Slot
 from aggregator.replicate.slot.strips import strips
 from aggregator.state.internal_topics import internal_topics
@@ -112,7 +113,7 @@ class Epochs:
         made = world(self.config, self.names, plan.slot, batch_bytes=1_000_000)
         of = strips(self.config, self.policies, self.config.keys)
         hub = DeliveryPlan(self.names.hub, self.names.dead_letters, Cycles(self.names.hub, self.written), None)
-        delivery = Delivery(hub, lambda source: behind(of(source)))
+        delivery = Delivery(hub, lambda source: behind(of(source)), PlannedLimits(made).require)
         return Slot(plan, made, delivery), made
 
     def run(self, plan: SlotPlan, world=KafkaSlotPorts, **more):

@@ -48,7 +48,7 @@ def letter_offsets(cluster: ClusterConfig, names: HubNames) -> Letters:
         Unreachable: no answer.
     """
     found: dict[tuple[EdgePartition, int], array[int]] = defaultdict(lambda: array("q"))
-    for letter in read_letters(cluster, names.dead_letters):
+    for letter in read_letters(cluster, names):
         if not letter.resolved_by:
             found[letter.source, letter.incarnation].append(letter.offset)
     return {at: np.frombuffer(offsets, np.int64) for at, offsets in found.items()}

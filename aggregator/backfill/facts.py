@@ -8,7 +8,6 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from shlex import quote
 
 from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown
@@ -25,7 +24,7 @@ from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
 from aggregator.state.dead_letters import DELIVERED, Letter, read_letters
 from aggregator.state.gap import Decision
-from aggregator.state.ledger import LedgerRecord, by_backfill, winners
+from aggregator.state.ledger import BackfillPositions, LedgerRecord
 from aggregator.state.ledger_log import ledger_log, read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
@@ -95,27 +94,25 @@ def read_central(config: HubConfig) -> Central:
     """
     names = HubNames(config.hub)
     ledger = read_ledger(config.central, names)
-    late = by_backfill(ledger_log(config.central, names.backfills()))
+    late = BackfillPositions(ledger_log(config.central, names.backfills()), names.backfills().ledger)
 
-    @cache
-    def entries(backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
-        """Return the ledger of the live flows, or of a backfill that letters name."""
-        own = late.get(backfill, ())
-        return winners(own, names.backfills().ledger, backfill=backfill) if backfill else ledger
+    def entry_of(source: EdgePartition, backfill: str) -> LedgerRecord | None:
+        """Return the ledger record of a live flow, or of a backfill that letters name."""
+        return late.of(source, backfill) if backfill else ledger.get(source)
 
     letters: dict[EdgePartition, list[Letter]] = defaultdict(list)
     there: Counter[Writer] = Counter()
 
     def count(letter: Letter, backfill: str) -> None:
-        entry = entries(backfill).get(letter.source)
+        entry = entry_of(letter.source, backfill)
         # The ledger was read first: what a flow has passed since is counted in records that nobody has read here.
         if entry is None or Position(letter.incarnation, letter.offset) < entry.position:
             there[letter.source, backfill] += 1
 
-    for letter in read_letters(config.central, names.dead_letters, count=count):
+    for letter in read_letters(config.central, names, count=count):
         letters[letter.source].append(letter)
     own: dict[tuple[EdgePartition, str], list[Letter]] = defaultdict(list)
-    for letter in read_letters(config.central, names.backfills().dead_letters, apart=True, count=count):
+    for letter in read_letters(config.central, names, apart=True, count=count):
         own[letter.source, letter.central].append(letter)
     return Central(
         ledger,
@@ -123,7 +120,7 @@ def read_central(config: HubConfig) -> Central:
         {source: tuple(some) for source, some in letters.items()},
         {at: tuple(some) for at, some in own.items()},
         delivered(itertools.chain(*letters.values(), *own.values())),
-        doubted(there, {at: entry.dead for at in there if (entry := entries(at[1]).get(at[0]))}),
+        doubted(there, {at: entry.dead for at in there if (entry := entry_of(*at))}),
     )
 
 

@@ -30,10 +30,10 @@ def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
     """
     names = HubNames(config.hub)
     if not into:
-        yield from read_letters(config.central, names.dead_letters)
+        yield from read_letters(config.central, names)
         return
     where = target_config(config, Mode.INTO, into)
-    for letter in read_letters(config.central, names.backfills().dead_letters, apart=True):
+    for letter in read_letters(config.central, names, apart=True):
         source = letter.source
         ruled = rule_for(where, source.edge, source.topic) is not None
         if ruled and letter.central == target(where, source.edge, source.topic):

@@ -12,16 +12,18 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Damaged, TypedDecoder, unreadable
+from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Number, TypedDecoder, unreadable
 
 VERSION = 1
+# No hub has more slots; each id is fenced before an epoch begins.
+_Slots = Annotated[int, Meta(ge=0, le=4096)]
 _UNDECIDED = "undecided/"
 _PARTITION_DIGITS = 10
 
@@ -30,9 +32,9 @@ _PARTITION_DIGITS = 10
 class Epoch:
     """One assignment of flows to slots; `ids` is the number of slot ids ever used, so that all of them are fenced."""
 
-    epoch: int
-    slots: int
-    ids: int
+    epoch: Count
+    slots: _Slots
+    ids: _Slots
     driver: str
 
 
@@ -41,7 +43,7 @@ class Lease:
     """Proves that a driver is alive: `beat` grows every two seconds, so no clocks are compared."""
 
     driver: str
-    beat: int
+    beat: Count
     released: bool = False
 
 
@@ -49,8 +51,8 @@ class Lease:
 class Pace:
     """The records a second that each slot of a backfill's epoch may take from now on; None sets no bound."""
 
-    epoch: int
-    rate: float | None
+    epoch: Count
+    rate: Amount | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class KeyCheck:
     """The check value of one version of a key, written at the first start with that version."""
 
     name: str
-    version: int
+    version: Number
     check: str
 
 
@@ -75,9 +77,9 @@ class Undecided:
     """A range of a central partition in which records of the hub are undecided; the note stays until it is settled."""
 
     topic: str
-    partition: int
-    start: int
-    end: int
+    partition: Number
+    start: Count
+    end: Count
 
     @property
     def key(self) -> str:
@@ -101,14 +103,24 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ControlState:
-    """What the control topic says; `ended` is the highest epoch that was asked to stop, `keys` holds check values.
+    """What the control topic says.
 
-    `clusters` are ids by edge, that of central under an empty name.
+    Attributes:
+        epoch: The newest epoch; None before the first.
+        lease: The newest beat of a driver.
+        ended: The highest epoch that was asked to stop; -1 before the first.
+        foreign_end: The highest epoch that was asked to stop before it was opened, as no driver does.
+        pace: The newest pace of a backfill.
+        keys: Check values by name and version.
+        undecided: Notes by central partition.
+        targets: Where edge topics were written.
+        clusters: Ids by edge; central has an empty name.
     """
 
     epoch: Epoch | None = None
     lease: Lease | None = None
     ended: int = -1
+    foreign_end: int = -1
     pace: Pace | None = None
     keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
     undecided: Mapping[Partition, OffsetRange] = field(default_factory=dict)
@@ -163,7 +175,7 @@ def _dump(body: Mapping[str, object]) -> bytes:
 
 
 class _End(Struct):
-    epoch: int
+    epoch: Count
 
 
 _KEY, _TARGET, _CLUSTER = "key/", "target/", "cluster/"
@@ -238,7 +250,7 @@ class _Folding:
             case "lease":
                 self.state = replace(self.state, lease=_LEASE.decode(record.value))
             case "end":
-                self.state = replace(self.state, ended=max(self.state.ended, _ENDED.decode(record.value).epoch))
+                self._end(_ENDED.decode(record.value).epoch)
             case "pace":
                 self.state = replace(self.state, pace=_PACE.decode(record.value))
             case key if key.startswith(_KEY):
@@ -254,6 +266,13 @@ class _Folding:
             case key if key.startswith(_UNDECIDED):
                 note = _named(_NOTE, record)
                 self.undecided[note.topic, note.partition] = OffsetRange(note.start, note.end)
+
+    def _end(self, epoch: int) -> None:
+        """An epoch is asked to stop; one that was never opened would be over before it begins."""
+        if epoch <= self.state.newest:
+            self.state = replace(self.state, ended=max(self.state.ended, epoch))
+        else:
+            self.state = replace(self.state, foreign_end=max(self.state.foreign_end, epoch))
 
 
 def _named(decoder: TypedDecoder[_Named], record: LogRecord) -> _Named:

@@ -3,21 +3,29 @@
 Invariant: this module only reads. `control.py` decides what a record means.
 """
 
+import logging
+
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.tail import LogTail
 from aggregator.state.control import ControlState, fold
 from aggregator.state.names import HubNames
 
+log = logging.getLogger(__name__)
+
 
 def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
-    """Read the control topic to its end.
+    """Read the control topic to its end; warn about the end of an epoch that was never opened.
 
     Raises:
         Failed: a damaged record, or an end that stays stuck.
         Unreachable: central does not answer.
     """
-    return fold(ControlState(), read_to_end(cluster, names.control, [0]), names.control)
+    state = fold(ControlState(), read_to_end(cluster, names.control, [0]), names.control)
+    if state.foreign_end > state.newest:
+        told = "%s asks epoch %d to end, which was never opened: passed over; who else writes this topic?"
+        log.warning(told, names.control, state.foreign_end)
+    return state
 
 
 class ControlWatch:

@@ -3,19 +3,21 @@
 Invariant: each record has one letter, by its key, and the newest record under that key counts. A resolution commits in
 the transaction of the record's copy at central. An unresolved letter therefore stands for a record that central does
 not have, provided that the hub wrote the letter. The ledger proves that, because it counts letters in the same
-transactions. A letter never contains a payload.
+transactions. A resolution counts if the ledger of its backfill has passed the record. A letter never contains a
+payload.
 """
 
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import Copy, EdgePartition, Origin, SchemaName
+from aggregator.coordinates import Copy, EdgePartition, Origin, Position, SchemaName
 from aggregator.counted import counted
 from aggregator.errors import Failed, Reason
 from aggregator.kafka.cluster import topics
@@ -31,6 +33,9 @@ from aggregator.kafka.readers.typed_decoder import (
     key_text,
     unreadable,
 )
+from aggregator.state.ledger import BackfillPositions, LedgerRecord
+from aggregator.state.ledger_log import ledger_log
+from aggregator.state.names import HubNames
 
 log = logging.getLogger(__name__)
 VERSION = 1
@@ -194,7 +199,7 @@ def _counts_nothing(_letter: Letter, _backfill: str) -> None:
 
 
 def read_letters(
-    cluster: ClusterConfig, topic: str, *, apart: bool = False, count: LetterCount = _counts_nothing
+    cluster: ClusterConfig, names: HubNames, *, apart: bool = False, count: LetterCount = _counts_nothing
 ) -> Iterator[Letter]:
     """Every letter as its newest record has it, the topic read to its end; none before the hub's first run.
 
@@ -202,8 +207,9 @@ def read_letters(
 
     Args:
         cluster: Central.
-        topic: The hub's, or that of its backfills.
-        apart: A record has a letter for each central topic that it did not get into: one for each generation.
+        names: The hub's.
+        apart: The letters of backfills that do not write into a live topic. A record has one for each central topic
+            that it did not get into: one for each generation.
         count: Takes each letter as it was written, and the backfill that wrote it, if one did.
 
     Raises:
@@ -211,10 +217,32 @@ def read_letters(
         Unreachable: central does not answer.
     """
     foreign: list[int] = []
-    yield from fold_letters(_records(cluster, topic), topic, apart=apart, foreign=foreign.append, count=count)
+    late = names.backfills()
+    topic = late.dead_letters if apart else names.dead_letters
+
+    @cache
+    def positions() -> BackfillPositions:
+        """Read where backfills stand: behind the letters, so that no resolution among them is newer."""
+        return BackfillPositions(ledger_log(cluster, late), late.ledger)
+
+    def proven(resolution: Letter) -> bool:
+        return is_proven(resolution, positions().of(resolution.source, resolution.resolved_by))
+
+    records = _records(cluster, topic)
+    yield from fold_letters(records, topic, apart=apart, foreign=foreign.append, count=count, proven=proven)
     if foreign:
-        told = counted(len(foreign), "record")
-        log.warning("%s: %s passed over, none of ours: offset %d first; who else writes it?", topic, told, foreign[0])
+        told, first = counted(len(foreign), "record"), min(foreign)
+        log.warning("%s: %s passed over, none of ours: offset %d first; who else writes it?", topic, told, first)
+
+
+def is_proven(resolution: Letter, entry: LedgerRecord | None) -> bool:
+    """Whether the backfill that a resolution names has passed the record; both commit in one transaction.
+
+    Args:
+        resolution: The letter with its resolution.
+        entry: The ledger record of the backfill for this flow; None where it has written none.
+    """
+    return entry is not None and Position(resolution.incarnation, resolution.offset) < entry.position
 
 
 def fold_letters(
@@ -224,6 +252,7 @@ def fold_letters(
     apart: bool = False,
     foreign: Callable[[int], None] = lambda _offset: None,
     count: LetterCount = _counts_nothing,
+    proven: Callable[[Letter], bool] = lambda _resolution: True,
 ) -> Iterator[Letter]:
     """Every letter as its newest record has it.
 
@@ -233,11 +262,13 @@ def fold_letters(
         apart: As above.
         foreign: Takes the offset of each record that is no letter.
         count: As above.
+        proven: Whether a resolution is the hub's; asked when all records are read.
 
     Raises:
         Failed: a later version wrote one.
     """
-    found: dict[tuple[bytes, str], Letter] = {}
+    found: dict[tuple[bytes, str], Letter | None] = {}
+    resolutions: dict[tuple[bytes, str], list[tuple[int, Letter]]] = {}
     for offset, key, value in records:
         try:
             body = _BODIES.decode(value)
@@ -248,11 +279,23 @@ def fold_letters(
         except Damaged:
             foreign(offset)
             continue
-        if not letter.resolved_by:
-            count(letter, body.backfill)
         at = (key, letter.central if apart else "")
-        found[at] = _resolved(found.get(at), letter) if letter.resolved_by else letter
-    yield from found.values()
+        if letter.resolved_by:
+            found.setdefault(at, None)
+            resolutions.setdefault(at, []).append((offset, letter))
+        else:
+            count(letter, body.backfill)
+            found[at] = letter
+            resolutions.pop(at, None)
+    for at, died in found.items():
+        word = died
+        for offset, resolution in resolutions.get(at, ()):
+            if proven(resolution):
+                word = _resolved(died, resolution)
+            else:
+                foreign(offset)
+        if word is not None:
+            yield word
 
 
 def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, bytes | None]]:

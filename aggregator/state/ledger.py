@@ -114,14 +114,6 @@ def backfill_of(key: str) -> str:
     return tail.partition("/")[2].partition("/")[2]
 
 
-def by_backfill(records: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
-    """Group the records of the ledger of all backfills by the backfill that their keys name, in log order."""
-    found: dict[str, list[LogRecord]] = {}
-    for record in records:
-        found.setdefault(backfill_of(record.key), []).append(record)
-    return found
-
-
 def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> dict[EdgePartition, LedgerRecord]:
     """Return for each flow the record of the highest epoch, last in log order.
 
@@ -147,6 +139,34 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
         if known is None or entry.epoch >= known.epoch:
             best[flow] = entry
     return best
+
+
+class BackfillPositions:
+    """Tells where the flows of each backfill stand; decodes the records of those backfills that are asked for.
+
+    Args:
+        records: The ledger of all backfills, in log order within each partition.
+        topic: For the sentence about a damaged one.
+    """
+
+    def __init__(self, records: Iterable[LogRecord], topic: str) -> None:
+        self._topic = topic
+        self._records: dict[str, list[LogRecord]] = {}
+        for record in records:
+            self._records.setdefault(backfill_of(record.key), []).append(record)
+        self._known: dict[str, Mapping[EdgePartition, LedgerRecord]] = {}
+
+    def of(self, source: EdgePartition, backfill: str) -> LedgerRecord | None:
+        """The winning record of a flow; None where the backfill has written none.
+
+        Raises:
+            Failed: a damaged record of this backfill.
+        """
+        if backfill not in self._records:
+            return None
+        if backfill not in self._known:
+            self._known[backfill] = winners(self._records[backfill], self._topic, backfill=backfill)
+        return self._known[backfill].get(source)
 
 
 class Totals(NamedTuple):

@@ -165,3 +165,23 @@ def test_a_limit_that_was_lowered_ends_the_epoch_and_makes_dead_letters(epochs, 
     assert [(one["edge"], one["partition"], one["reason"]) for one in trial.letters()] == [("eu", 0, reason)]
     assert sorted(trial.numbers("eu")) == list(range(60))
     assert sorted(trial.numbers("us")) == list(range(30))
+
+
+def test_a_limit_that_was_raised_ends_the_epoch_before_a_record_dies_for_it(epochs, world):
+    """An operator mends a topic that was made too small: what comes then is delivered, not a dead letter as before."""
+    trial, long = epochs.trial, [("traceparent", incompressible(8000))]
+    trial.create("central", 4, topic=topic_of(trial, "eu"), max_message_bytes="2500")
+    trial.produce("eu", 30)
+    slot = running(epochs, world)
+    wait_for(lambda: trial.central_count("eu") == 30, timeout=60, what="the first records")
+    trial.produce_raw("eu", [(b"k", trial.value(99), 0)], headers=long)
+    wait_for(trial.letters, timeout=60, what="a letter")
+    trial.configure("central", topic_of(trial, "eu"), "max.message.bytes", "1048588")
+    time.sleep(10)
+    trial.produce_raw("eu", [(b"k", trial.value(100), 0)], headers=long)
+    outcome = slot.outcome(90)
+    assert (outcome.result, topic_of(trial, "eu") in outcome.detail) == ("stopped", True)
+    (plan,) = epochs.plans()
+    assert epochs.run(plan).result == "drained"
+    assert [(one["offset"], one["reason"]) for one in trial.letters()] == [(10, "too_large")]
+    assert sorted(trial.numbers("eu")) == [*range(30), 100]

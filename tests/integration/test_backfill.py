@@ -148,6 +148,25 @@ def test_letters_that_the_hub_did_not_write_have_nothing_delivered_twice(trial):
     epochs.close()
 
 
+def test_a_resolution_that_the_hub_did_not_write_hides_no_letter(trial, caplog):
+    """Of a backfill that never was, or never came so far: `dlq` shows the letter, and a replay delivers its record."""
+    epochs = Epochs(trial)
+    trial.produce_raw("eu", [(b"k", b"poison", 0)])
+    deliver(epochs)
+    (letter,) = trial.letters()
+    where = {"v": 1, **{name: letter[name] for name in ("edge", "topic", "partition", "offset", "incarnation")}}
+    forged = json.dumps(where | {"resolved_by": "0" * 16, "outcome": "delivered", "central": letter["central"]})
+    central = Producer({"bootstrap.servers": trial.sandbox.central.bootstrap})
+    central.produce(f"{trial.hub}.dead-letters", forged, f"eu/{trial.topic}/0/0/0", partition=0)
+    assert central.flush(30) == 0
+    listed = trial.typed("dlq", "list")
+    assert "1 record passed over, none of ours" in caplog.text
+    assert f"eu/{trial.topic}/0/0" in listed.output
+    late = ThreadedBackfills(trial)
+    assert [one.letters for one in late.plan(letters=Letters()).partitions] == [1], "a replay reads it again"
+    epochs.close()
+
+
 @pytest.fixture(scope="module")
 def late(clusters, tmp_path_factory):
     """A hub that began late: on each partition of both edges lie a hundred records before its start and ten behind.

@@ -7,6 +7,7 @@ lies in the requests topic. Two rules that live in the product's driver, which i
 import json
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import cache
 
 from aggregator.backfill.epoch_plan import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
@@ -27,8 +28,10 @@ from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.plan import BackfillTerms
+from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease
-from aggregator.state.dead_letters import Letter, fold_letters
+from aggregator.state.dead_letters import Letter, fold_letters, is_proven
+from aggregator.state.ledger import BackfillPositions
 from aggregator.state.requests import by_flow
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, EdgeFaults
 from tests.simulation.schedule import (
@@ -71,6 +74,10 @@ SITUATIONS = {
 }
 # Of no plan.
 _NOBODY = "nobody"
+
+
+def _all_are_ours(offset: int) -> None:
+    raise AssertionError(f"the dead letter or resolution at {offset} is the hub's, and was taken for another's")
 
 
 class BackfillLogs(Logs):
@@ -237,7 +244,17 @@ class BackfillSchedule(Schedule):
     def _last_words(self) -> list[Letter]:
         """Dead letters with the last word about each."""
         records = self.logs.read(NAMES.dead_letters, [0])
-        return list(fold_letters(((one.offset, one.key.encode(), one.value) for one in records), NAMES.dead_letters))
+        ledger = NAMES.backfills().ledger
+
+        @cache
+        def positions() -> BackfillPositions:
+            return BackfillPositions(self.logs.read(ledger, range(LEDGERS)), ledger)
+
+        def proven(one: Letter) -> bool:
+            return is_proven(one, positions().of(one.source, one.resolved_by))
+
+        letters = ((one.offset, one.key.encode(), one.value) for one in records)
+        return list(fold_letters(letters, NAMES.dead_letters, foreign=_all_are_ours, proven=proven))
 
     def _backfills(self) -> list[Backfill]:
         names = NAMES.backfills()
@@ -296,6 +313,7 @@ class BackfillSchedule(Schedule):
                 tells_left_out=terms.tells_left_out,
             ),
             lambda _: KeepMost(self.scheduler, self.edge, rejects=self.rejecting[terms.backfill]),
+            PlannedLimits(world).require,
         )
         return self._spawn(driver, plan, world, delivery)
 

@@ -28,6 +28,7 @@ from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.cadence import Cadence
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease, Target
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -442,7 +443,8 @@ class Schedule:
 
     def _task(self, driver: str, plan: object, life: str) -> Actor:
         world = SimSlotPorts(self.logs, self.edge, life, plan.slot, refused_calls=self.situation.calls)
-        delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), DIGEST_KEY), self._strip)
+        hub = DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), DIGEST_KEY)
+        delivery = Delivery(hub, self._strip, PlannedLimits(world).require)
         return self._spawn(driver, plan, world, delivery)
 
     def _spawn(self, driver: str, plan: object, world: SimSlotPorts, delivery: Delivery) -> Actor:

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, LEFT_OUT_HEADER, ORIGIN_HEADER, EdgePartition
-from aggregator.errors import Reason
+from aggregator.errors import HoldError, Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.discovery.compacted_keys import require_keys
 from aggregator.replicate.flow.field_counts import FieldReports
-from aggregator.replicate.flow.flow import Flow
+from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.flow.meanings import remembered
 from aggregator.replicate.identity.chains import Chains, Judged
@@ -62,9 +62,15 @@ class DeliveryPlan:
 class Delivery:
     """Strips the records of one slot and produces the results."""
 
-    def __init__(self, plan: DeliveryPlan, strip_for: Callable[[EdgePartition], Strip]) -> None:
+    def __init__(
+        self,
+        plan: DeliveryPlan,
+        strip_for: Callable[[EdgePartition], Strip],
+        require_planned: Callable[[str, Limits], None],
+    ) -> None:
         self._plan = plan
         self._strip_for = strip_for
+        self._require_planned = require_planned
         self._strips: dict[tuple[str, str], Strip] = {}
         self._reports = FieldReports()
 
@@ -82,7 +88,8 @@ class Delivery:
             Bytes produced.
 
         Raises:
-            RetryError: the registry is away; nothing was produced.
+            RetryError: the registry is away, or central, before a record would die by a limit; nothing was produced.
+            LimitsChanged: the topic takes something else than was planned for; nothing was produced.
             HoldError: this flow cannot go on; nothing was produced.
         """
         source = flow.plan.source
@@ -98,12 +105,13 @@ class Delivery:
         stripped.suppressed = (stripped.suppressed - dead_already.keys()) | cycles
         stripped.rejected |= dead_already
         forged = (forged | judged.claimed) - unread
-        if flow.plan.limits.keyed:
-            require_keys(flow.plan.central, chunk.keys, stripped)
         schemas = remembered(flow.cursor.entry.schemas, stripped.schemas, source, flow.plan.meant)
+        origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
+        stamps = self._stamps(flow, origins, judged.chains)
+        sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
+        self._reject_beyond_limits(flow.plan, chunk, stripped, sizes + _record_bytes(stamps), now_ms)
         begin()
-        _reject_far(flow.plan.limits, chunk, stripped, now_ms)
-        produced = self._produce(writer, flow, chunk, stripped, judged.chains)
+        produced = int(sizes.sum()) + self._produce(writer, flow, chunk, stripped, stamps, chains=judged.chains)
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
         changed = stripped.counts.total()
         flow.cursor = flow.cursor.past_chunk(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
@@ -126,14 +134,42 @@ class Delivery:
             self._strips[at] = self._strip_for(source)
         return self._strips[at]
 
-    def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped, chains: BytesColumn | None) -> int:
-        plan, source = flow.plan, flow.plan.source
-        origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
-        stamps = self._stamps(flow, origins, chains)
-        sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
-        limit = plan.limits.record_bytes - RECORD_OVERHEAD_BYTES
-        limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
-        _reject(stripped, sizes > limit, Reason.TOO_LARGE)
+    def _reject_beyond_limits(
+        self, plan: FlowPlan, chunk: Chunk, stripped: Stripped, sizes: NDArray[np.int64], now_ms: int
+    ) -> None:
+        """Reject what the topic does not take, if it still does not.
+
+        Raises:
+            HoldError: a record would lose its key, and the topic is compacted.
+            LimitsChanged: it takes something else than was planned for.
+            Unreachable: it does not say what it takes.
+        """
+        limits, before = plan.limits, len(stripped.rejected)
+        try:
+            if limits.keyed:
+                require_keys(plan.central, chunk.keys, stripped)
+        except HoldError:
+            self._require_planned(plan.central, limits)
+            raise
+        if limits.bound:
+            far = limits.beyond(np.asarray(chunk.timestamps_ms, np.int64), now_ms)
+            _reject(stripped, far, Reason.REFUSED_TIMESTAMP)
+        _reject(stripped, sizes > limits.record_bytes, Reason.TOO_LARGE)
+        if len(stripped.rejected) > before:
+            self._require_planned(plan.central, limits)
+
+    def _produce(
+        self,
+        writer: Writer,
+        flow: Flow,
+        chunk: Chunk,
+        stripped: Stripped,
+        stamps: list[tuple[str, BytesColumn]],
+        *,
+        chains: BytesColumn | None,
+    ) -> int:
+        """Produce copies, notices and letters; return the bytes of all but the copies."""
+        plan = flow.plan
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
         records = OutgoingRecords(
             stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out
@@ -151,7 +187,7 @@ class Delivery:
             letters += len(letter)
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
-        return int(sizes.sum()) + letters + len(noticed) * RECORD_OVERHEAD_BYTES
+        return letters + len(noticed) * RECORD_OVERHEAD_BYTES
 
     def _stamps(self, flow: Flow, origins: BytesColumn, chains: BytesColumn | None) -> list[tuple[str, BytesColumn]]:
         """Headers that tell of records where they came from."""
@@ -228,11 +264,10 @@ def _without(cycles: Collection[int], batch: Batch) -> Batch:
     return replace(batch, keys=keys, values=values, headers=headers.only(headers.names, cycles))
 
 
-def _reject_far(limits: Limits, chunk: Chunk, stripped: Stripped, now_ms: int) -> None:
-    """Reject records whose timestamps the topic does not take."""
-    if limits.bound:
-        far = limits.beyond(np.asarray(chunk.timestamps_ms, np.int64), now_ms)
-        _reject(stripped, far, Reason.REFUSED_TIMESTAMP)
+def _record_bytes(stamps: Sequence[tuple[str, BytesColumn]]) -> int:
+    """What a record takes beside its own key, value and headers."""
+    widest = (len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
+    return RECORD_OVERHEAD_BYTES + sum(widest)
 
 
 def _reject(stripped: Stripped, which: NDArray[np.bool_], reason: Reason) -> None:

@@ -21,6 +21,7 @@ from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
 from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, standstill
+from aggregator.replicate.slot.planned_limits import LimitsChanged, require_planned_after
 from aggregator.replicate.slot.ports import SlotPorts, Writer
 from aggregator.replicate.slot.readers import Readers
 from aggregator.replicate.slot.refused_topics import RefusedTopics
@@ -63,13 +64,15 @@ class Slot:
                 self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._ports)
                 core = (self._plan, self._ports, self._delivery)
                 turn = _ProducerSession(*core, writer, flows, refused=self._refused, traffic=traffic)
-                outcome = turn.run() or self._outdated()
-                if outcome is not None:
+                if (outcome := turn.run()) is not None:
                     return outcome
+                require_planned_after(self._refused, self._plan.flows, self._ports)
                 self._failures = 0
                 self._ports.sleep(self._refused.pause_s)
             except Fenced:
                 return SlotOutcome(self._plan.slot, SlotResult.FENCED)
+            except LimitsChanged as error:
+                return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=error.message)
             except (OutcomeUnknown, TransactionAborted, Unreachable) as error:
                 self._failures += 1
                 self._ports.telemetry(standstill(self._plan, self._refused, error.message))
@@ -88,13 +91,6 @@ class Slot:
                 flow.hold_until(HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
             flows[plan.source] = flow
         return flows
-
-    def _outdated(self) -> SlotOutcome | None:
-        """After a refusal: the end of the epoch, where a topic takes something else than it was planned for."""
-        for topic, limits in {plan.central: plan.limits for plan in self._plan.flows}.items():
-            if self._refused.is_about_limits(topic) and self._ports.limits(topic) != limits:
-                return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=f"what {topic} takes was changed")
-        return None
 
 
 class _ProducerSession:
@@ -193,6 +189,9 @@ class _ProducerSession:
             except TransactionAborted as error:
                 if self._abort(error):
                     return None
+            except LimitsChanged:
+                self._commit_if_moved()
+                raise
             else:
                 if ended:
                     return self._outcome(ended)

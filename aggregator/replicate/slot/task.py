@@ -28,6 +28,7 @@ from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import checked_rings
 from aggregator.replicate.slot.plan import BackfillTerms, SlotOutcome, SlotPlan, SlotResult
+from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.replicate.slot.slot import Slot
 from aggregator.replicate.slot.strips import strips
 
@@ -111,6 +112,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
                 tells_left_out=terms.tells_left_out,
             ),
             strips(work.config, work.policies, keys),
+            PlannedLimits(ports).require,
         )
         return Slot(plan, ports, delivery).run()
     except ExitError as error:

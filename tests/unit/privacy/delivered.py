@@ -1,7 +1,7 @@
 """A strip with the real delivery behind it, into a list instead of a transaction: central records and dead letters."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from aggregator.coordinates import EdgePartition
@@ -78,10 +78,11 @@ def deliver(
     limits: Limits = LIMITS,
     timestamps_ms: Sequence[int] | None = None,
     asked: frozenset[int] = frozenset(),
+    require_planned: Callable[[str, Limits], None] = lambda *_: None,
 ) -> Produced:
     """Deliver records of one edge partition, from offset 1000 on; with `backfill` as that restate does.
 
-    `asked`: offsets that somebody had delivered by their letters.
+    `asked`: offsets that somebody had delivered by their letters. `require_planned`: asks central what it takes.
 
     Raises:
         RetryError, HoldError: from the strip; nothing was produced, and the flow stands where it stood.
@@ -109,5 +110,5 @@ def deliver(
         chains=chains or Chains(),
         tells_left_out=bool(backfill),
     )
-    Delivery(hub, lambda _source: strip).deliver(produced, flow, chunk, lambda: None, now_ms=0)
+    Delivery(hub, lambda _source: strip, require_planned).deliver(produced, flow, chunk, lambda: None, now_ms=0)
     return produced

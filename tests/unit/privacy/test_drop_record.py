@@ -339,7 +339,7 @@ def test_conservation_through_delivery(lab, made):
     source = EdgePartition("eu", "orders", 0)
     plan = FlowPlan(source, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=Limits(10_000))
     flow, log = Flow(plan, plan.entry, persisted=True), _Log()
-    delivery = Delivery(DeliveryPlan("h", "h.dead-letters", Cycles("h"), None), lambda _: strip)
+    delivery = Delivery(DeliveryPlan("h", "h.dead-letters", Cycles("h"), None), lambda _: strip, lambda *_: None)
     size = len(values)
     chunk = Chunk("orders", 0, [b"k"] * size, values, [None] * size, [0] * size, list(range(size)))
     delivery.deliver(log, flow, chunk, lambda: None, now_ms=0)

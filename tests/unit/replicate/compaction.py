@@ -12,6 +12,7 @@ from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.slot.planned_limits import LimitsChanged
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
@@ -45,7 +46,7 @@ class _Log:
         self.reasons.append(json.loads(value)["reason"])
 
 
-def _delivered(plan, tags, keys, times=None):
+def _delivered(plan, tags, keys, times=None, require_planned=lambda *_: None):
     """Deliver tombstones with these keys, numbers framed under a schema with these tags."""
     edge, central = MemoryRegistry(), MemoryRegistry()
     schema_id = edge.register("orders-key", json.dumps({"type": "int", "confluent:tags": tags}))
@@ -57,10 +58,10 @@ def _delivered(plan, tags, keys, times=None):
     size, log, flow, begun = len(keys), _Log(), Flow(plan, plan.entry, persisted=True), []
     chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, times or [0] * size, list(range(size)))
     try:
-        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip).deliver(
+        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip, require_planned).deliver(
             log, flow, chunk, lambda: begun.append(True), now_ms=1_700_000_000_000
         )
-    except HoldError:
+    except (HoldError, LimitsChanged):
         assert not begun
         raise
     return log, flow

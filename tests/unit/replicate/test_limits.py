@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from aggregator.errors import HoldError, Unreachable
 from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.slot.planned_limits import LimitsChanged, PlannedLimits
 from tests.unit.replicate.compaction import COMPACTED, _delivered
 
 NOW_MS = 1_700_000_000_000
@@ -47,3 +49,60 @@ def test_a_record_beyond_a_bound_is_a_dead_letter():
     assert (len(log.keys), log.reasons) == (1, ["refused_timestamp"])
     log, _ = _delivered(COMPACTED._replace(limits=Limits()), [], [1, 2], times=[1, NOW_MS])
     assert (len(log.keys), log.reasons) == (2, [])
+
+
+class Central:
+    """Central as far as its topics' limits and time go; `None`: it does not answer."""
+
+    def __init__(self, limits):
+        self.taken, self.time_s, self.questions = limits, 100.0, 0
+
+    def limits(self, _topic):
+        self.questions += 1
+        if self.taken is None:
+            raise Unreachable("central does not answer", hint="wait")
+        return self.taken
+
+    def now(self):
+        return self.time_s
+
+
+@pytest.mark.parametrize(
+    ("planned", "keys", "tags"),
+    [
+        (Limits(60), [1, 2], []),
+        (Limits(before_ms=1000), [1, 2], []),
+        (Limits(10_000, keyed=True), [1, None], []),
+        (Limits(10_000, keyed=True), [1], ["PII"]),
+    ],
+    ids=["too large", "too old", "no key", "loses its key"],
+)
+def test_no_record_dies_by_a_limit_that_its_topic_has_no_more(planned, keys, tags):
+    """An operator raised it; nothing was produced, no transaction opened, and the next epoch delivers the records."""
+    flow, times = COMPACTED._replace(limits=planned), [1] * len(keys)
+    with pytest.raises(LimitsChanged, match=r"what eu\.orders takes was changed"):
+        _delivered(flow, tags, keys, times, PlannedLimits(Central(Limits())).require)
+    if tags:
+        with pytest.raises(HoldError):
+            _delivered(flow, tags, keys, times, PlannedLimits(Central(planned)).require)
+    else:
+        log, _ = _delivered(flow, tags, keys, times, PlannedLimits(Central(planned)).require)
+        assert log.reasons, "the limit is as planned"
+    with pytest.raises(Unreachable):
+        _delivered(flow, tags, keys, times, PlannedLimits(Central(None)).require)
+
+
+def test_a_topic_is_asked_now_and_then():
+    """Each of its records may be too large: one question in ten seconds, and none for records that fit."""
+    central, flow = Central(Limits(60)), COMPACTED._replace(limits=Limits(60))
+    require = PlannedLimits(central).require
+    for _ in range(100):
+        _delivered(flow, [], [1], require_planned=require)
+    _delivered(flow._replace(limits=Limits()), [], [1], require_planned=require)
+    assert central.questions == 1
+    central.time_s += 10
+    central.taken = None
+    for number in (2, 3):
+        with pytest.raises(Unreachable):
+            _delivered(flow, [], [1], require_planned=require)
+        assert central.questions == number, "who got no answer asks again"

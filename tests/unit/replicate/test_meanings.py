@@ -86,7 +86,7 @@ class Hub:
         contents = (list(values), [None] * size) if place == "key" else ([None] * size, list(values))
         offsets = list(range(self.offset, self.offset + size))
         chunk = Chunk("orders", 0, *contents, [None] * size, [0] * size, offsets)
-        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip).deliver(
+        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip, lambda *_: None).deliver(
             self.log, flow, chunk, lambda: None, now_ms=1_700_000_000_000
         )
         self.entry, self.offset = flow.cursor.entry, self.offset + size
@@ -249,7 +249,7 @@ class _Asked:
 def test_two_edges_of_one_registry_are_two_askers():
     """Their topics and partitions have equal names: what one of them asks about must wait in no lane of the other."""
     strip = _Asked()
-    delivery = Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip)
+    delivery = Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip, lambda *_: None)
     for edge, partition in (("eu", 0), ("us", 0), ("us", 1)):
         entry, source = LedgerRecord(0, "id", 0, 1, 0), EdgePartition(edge, "orders", partition)
         plan = FlowPlan(source, entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000))

@@ -4,7 +4,18 @@ import pytest
 
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.state.control import Cluster, ControlState, Epoch, KeyCheck, Lease, Target, Undecided, encode, fold
+from aggregator.state.control import (
+    Cluster,
+    ControlState,
+    Epoch,
+    KeyCheck,
+    Lease,
+    Pace,
+    Target,
+    Undecided,
+    encode,
+    fold,
+)
 from tests.growth import cpu_s
 
 
@@ -19,6 +30,38 @@ def test_the_last_record_of_each_key_counts():
     state = fold(ControlState(), records, "h.control")
     assert state == ControlState(second, Lease("b", 5, released=True), ended=0)
     assert state.newest == 1
+
+
+def test_the_end_of_an_epoch_that_was_never_opened_ends_none():
+    """Else each epoch up to that one would be over before it begins, and the hub would open them without end."""
+    state = fold(ControlState(), logged(Epoch(3, 1, 1, "a"), 1_000_000), "h.control")
+    assert (state.newest, state.ended, state.foreign_end) == (3, -1, 1_000_000)
+    state = fold(state, logged(3), "h.control")
+    assert (state.ended, state.foreign_end) == (3, 1_000_000), "the hub's own counts as ever"
+    compacted = fold(ControlState(), logged(3, Epoch(4, 1, 1, "a")), "h.control")
+    assert (compacted.newest, compacted.ended) == (4, -1)
+    assert compacted.foreign_end < compacted.newest, "not worth a warning"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Epoch(2**63, 1, 1, "a"),
+        Epoch(-1, 1, 1, "a"),
+        Epoch(1, 10_000, 1, "a"),
+        Epoch(1, 1, 10_000_000, "a"),
+        Lease("a", 2**63),
+        2**63,
+        Pace(1, 1e300),
+        KeyCheck("customer", 2**40, "c"),
+        Undecided("t", 0, -1, 2**63),
+        Undecided("t", 2**31, 0, 1),
+    ],
+)
+def test_a_number_that_no_hub_writes_is_damage(entry):
+    """Such an epoch would have ten million ids fenced, or could not be counted on."""
+    with pytest.raises(Failed, match=r"h\.control offset 0: the control record .* is damaged"):
+        fold(ControlState(), logged(entry), "h.control")
 
 
 def test_an_empty_topic_has_no_epoch():

@@ -7,7 +7,8 @@ import pytest
 
 from aggregator.coordinates import Copy, EdgePartition, Origin
 from aggregator.errors import Failed
-from aggregator.state.dead_letters import encode_resolution, fold_letters, letter_copy, letter_key
+from aggregator.state.dead_letters import encode_resolution, fold_letters, is_proven, letter_copy, letter_key
+from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders", 1)
 LETTER = json.dumps({"v": 1, "edge": "eu", "topic": "orders", "reason": "too_large"}).encode()
@@ -114,6 +115,37 @@ def test_a_forged_letter_is_passed_over_and_hides_none(change):
     forged, true = (KEY, json.dumps(WHOLE | change).encode()), (KEY, json.dumps(WHOLE).encode())
     assert folded(forged) == []
     assert folded(forged, true) == folded(true, forged) == folded(true)
+
+
+def test_a_resolution_of_which_the_ledger_knows_nothing_hides_no_letter():
+    """It is somebody else's, or the backfill that it names never came so far; a true one beside it still counts."""
+    letter = KEY, json.dumps(WHOLE).encode()
+    forged = encode_resolution(SOURCE, 7, 2, "nobody", "delivered")
+    true = encode_resolution(SOURCE, 7, 2, "b1", "suppressed")
+    for records, expected, offsets in (
+        ([letter, forged], [("too_large", "", "")], [1]),
+        ([forged], [], [0]),
+        ([letter, true, forged], [("too_large", "b1", "suppressed")], [2]),
+        ([letter, forged, true], [("too_large", "b1", "suppressed")], [1]),
+        ([forged, letter], [("too_large", "", "")], []),
+        ([letter, true, letter], [("too_large", "", "")], []),
+    ):
+        told = []
+        log = [(at, key if isinstance(key, bytes) else key.encode(), value) for at, (key, value) in enumerate(records)]
+        found = fold_letters(log, "h.dead-letters", foreign=told.append, proven=lambda one: one.resolved_by == "b1")
+        assert [(one.reason, one.resolved_by, one.outcome) for one in found] == expected
+        assert told == offsets
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "next_offset", "proves"),
+    [(2, 8, True), (2, 7, False), (3, 0, True), (1, 100, False), (None, 0, False)],
+)
+def test_a_resolution_is_proven_by_a_ledger_that_passed_its_record(incarnation, next_offset, proves):
+    """They commit together; the next offset of the backfill lies behind what it resolved."""
+    (resolution,) = fold_letters([(0, KEY, encode_resolution(SOURCE, 7, 2, "b1", "delivered")[1])], "h.dead-letters")
+    entry = None if incarnation is None else LedgerRecord(incarnation, "id", next_offset, 1, 0)
+    assert is_proven(resolution, entry) is proves
 
 
 @pytest.mark.parametrize("value", [None, b"", b"x", b"[]", b'{"v": 1}', b"[" * 5000])

@@ -105,7 +105,7 @@ SAMPLES = {
     "ledger": Sample((str(FLOW), LEDGER.encode()), lambda record: ledger.decode(record, "h.ledger"), LEDGER),
     "epoch": of_control(Epoch(7, 2, 3, "d"), "epoch", Epoch(7, 2, 3, "d")),
     "lease": of_control(Lease("d", 5, released=True), "lease", Lease("d", 5, released=True)),
-    "end": of_control(6, "ended", 6),
+    "end": of_control(6, "foreign_end", 6),  # no record before it opens that epoch
     "pace": of_control(Pace(7, 12.5), "pace", Pace(7, 12.5)),
     "key check": of_control(KeyCheck("customer", 2, "c"), "keys", {("customer", 2): "c"}),
     "cluster": of_control(Cluster("eu", "c1"), "clusters", {"eu": "c1"}),
