@@ -16,13 +16,13 @@ from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position, Segment
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
 from aggregator.counted import counted as told
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
-from aggregator.state.dead_letters import DELIVERED, Letter, read_letters
+from aggregator.state.dead_letters import DELIVERED, Letter, is_passed, read_letters
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import BackfillPositions, LedgerRecord
 from aggregator.state.ledger_log import ledger_log, read_ledger
@@ -105,12 +105,13 @@ def read_central(config: HubConfig) -> Central:
 
     def count(letter: Letter, backfill: str) -> None:
         entry = entry_of(letter.source, backfill)
-        # The ledger was read first: what a flow has passed since is counted in records that nobody has read here.
-        if entry is None or Position(letter.incarnation, letter.offset) < entry.position:
+        if entry is None or is_passed(letter, entry):
             there[letter.source, backfill] += 1
 
+    # The ledger was read first: what a flow has passed since is counted in records that nobody has read here.
     for letter in read_letters(config.central, names, count=count):
-        letters[letter.source].append(letter)
+        if is_passed(letter, ledger.get(letter.source)):
+            letters[letter.source].append(letter)
     own: dict[tuple[EdgePartition, str], list[Letter]] = defaultdict(list)
     for letter in read_letters(config.central, names, apart=True, count=count):
         own[letter.source, letter.central].append(letter)

@@ -169,8 +169,9 @@ class KnownBackfills:
         """Take in records of the requests for backfills.
 
         Raises:
-            Failed: a record is damaged.
+            Failed: a record is damaged, and none of its key came later.
         """
+        damaged: dict[str, Failed] = {}
         for record in records:
             kind, _, id_ = record.key.partition("/")
             try:
@@ -178,7 +179,12 @@ class KnownBackfills:
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Failed) as error:
                 mend = "replace it by a correct record, or by a tombstone, of the same key"
                 what, hint = unreadable(error if isinstance(error, Damaged) else Damaged(), mend)
-                raise Failed(f"{topic} offset {record.offset}: the request {record.key} is {what}", hint=hint) from None
+                told = f"{topic} offset {record.offset}: the request {record.key} is {what}"
+                damaged[record.key] = Failed(told, hint=hint)
+            else:
+                damaged.pop(record.key, None)
+        for fault in damaged.values():
+            raise fault
 
     def take_positions(self, records: Iterable[LogRecord], topic: str) -> None:
         """Take in how far each backfill has come.

@@ -4,8 +4,8 @@ It holds epochs, the lease, check values of keys, ids of clusters, undecided ran
 topics were written to.
 
 Invariant: only the driver's producer writes here, in transactions. Readers fold the whole log, and the last record of
-each key counts. A damaged record, or a record of a later version, is refused by name. A record with an unknown key is
-skipped.
+each key counts. A damaged record, or a record of a later version, is refused by name, until a later one of its key
+takes its place. A record with an unknown key is skipped.
 """
 
 import json
@@ -26,6 +26,10 @@ VERSION = 1
 _Slots = Annotated[int, Meta(ge=0, le=4096)]
 _UNDECIDED = "undecided/"
 _PARTITION_DIGITS = 10
+_MEND = (
+    "nothing but the hub's driver may write this topic: find out who did, write what this key said before once more"
+    " (a tombstone, if it said nothing), then start the hub again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +201,22 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
         topic: For the sentence about a damaged one.
 
     Raises:
-        Failed: a damaged record; names it.
+        Failed: a record is damaged, and none of its key came later; names it.
     """
     folding: _Folding | None = None
+    damaged: dict[str, Failed] = {}
     for record in records:
         folding = folding or _Folding.of(state)
         try:
             folding.apply(record)
         except Damaged as error:
-            mend = "nothing but the hub's driver may write this topic; find out who did, then start the hub again"
-            what, hint = unreadable(error, mend)
-            raise Failed(
-                f"{topic} offset {record.offset}: the control record {record.key} is {what}", hint=hint
-            ) from None
+            what, hint = unreadable(error, _MEND)
+            told = f"{topic} offset {record.offset}: the control record {record.key} is {what}"
+            damaged[record.key] = Failed(told, hint=hint)
+        else:
+            damaged.pop(record.key, None)
+    for fault in damaged.values():
+        raise fault
     return folding.folded() if folding else state
 
 
@@ -253,6 +260,8 @@ class _Folding:
                 self._end(_ENDED.decode(record.value).epoch)
             case "pace":
                 self.state = replace(self.state, pace=_PACE.decode(record.value))
+            case key if record.value is None:
+                self._take_back(key)
             case key if key.startswith(_KEY):
                 check = _named(_CHECK, record)
                 self.keys[check.name, check.version] = check.check
@@ -261,11 +270,15 @@ class _Folding:
             case key if key.startswith(_CLUSTER):
                 stand = _named(_STANDS, record)
                 self.clusters[stand.edge] = stand.cluster_id
-            case key if key.startswith(_UNDECIDED) and record.value is None:
-                self.undecided.pop(_partition(key), None)
             case key if key.startswith(_UNDECIDED):
                 note = _named(_NOTE, record)
                 self.undecided[note.topic, note.partition] = OffsetRange(note.start, note.end)
+
+    def _take_back(self, key: str) -> None:
+        """A tombstone takes back a note of what was undecided; of any other key it says nothing."""
+        topic, _, partition = key.removeprefix(_UNDECIDED).partition("/")
+        if key.startswith(_UNDECIDED) and partition.isdecimal() and len(partition) <= _PARTITION_DIGITS:
+            self.undecided.pop((topic, int(partition)), None)
 
     def _end(self, epoch: int) -> None:
         """An epoch is asked to stop; one that was never opened would be over before it begins."""
@@ -285,15 +298,3 @@ def _named(decoder: TypedDecoder[_Named], record: LogRecord) -> _Named:
     if encode(entry)[0] != record.key:
         raise Damaged("of another name")
     return entry
-
-
-def _partition(key: str) -> Partition:
-    """Return the partition that a note is about.
-
-    Raises:
-        Damaged: the key names none.
-    """
-    topic, _, partition = key.removeprefix(_UNDECIDED).partition("/")
-    if not partition.isdecimal() or len(partition) > _PARTITION_DIGITS:
-        raise Damaged("of no partition")
-    return topic, int(partition)

@@ -226,7 +226,7 @@ def read_letters(
         return BackfillPositions(ledger_log(cluster, late), late.ledger)
 
     def proven(resolution: Letter) -> bool:
-        return is_proven(resolution, positions().of(resolution.source, resolution.resolved_by))
+        return is_passed(resolution, positions().of(resolution.source, resolution.resolved_by))
 
     records = _records(cluster, topic)
     yield from fold_letters(records, topic, apart=apart, foreign=foreign.append, count=count, proven=proven)
@@ -235,14 +235,14 @@ def read_letters(
         log.warning("%s: %s passed over, none of ours: offset %d first; who else writes it?", topic, told, first)
 
 
-def is_proven(resolution: Letter, entry: LedgerRecord | None) -> bool:
-    """Whether the backfill that a resolution names has passed the record; both commit in one transaction.
+def is_passed(letter: Letter, entry: LedgerRecord | None) -> bool:
+    """Whether a flow has passed the record of a letter, which commits with the letter, or with its resolution.
 
     Args:
-        resolution: The letter with its resolution.
-        entry: The ledger record of the backfill for this flow; None where it has written none.
+        letter: Of the flow, or a resolution of one.
+        entry: The ledger record of the flow, or of the backfill that the resolution names; None: it has written none.
     """
-    return entry is not None and Position(resolution.incarnation, resolution.offset) < entry.position
+    return entry is not None and Position(letter.incarnation, letter.offset) < entry.position
 
 
 def fold_letters(

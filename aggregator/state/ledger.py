@@ -1,7 +1,8 @@
 """The ledger stores each flow's position, committed in the same transaction as the records that it moves past.
 
 Invariant (protocol, rules A and D): a slot writes its own partition only. For one flow, the record of the highest epoch
-wins, and among those the last in log order. A damaged record is refused by name, never skipped.
+wins, and among those the last in log order. A damaged record is refused by name, until a later one of its key in the
+same partition takes its place. A tombstone does that only where the key names no flow, because it tells no position.
 """
 
 import zlib
@@ -103,6 +104,13 @@ def _damaged(record: LogRecord, topic: str, error: Damaged | None = None) -> Fai
     )
 
 
+def _foreign(record: LogRecord, topic: str) -> Failed:
+    return Failed(
+        f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is of no flow",
+        hint="nobody but the hub writes this topic; find out who did, then write a tombstone of this key there",
+    )
+
+
 def flow_key(source: EdgePartition, backfill: str = "") -> str:
     """Key of a flow's record; each backfill has flows of its own in the ledger of all backfills."""
     return f"{source}/{backfill}" if backfill else str(source)
@@ -127,17 +135,30 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
     """
     tail = f"/{backfill}" if backfill else ""
     best: dict[EdgePartition, LedgerRecord] = {}
+    foreign, damaged = dict[tuple[int, str], Failed](), dict[tuple[int, str], Failed]()
     for record in records:
-        if record.value is None or not record.key.endswith(tail):
+        at = record.partition, record.key
+        if not record.key.endswith(tail):
+            continue
+        if record.value is None:
+            foreign.pop(at, None)
             continue
         try:
             flow = EdgePartition.parse(record.key.removesuffix(tail))
         except ValueError:
-            raise _damaged(record, topic) from None
-        entry = decode(record, topic)
+            foreign[at] = _foreign(record, topic)
+            continue
+        try:
+            entry = decode(record, topic)
+        except Failed as error:
+            damaged[at] = error
+            continue
+        damaged.pop(at, None)
         known = best.get(flow)
         if known is None or entry.epoch >= known.epoch:
             best[flow] = entry
+    for fault in (*foreign.values(), *damaged.values()):
+        raise fault
     return best
 
 

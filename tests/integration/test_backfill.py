@@ -163,7 +163,14 @@ def test_a_resolution_that_the_hub_did_not_write_hides_no_letter(trial, caplog):
     assert "1 record passed over, none of ours" in caplog.text
     assert f"eu/{trial.topic}/0/0" in listed.output
     late = ThreadedBackfills(trial)
-    assert [one.letters for one in late.plan(letters=Letters()).partitions] == [1], "a replay reads it again"
+    plan = late.plan(letters=Letters())
+    assert ([one.letters for one in plan.partitions], plan.gone) == ([1], ()), "a replay reads it again"
+    # A letter behind the flow's position, as a hub writes one after the plan has read the ledger.
+    newer = json.dumps(letter | {"offset": 1})
+    central.produce(f"{trial.hub}.dead-letters", newer, f"eu/{trial.topic}/0/1/0", partition=0)
+    assert central.flush(30) == 0
+    plan = late.plan(letters=Letters())
+    assert ([one.letters for one in plan.partitions], plan.gone) == ([1], ()), "the next plan takes it"
     epochs.close()
 
 

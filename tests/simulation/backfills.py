@@ -30,7 +30,7 @@ from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.plan import BackfillTerms
 from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease
-from aggregator.state.dead_letters import Letter, fold_letters, is_proven
+from aggregator.state.dead_letters import Letter, fold_letters, is_passed
 from aggregator.state.ledger import BackfillPositions
 from aggregator.state.requests import by_flow
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, EdgeFaults
@@ -251,7 +251,7 @@ class BackfillSchedule(Schedule):
             return BackfillPositions(self.logs.read(ledger, range(LEDGERS)), ledger)
 
         def proven(one: Letter) -> bool:
-            return is_proven(one, positions().of(one.source, one.resolved_by))
+            return is_passed(one, positions().of(one.source, one.resolved_by))
 
         letters = ((one.offset, one.key.encode(), one.value) for one in records)
         return list(fold_letters(letters, NAMES.dead_letters, foreign=_all_are_ours, proven=proven))

@@ -255,6 +255,9 @@ def test_a_restate_has_the_policies_under_which_it_began():
     assert known.backfills()["aa"].policies == {"eu/orders": "1"}
     with pytest.raises(Failed, match="offset 7: the request policies/aa is damaged"):
         known.take_requests([LogRecord(0, 7, "policies/aa", b"[1]")], "h.backfill.requests")
+    for mended in (None, b"{}"):
+        both = [LogRecord(0, 7, "policies/aa", b"[1]"), LogRecord(0, 8, "policies/aa", mended)]
+        known.take_requests(both, "h.backfill.requests")
 
 
 def test_a_resolution_has_its_letters_key():

@@ -78,12 +78,27 @@ def test_a_damaged_control_record_is_refused_by_name(key, value):
     assert fold(ControlState(), [LogRecord(0, 7, "other", value)], "h.control") == ControlState()
 
 
-@pytest.mark.parametrize("value", [b"?", b"{}", b'{"topic":"t","partition":0,"start":Infinity,"end":1}', None])
-@pytest.mark.parametrize("key", ["undecided/", "undecided/t", "undecided/t/x", "undecided/t/-1"])
+@pytest.mark.parametrize("value", [b"?", b"{}", b'{"topic":"t","partition":0,"start":Infinity,"end":1}'])
+@pytest.mark.parametrize("key", ["undecided/", "undecided/t", "undecided/t/x", "undecided/t/-1", "target/x", "key/"])
 def test_a_damaged_note_is_refused_by_name(key, value):
-    """Also where it is a tombstone of no partition."""
+    """Until a tombstone takes it away, whatever its key says."""
+    foreign = LogRecord(0, 7, key, value)
     with pytest.raises(Failed, match=f"h.control offset 7: the control record {key} is damaged"):
-        fold(ControlState(), [LogRecord(0, 7, key, value)], "h.control")
+        fold(ControlState(), [foreign], "h.control")
+    assert fold(ControlState(), [foreign, LogRecord(0, 8, key, None)], "h.control") == ControlState()
+
+
+@pytest.mark.parametrize("entry", [Epoch(4, 1, 1, "a"), Lease("a", 7), Pace(4, 1.0)])
+def test_a_damaged_record_is_mended_by_the_next_one_of_its_key(entry):
+    """By the driver's, or by whoever writes again what was there; a tombstone of an epoch would begin at 0 again."""
+    key, value = encode(entry)
+    bad, good = LogRecord(0, 1, key, b"?"), LogRecord(0, 2, key, value)
+    expected = fold(ControlState(), [good], "h.control")
+    assert fold(ControlState(), [good, bad, good], "h.control") == expected
+    for rest in ([], [LogRecord(0, 2, key, None)]):
+        with pytest.raises(Failed, match=f"offset .: the control record {key} is damaged") as refusal:
+            fold(ControlState(), [good, bad, *rest], "h.control")
+        assert "write what this key said before once more" in refusal.value.hint
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.coordinates import Copy, EdgePartition, Origin
 from aggregator.errors import Failed
-from aggregator.state.dead_letters import encode_resolution, fold_letters, is_proven, letter_copy, letter_key
+from aggregator.state.dead_letters import encode_resolution, fold_letters, is_passed, letter_copy, letter_key
 from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders", 1)
@@ -141,11 +141,11 @@ def test_a_resolution_of_which_the_ledger_knows_nothing_hides_no_letter():
     ("incarnation", "next_offset", "proves"),
     [(2, 8, True), (2, 7, False), (3, 0, True), (1, 100, False), (None, 0, False)],
 )
-def test_a_resolution_is_proven_by_a_ledger_that_passed_its_record(incarnation, next_offset, proves):
-    """They commit together; the next offset of the backfill lies behind what it resolved."""
+def test_a_letter_is_passed_by_a_ledger_behind_its_record(incarnation, next_offset, proves):
+    """They commit together; the next offset lies behind the record."""
     (resolution,) = fold_letters([(0, KEY, encode_resolution(SOURCE, 7, 2, "b1", "delivered")[1])], "h.dead-letters")
     entry = None if incarnation is None else LedgerRecord(incarnation, "id", next_offset, 1, 0)
-    assert is_proven(resolution, entry) is proves
+    assert is_passed(resolution, entry) is proves
 
 
 @pytest.mark.parametrize("value", [None, b"", b"x", b"[]", b'{"v": 1}', b"[" * 5000])

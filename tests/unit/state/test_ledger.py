@@ -59,6 +59,28 @@ def test_rule_d_after_a_recreation_the_smaller_offset_of_the_newer_incarnation_w
     assert winners([logged(before), logged(after, offset=1)], "t")[SOURCE] == after
 
 
+def test_a_damaged_record_is_mended_by_the_next_one_of_its_key():
+    """In the same partition, as a slot writes it, or whoever mends it; a tombstone tells no position."""
+    good, bad = logged(LedgerRecord(0, "id", 5, 1, 0)), LogRecord(0, 1, str(SOURCE), b"x")
+    later = LedgerRecord(0, "id", 9, 1, 0)
+    assert winners([good, bad, logged(later, offset=2)], "t") == {SOURCE: later}
+    for rest in ([], [logged(later, partition=1)], [LogRecord(0, 2, str(SOURCE), None)]):
+        with pytest.raises(Failed, match=f"t partition 0 offset 1: the ledger record of {SOURCE} is damaged"):
+            winners([good, bad, *rest], "t")
+
+
+def test_a_record_of_no_flow_is_refused_until_a_tombstone_takes_it_away():
+    """Its place and its key are told, and what to do; a foreign tombstone is nothing."""
+    good, foreign = logged(LedgerRecord(0, "id", 5, 1, 0)), LogRecord(0, 1, "nonsense", b"x")
+    with pytest.raises(Failed, match="t partition 0 offset 1: the ledger record of nonsense is of no flow") as refusal:
+        winners([good, foreign], "t")
+    assert "a tombstone of this key" in refusal.value.hint
+    mended = [good, foreign, LogRecord(0, 2, "nonsense", None)]
+    assert winners(mended, "t").keys() == {SOURCE}
+    with pytest.raises(Failed, match="offset 3"):
+        winners([*mended, LogRecord(0, 3, "nonsense", b"x")], "t")
+
+
 @pytest.mark.parametrize("raw", [None, b"", b"[]", b"{}", b'{"crc": 1}', b"\xff\xfe"])
 def test_what_is_no_ledger_record_is_refused(raw):
     """Anything else in the ledger is an error, not an empty position."""
