@@ -6,7 +6,7 @@ JSON objects and of headers are shown if they are words that most records have. 
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -82,6 +82,8 @@ _TEMPLATES: Mapping[str, Template] = {
     "text": Template("PII.TEXT", "redact"),
     "uuid": Template("PII.ID", "{{pseudonymize: {{key: {key}, domain: {key}, encode: uuid}}}}"),
 }
+# What is suggested for numbers, where the rule above takes text alone.
+_OF_NUMBERS: Mapping[str, str] = {"ip": "drop"}
 # Suggestions for record keys, which accept tokens only, and for headers, which either pass or are dropped.
 _OF_KEYS = "{{pseudonymize: {{key: {key}, domain: {domain}}}}}"
 _DOMAINS: Mapping[str, str] = {"email": "email", "phone": "phone"}
@@ -111,6 +113,7 @@ class Suggestion(NamedTuple):
 
 @dataclass(slots=True)
 class _Seen:
+    can_be_text: bool = False
     values: int = 0
     texts: int = 0
     found: Counter[str] = field(default_factory=Counter)
@@ -131,11 +134,13 @@ def suggestions(text: str, records: Iterable[Any], *, key: str = "customer") -> 
         DeadLetterError: the text is no Avro schema, or means more places than a schema may.
     """
     schema = parse(text)
-    seen: dict[str, _Seen] = {path: _Seen() for path in _declared(schema)}
+    seen: dict[str, _Seen] = defaultdict(_Seen)
+    for path, is_text in _declared(schema):
+        seen[path].can_be_text |= is_text
     read = _Reading(schema)
     for record in records:
         for path, value in read.values(schema.root, record, ""):
-            _look(seen.setdefault(path, _Seen()), value)
+            _look(seen[path], value)
     found = (_suggestion(path, one, key) for path, one in seen.items())
     return [one for one in found if one is not None]
 
@@ -185,6 +190,7 @@ def _look(seen: _Seen, value: str | int) -> None:
     text = str(value)[:_LONGEST]
     seen.values += 1
     seen.texts += isinstance(value, str)
+    seen.can_be_text |= isinstance(value, str)
     signs = len(text.strip()) or 1
     uuids = [one.span() for one in _UUID.finditer(text)]
     if uuids:
@@ -211,7 +217,8 @@ def _suggestion(path: str, seen: _Seen, key: str) -> Suggestion | None:
     if seen.uuids:
         shares["uuid"] = seen.uuids / seen.values
     template = _TEMPLATES[kind]
-    return Suggestion(path, seen.values, shares, by_name, template.tag, template.rule.format(key=key))
+    rule = template.rule if seen.can_be_text else _OF_NUMBERS.get(kind, template.rule)
+    return Suggestion(path, seen.values, shares, by_name, template.tag, rule.format(key=key))
 
 
 def _kind(seen: _Seen) -> str:
@@ -245,11 +252,11 @@ def scalars(text: str, record: Any) -> Iterator[str | int]:
     yield from (value for _, value in _Reading(schema).values(schema.root, record, ""))
 
 
-def _declared(schema: Schema) -> Iterator[str]:
-    """Paths of every leaf that can hold a word or a number."""
+def _declared(schema: Schema) -> Iterator[tuple[str, bool]]:
+    """Path of every leaf that can hold a word or a number, and whether it can hold a word."""
     for place in places(schema):
         if place.is_key or (place.node.kind in _TEXTUAL and _is_plain(place.node)):
-            yield place.path
+            yield place.path, place.is_key or place.node.kind is Kind.STRING
 
 
 def _is_plain(node: Node) -> bool:

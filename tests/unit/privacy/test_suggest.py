@@ -1,10 +1,13 @@
 """Suggestions from a sample: what is recognised, what is not, and that no value gets out."""
 
 import json
+from datetime import date
 
 import pytest
 
+from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.policy.suggest import (
     HEADERS,
     KEY,
@@ -77,6 +80,25 @@ def test_what_is_suggested_is_a_policy(found):
     assert policy.keys() == {"k"}
     assert policy.view("shop-orders").fields == ()
     assert as_yaml("t", []) == ['"t":', "  fields: {}"]
+
+
+def test_what_is_suggested_fits_the_type():
+    """Whatever a field is called: an operator that does not take its type would drop it, and say so in the plan."""
+    names = ("ip", "email", "phone", "uuid", "iban", "card", "customer", "birthday", "note", "zip", "secret", "lat")
+    fields = [{"name": f"{name}_{kind}", "type": kind} for name in names for kind in ("string", "int", "long")]
+    fields.append({"name": "ip_null", "type": ["null", "long"]})
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+    sample = {one["name"]: "10.1.2.3" if one["type"] == "string" else 167_837_955 for one in fields}
+    for records in ([], [sample]):
+        lines = as_yaml("t", suggestions(schema, records, key="k"))
+        policy = parse_policy("policy: p\nversion: 1\ntopics:\n" + "".join(f"  {line}\n" for line in lines))
+        rows = compile_plan(schema, value_scope(policy, "t"), date(2026, 1, 1)).rows
+        assert len(rows) == len(fields)
+        assert [row.path for row in rows if "does not take" in row.because] == []
+    (one,) = json_suggestions([{"ip": 167_837_955}])
+    assert one.rule == "drop"
+    (one,) = json_suggestions([{"ip": 167_837_955}, *[{"ip": "10.1.2.3"}] * 9])
+    assert one.rule == "mask_ip"
 
 
 def test_no_value_gets_out(found):
