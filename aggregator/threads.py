@@ -307,7 +307,7 @@ class _Supervision:
         return False
 
 
-def side_by_side(question: Callable[[K], T], asked: Collection[K]) -> dict[K, T]:
+def map_concurrently(question: Callable[[K], T], asked: Collection[K]) -> dict[K, T]:
     """Ask one question about each of these, each in a thread of its own, and wait for all answers.
 
     Args:

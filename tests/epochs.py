@@ -18,7 +18,7 @@ from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.settlement import TransactionOwner
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import unrecorded
@@ -32,7 +32,7 @@ from tests.trial import read_all
 
 NOW_MS = 1_700_000_000_000
 # Many small transactions out of few records.
-BRISK = Cadence(interval_s=0.5, limit_bytes=500)
+BRISK = CommitPolicy(interval_s=0.5, limit_bytes=500)
 
 
 class Epochs:
@@ -70,7 +70,7 @@ class Epochs:
         central=None,
         slots: int | None = None,
         drain: bool = True,
-        cadence: Cadence = BRISK,
+        commit_policy: CommitPolicy = BRISK,
         beats: bool = False,
     ):
         """Open the next epoch and plan it from what the edges show: one SlotPlan per slot."""
@@ -104,7 +104,7 @@ class Epochs:
             undecided=self.undecided,
         )
         return [
-            SlotPlan(self.names, epoch.epoch, slot, flows.by_slot.get(slot, ()), cadence, drain, 5.0)
+            SlotPlan(self.names, epoch.epoch, slot, flows.by_slot.get(slot, ()), commit_policy, drain, 5.0)
             for slot in range(count)
         ]
 

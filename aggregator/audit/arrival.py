@@ -27,7 +27,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 
 
-class Wanted(NamedTuple):
+class TargetPosition(NamedTuple):
     """How far an edge partition must have been read: the topic's id, and the next offset."""
 
     topic_id: str
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class PendingPartition:
     """A partition that the table still waits for.
 
     Attributes:
@@ -60,7 +60,7 @@ class Arrived(NamedTuple):
     version: int | None
 
 
-def looks(config: HubConfig, table: str, before: datetime) -> Iterator[list[Lacking] | Arrived]:
+def looks(config: HubConfig, table: str, before: datetime) -> Iterator[list[PendingPartition] | Arrived]:
     """Look again and again, without a pause: what is lacking, and at last that nothing is.
 
     Args:
@@ -92,7 +92,9 @@ def looks(config: HubConfig, table: str, before: datetime) -> Iterator[list[Lack
     yield Arrived(handle.version if handle else None)
 
 
-def not_read(wanted: Mapping[EdgePartition, Wanted], ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Lacking]:
+def not_read(
+    wanted: Mapping[EdgePartition, TargetPosition], ledger: Mapping[EdgePartition, LedgerRecord]
+) -> list[PendingPartition]:
     """Edge partitions that the hub has not read so far yet.
 
     Args:
@@ -106,13 +108,15 @@ def not_read(wanted: Mapping[EdgePartition, Wanted], ledger: Mapping[EdgePartiti
         if reached < offset:
             gap = entry.gap if entry is not None else None
             why = f"{gap.kind} at {gap.start}: it waits for a decision" if gap is not None else ""
-            found.append(Lacking(str(source), reached, offset, why))
+            found.append(PendingPartition(str(source), reached, offset, why))
     return found
 
 
-def _wanted(config: HubConfig, table: str, before: datetime) -> tuple[dict[EdgePartition, Wanted], frozenset[str]]:
+def _wanted(
+    config: HubConfig, table: str, before: datetime
+) -> tuple[dict[EdgePartition, TargetPosition], frozenset[str]]:
     """How far each edge partition that feeds the table must have been read, and its central topics."""
-    wanted: dict[EdgePartition, Wanted] = {}
+    wanted: dict[EdgePartition, TargetPosition] = {}
     feeds, tables = frozenset[str](), set[str]()
     for edge, cluster in config.edges.items():
         sources = {name: lake_sources(config, [EdgePartition(edge, name, 0)]) for name in wanted_topics(config, edge)}
@@ -122,7 +126,7 @@ def _wanted(config: HubConfig, table: str, before: datetime) -> tuple[dict[EdgeP
         places = [(name, number) for name, one in shown.items() for number in range(one.partitions)]
         logs, offsets = ends.log_offsets(cluster, places), ends.offsets_at(cluster, places, before)
         wanted |= {
-            EdgePartition(edge, *at): Wanted(shown[at[0]].topic_id, offsets[at])
+            EdgePartition(edge, *at): TargetPosition(shown[at[0]].topic_id, offsets[at])
             for at in places
             if offsets[at] > logs[at].start
         }
@@ -140,7 +144,7 @@ def _has_records(config: HubConfig, behind: Mapping[CentralPartition, OffsetRang
     return any(True for _ in read_committed(config.central, ranges, max_bytes=1))
 
 
-def _lacking(one: CentralPartition, offsets: OffsetRange, held: list[LakeHold]) -> Lacking:
+def _lacking(one: CentralPartition, offsets: OffsetRange, held: list[LakeHold]) -> PendingPartition:
     at = (one.topic, one.partition, offsets.start)
     why = next((it.reason for it in held if not it.topic or (it.topic, it.partition, it.next_offset) == at), "")
-    return Lacking(f"central {one.topic}-{one.partition}", *offsets, why.partition("\n")[0])
+    return PendingPartition(f"central {one.topic}-{one.partition}", *offsets, why.partition("\n")[0])

@@ -18,7 +18,7 @@ from aggregator.audit.missing_flows import never_begun
 from aggregator.audit.omissions import FLOW, LAKE, WAITING, Omission
 from aggregator.audit.records import letter_offsets
 from aggregator.audit.tally import Finding, ranges_of
-from aggregator.backfill.ranges import size, without
+from aggregator.backfill.ranges import difference, offset_count
 from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -123,10 +123,10 @@ def _with_gaps(flow: FlowAudit, gaps: tuple[KnownGap, ...]) -> FlowAudit:
     ends = [OffsetRange(gap.start, gap.end) for gap in here if gap.end is not None]
     omissions, told = list[Omission](), 0
     for one in flow.omissions:
-        left = without(one.offsets, ends) if one.kind in WAITING else one.offsets
+        left = difference(one.offsets, ends) if one.kind in WAITING else one.offsets
         if left != one.offsets:
-            told += size(one.offsets) - size(left)
-            one = replace(one, offsets=left, records=size(left))  # noqa: PLW2901 - the same, of what is left
+            told += offset_count(one.offsets) - offset_count(left)
+            one = replace(one, offsets=left, records=offset_count(left))  # noqa: PLW2901 - the same, of what is left
         if left or one.kind not in WAITING:
             omissions.append(one)
     lost = tuple(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aggregator.audit.tally import Finding
-from aggregator.backfill.ranges import both, offsets_of, size, without
+from aggregator.backfill.ranges import difference, intersection, offset_count, offsets_of
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill
 from aggregator.coordinates import CentralPartition, EdgePartition, Segment
@@ -85,11 +85,13 @@ def explained(findings: Sequence[Finding], restates: Iterable[Restate]) -> tuple
     parts = [part for one in known for part in one.segments]
 
     def inside(finding: Finding) -> tuple[Any, ...]:
-        return both(finding.offsets, offsets_of(part for part in parts if part.incarnation == finding.incarnation))
+        return intersection(
+            finding.offsets, offsets_of(part for part in parts if part.incarnation == finding.incarnation)
+        )
 
     gone = [one for one in findings if (one.kind, one.place) == ("missing", "lake")]
-    count = sum(size(inside(one)) for one in gone)
+    count = sum(offset_count(inside(one)) for one in gone)
     if not count or count > sum(one.removed for one in known):
         return list(findings), 0
-    left = [replace(one, offsets=without(one.offsets, inside(one))) for one in gone]
+    left = [replace(one, offsets=difference(one.offsets, inside(one))) for one in gone]
     return [*(one for one in findings if one not in gone), *(one for one in left if one.offsets)], count

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from aggregator.backfill.epoch_plan import EpochPlan, Scene, plan_epoch
+from aggregator.backfill.epoch_plan import ClusterState, EpochPlan, plan_epoch
 from aggregator.backfill.facts import Central, read_central
 from aggregator.backfill.live_flows import LiveFlows
-from aggregator.backfill.pace import paced
+from aggregator.backfill.pace import next_rate
 from aggregator.backfill.pause_watch import PauseWatch
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
@@ -49,7 +49,7 @@ from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.replicate.leadership.settlement import TransactionOwner
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.key_checks import Checks, checks_of, recorded_checks
 from aggregator.replicate.slot.plan import BackfillTerms, SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.slot.task import EpochWork
@@ -62,7 +62,7 @@ from aggregator.threads import Threads
 
 _TICK_S, _AGAIN_S = 0.1, 1.0
 # Transactions are short, because readers of a live topic wait behind an open one.
-_CADENCE = Cadence(interval_s=0.1, limit_bytes=4 * 1024 * 1024)
+_COMMIT_POLICY = CommitPolicy(interval_s=0.1, limit_bytes=4 * 1024 * 1024)
 log = logging.getLogger(__name__)
 
 
@@ -218,7 +218,7 @@ class BackfillDriver:
     def _slot_plans(self, epoch: int, plan: EpochPlan, slots: int, terms: BackfillTerms) -> tuple[SlotPlan, ...]:
         own = {slot: plan.by_slot.get(slot, ()) for slot in range(slots)}
         rates = shares(limits_of(self._config), {slot: [flow.source for flow in flows] for slot, flows in own.items()})
-        common = (_CADENCE, True, self._config.replication.drain_patience.total_seconds(), terms)
+        common = (_COMMIT_POLICY, True, self._config.replication.drain_patience.total_seconds(), terms)
         return tuple(
             SlotPlan(self._names, epoch, slot, flows, *common, rates=rates[slot] if rates else {})
             for slot, flows in own.items()
@@ -295,9 +295,9 @@ class BackfillDriver:
         shown: Mapping[str, Mapping[str, EdgeTopic]],
         settings: Mapping[str, dict[str, str]],
         paused: frozenset[str],
-    ) -> Scene:
+    ) -> ClusterState:
         now_ms = int(time.time() * 1000)
-        return Scene(
+        return ClusterState(
             self._config,
             {(edge, name): topic for edge, some in shown.items() for name, topic in some.items()},
             self._silent(shown, paused),
@@ -373,7 +373,7 @@ class _Pacing:
     def beat(self, now_s: float) -> None:
         """Look at the live flows once a second, and say what changed."""
         load = self._live.look(now_s)
-        rate = self._rate if load is None else paced(self._rate, self._asked, load)
+        rate = self._rate if load is None else next_rate(self._rate, self._asked, load)
         if rate != self._rate:
             try:
                 self._central.publish(Pace(self._epoch, None if rate is None else rate / self._slots))

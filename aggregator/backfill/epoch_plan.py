@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import structs
 
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.planner import FlowAtCentral, allowed, gone
-from aggregator.backfill.ranges import Ranges, both, offsets_of, size, without
+from aggregator.backfill.planner import FlowAtCentral, still_writable, unrecoverable
+from aggregator.backfill.ranges import Ranges, difference, intersection, offset_count, offsets_of
 from aggregator.backfill.request import Mode
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
@@ -26,7 +26,7 @@ from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.gaps import with_unread
 from aggregator.replicate.flow.limits import Limits, is_compacted
-from aggregator.replicate.flow.meanings import Meanings, meant
+from aggregator.replicate.flow.meanings import Meanings, merged_meanings
 from aggregator.replicate.flow.route import Route
 from aggregator.state.ledger import LedgerRecord
 
@@ -52,7 +52,7 @@ class EpochPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ClusterState:
     """Describes the clusters as an epoch finds them.
 
     Attributes:
@@ -74,7 +74,7 @@ class Scene:
 
 def plan_epoch(
     plan: Plan,
-    scene: Scene,
+    scene: ClusterState,
     flows_at_central: Mapping[EdgePartition, FlowAtCentral],
     entries: Mapping[EdgePartition, LedgerRecord],
     *,
@@ -115,7 +115,7 @@ def plan_epoch(
         if left and plan.mode is Mode.RESTATE and is_compacted(scene.settings.get(one.central, {})):
             holds.append(Hold(one.source, HoldReason.CENTRAL, f"{one.central} {_FORGETS}"))
             continue
-        away = gone(plan.mode, at_central, one.segments)
+        away = unrecoverable(plan.mode, at_central, one.segments)
         if ahead := _ahead(away, entry):
             lost[one.source] = ahead
         if left:
@@ -124,7 +124,7 @@ def plan_epoch(
             flow = flow._replace(newest_epoch=at_central.entry.leader_epoch, backfill=plan.id)
             ready[one.source] = flow._replace(meant=meanings[one.source.edge, one.source.topic])
     sources = sorted(ready)
-    weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
+    weights = np.array([1000.0 + offset_count(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
     slots = assign(sources, weights, before, scene.config.replication.slots).tolist()
     by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
@@ -136,7 +136,7 @@ def plan_epoch(
 
 def _unasked(
     plan: Plan,
-    scene: Scene,
+    scene: ClusterState,
     flows_at_central: Mapping[EdgePartition, FlowAtCentral],
     entries: Mapping[EdgePartition, LedgerRecord],
 ) -> tuple[frozenset[str], dict[EdgePartition, tuple[OffsetRange, ...]]]:
@@ -148,7 +148,7 @@ def _unasked(
         at_central, entry = flows_at_central.get(one.source), entries.get(one.source)
         if at_central is None or _left(plan, one, at_central, entry):
             silent.add(one.source.edge)
-        elif ahead := _ahead(gone(plan.mode, at_central, one.segments), entry):
+        elif ahead := _ahead(unrecoverable(plan.mode, at_central, one.segments), entry):
             lost[one.source] = ahead
     return frozenset(silent), lost
 
@@ -162,14 +162,14 @@ def _left(
     behind = entry.next_offset if entry is not None and entry.topic_id == one.topic_id else 0
     return tuple(
         Segment(at, OffsetRange(max(start, behind), end))
-        for at, (start, end) in allowed(plan.mode, at_central, one.segments)
+        for at, (start, end) in still_writable(plan.mode, at_central, one.segments)
         if end > behind
     )
 
 
 def _ahead(parts: Iterable[Segment], entry: LedgerRecord | None) -> Ranges:
     """Offsets that the backfill has not passed yet."""
-    return both(offsets_of(parts), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
+    return intersection(offsets_of(parts), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
 
 
 def _known(
@@ -182,14 +182,14 @@ def _known(
         entry = LedgerRecord(incarnation, one.topic_id, begin, 0, 0, schemas=at_central.entry.schemas)
     unread = entry.unread
     for at, part in away:
-        for fresh in without(_ahead([Segment(at, part)], entry), offsets_of(unread)):
+        for fresh in difference(_ahead([Segment(at, part)], entry), offsets_of(unread)):
             unread = with_unread(unread, Segment(at, fresh))
     return structs.replace(entry, unread=unread)
 
 
 def _flow(
     one: PartitionPlan,
-    scene: Scene,
+    scene: ClusterState,
     entry: LedgerRecord | None,
     left: tuple[Segment, ...],
     known: LedgerRecord,
@@ -217,7 +217,7 @@ def _meant(flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Mapping[t
     of_topic: dict[tuple[str, str], list[Meanings]] = defaultdict(list)
     for source, known in flows_at_central.items():
         of_topic[source.edge, source.topic].append(known.entry.schemas)
-    return {topic: meant(known) for topic, known in of_topic.items()}
+    return {topic: merged_meanings(known) for topic, known in of_topic.items()}
 
 
 def _same_target(config: HubConfig, one: PartitionPlan) -> None:

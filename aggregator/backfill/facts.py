@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 
-from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown
+from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, Sampled
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
@@ -175,7 +175,7 @@ def asked_flows(config: HubConfig, ledger: Iterable[EdgePartition], ask: Ask) ->
 
 def look_at_edge(
     config: HubConfig, edge: str, sources: Sequence[EdgePartition], ask: Ask
-) -> dict[EdgePartition, Shown]:
+) -> dict[EdgePartition, EdgePartitionState]:
     """Ask one edge; a partition that it does not show is left out.
 
     Raises:
@@ -199,7 +199,7 @@ def look_at_edge(
     restated = sorted({source.topic for source in at}) if ask.mode is Mode.RESTATE else ()
     settings = topic_settings.settings(cluster, restated)
     return {
-        source: Shown(
+        source: EdgePartitionState(
             shown[source.topic].topic_id,
             logs[source],
             union(asked[source]),

@@ -84,7 +84,7 @@ class Rekeyed(NamedTuple):
             start += len(part)
 
 
-class Seen(NamedTuple):
+class KeyEvidence(NamedTuple):
     """What the other rows of a table, beside those that are replaced, show about keys.
 
     Attributes:
@@ -115,11 +115,13 @@ class KeyImages:
         new_keys: pl.DataFrame,
         versions: pl.DataFrame,
         *,
-        seen: Seen | None = None,
+        seen: KeyEvidence | None = None,
     ) -> None:
         self._images, self._former, self._new_keys, self._versions = images, former, new_keys, versions
         many = images.filter("older").select(_KEY).unique()
-        self._seen = seen or Seen(former.select(_FLOW).head(0), many.with_columns(youngest=pl.lit(0, pl.Int64)).head(0))
+        self._seen = seen or KeyEvidence(
+            former.select(_FLOW).head(0), many.with_columns(youngest=pl.lit(0, pl.Int64)).head(0)
+        )
         self._many = many
 
     @classmethod
@@ -175,7 +177,7 @@ class KeyImages:
     def _all(self) -> list[pl.DataFrame]:
         return [self._images, self._former, self._new_keys, self._versions, *self._seen]
 
-    def seen(self, rows: pa.Table, staying: pa.Table) -> Seen:
+    def seen(self, rows: pa.Table, staying: pa.Table) -> KeyEvidence:
         """Return what some rows of the table show about keys.
 
         Args:
@@ -186,17 +188,17 @@ class KeyImages:
         single = _numbered(_frame([rows]).filter(~pl.col("_deleted") | _ALONE))
         behind = single.join(self._former, on=_FLOW).filter(pl.col("number") > pl.col("former"))
         tombstones = _numbered(_frame([staying]).filter("_deleted").join(self._many, on=_KEY, how="semi"))
-        return Seen(
+        return KeyEvidence(
             behind.join(self._new_keys, on=_KEY, how="semi").select(_FLOW).unique(),
             tombstones.group_by(_KEY).agg(youngest=pl.col("number").max()),
         )
 
-    def beside(self, seen: Iterable[Seen]) -> "KeyImages":
+    def beside(self, seen: Iterable[KeyEvidence]) -> "KeyImages":
         """The images in a table that shows this beside; without it nothing is doubted, and no tombstone is older."""
         all_of = [self._seen, *seen]
         flows = pl.concat([one.new_keys for one in all_of]).unique().sort(_FLOW)
         youngest = pl.concat([one.youngest for one in all_of]).group_by(_KEY).agg(pl.col("youngest").max()).sort(_KEY)
-        return KeyImages(self._images, self._former, self._new_keys, self._versions, seen=Seen(flows, youngest))
+        return KeyImages(self._images, self._former, self._new_keys, self._versions, seen=KeyEvidence(flows, youngest))
 
     def rekeyed(self, rows: pa.Table) -> Rekeyed:
         """Return the new keys of rows that stay."""
@@ -240,7 +242,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(files: Sequence[Tombstones]) -> list[Repeated]:
-    """Of each file the tombstones that say what another row says: the same, or nothing where another one has a key."""
+    """Per file, the tombstones that repeat another row, and those without a key whose origin has a row with one."""
     if not files:
         return []
     found = pl.concat([one.found for one in files])

@@ -40,7 +40,7 @@ def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
             yield letter
 
 
-def readable(config: HubConfig, letter: Letter) -> str:
+def replay_status(config: HubConfig, letter: Letter) -> str:
     """Return `yes` if the record of a dead letter can still be read, else `no` and the reason.
 
     Raises:
@@ -57,7 +57,7 @@ def readable(config: HubConfig, letter: Letter) -> str:
     if shown is None or source.partition >= shown.partitions:
         return "no: the edge does not show this partition"
     at_central = central.flow(source)
-    is_there = any(at == letter.incarnation and letter.offset in range(*part) for at, part in at_central.lives)
+    is_there = any(at == letter.incarnation and letter.offset in range(*part) for at, part in at_central.segments)
     if shown.topic_id != entry.topic_id or not is_there:
         return "no: it belongs to a former life of the topic"
     at = (source.topic, source.partition)

@@ -34,7 +34,7 @@ class Load:
         return self.behind <= max(_FEW_RECORDS, self.per_s * _BEHIND_S)
 
 
-def paced(before: float | None, asked: float | None, load: Load) -> float | None:
+def next_rate(before: float | None, asked: float | None, load: Load) -> float | None:
     """Records a second from now on; None: no bound.
 
     Args:

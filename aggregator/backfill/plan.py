@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from aggregator.backfill.ranges import Ranges, offsets_of, size
+from aggregator.backfill.ranges import Ranges, offset_count, offsets_of
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
@@ -30,7 +30,8 @@ class PartitionPlan:
         log: What the edge has: first offset, last stable offset.
         effective: What of the asked the edge still has and the hub has passed.
         taken: What was wanted and retention, or a deletion, took before.
-        had: Offsets of the effective that the target has, or that were decided (dead, suppressed), or are markers.
+        already_backfilled: Offsets of the effective that the target has, that were decided (dead, suppressed), or that
+            are markers.
         ahead: Asked offsets that the live flow has not reached: it will deliver them itself.
         segments: The segments that will be written.
         letters: How many of these are dead letters.
@@ -46,7 +47,7 @@ class PartitionPlan:
     log: OffsetRange
     effective: Ranges = ()
     taken: Ranges = ()
-    had: int = 0
+    already_backfilled: int = 0
     ahead: int = 0
     segments: tuple[Segment, ...] = ()
     letters: int = 0
@@ -57,7 +58,7 @@ class PartitionPlan:
     @property
     def offsets(self) -> int:
         """How many offsets will be read for it."""
-        return size(offsets_of(self.segments))
+        return offset_count(offsets_of(self.segments))
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`; ranges are [start, end)."""
@@ -71,7 +72,7 @@ class PartitionPlan:
             "at_edge": list(self.log),
             "effective": [list(one) for one in self.effective],
             "retention_took": [list(one) for one in self.taken],
-            "already_there": self.had,
+            "already_there": self.already_backfilled,
             "left_to_live": self.ahead,
             "write": [[at, *offsets] for at, offsets in self.segments],
             "letters": self.letters,

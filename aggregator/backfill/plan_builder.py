@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.planner import Shown, plan_partition
+from aggregator.backfill.planner import EdgePartitionState, plan_partition
 from aggregator.backfill.ranges import holds, offsets_of
 from aggregator.backfill.request import Ask, Mode
 from aggregator.backfill.store import Backfill, State, passed_by, read_backfills
@@ -27,7 +27,7 @@ from aggregator.replicate.flow.limits import is_compacted
 from aggregator.replicate.identity.identities import require_own
 from aggregator.state.dead_letters import Letter
 from aggregator.state.names import HubNames
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 # A slot reaches this rate easily, strip included. If a rate is given, the estimate uses that rate.
 _RECORDS_A_SECOND = 50_000
@@ -88,10 +88,10 @@ def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[
     return f"restate-{ask.digest[:8]}-{len(before)}"
 
 
-def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, Shown]:
+def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, EdgePartitionState]:
     edges = {edge: list(some) for edge, some in itertools.groupby(flows, lambda source: source.edge)}
     require_own(config, edges)
-    answers = side_by_side(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
+    answers = map_concurrently(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
     return {source: shown for answer in answers.values() for source, shown in answer.items()}
 
 
@@ -117,7 +117,7 @@ class _Scene:
     now_ms: int
 
 
-def _partition(scene: _Scene, source: EdgePartition, shown: Shown | None, name: str) -> PartitionPlan:
+def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState | None, name: str) -> PartitionPlan:
     ask, central = scene.ask, scene.central
     if shown is None:
         why = "the edge does not show this partition"
@@ -132,7 +132,7 @@ def _partition(scene: _Scene, source: EdgePartition, shown: Shown | None, name: 
     return replace(plan, warnings=(*plan.warnings, why))
 
 
-def _refusal(scene: _Scene, shown: Shown, name: str) -> str:
+def _refusal(scene: _Scene, shown: EdgePartitionState, name: str) -> str:
     """Why nothing may be written into a central topic; empty if it may."""
     settings = scene.settings[name]
     if scene.ask.mode is Mode.MISSING and is_compacted(settings):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aggregator.backfill.plan import PartitionPlan
-from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, union, without
+from aggregator.backfill.ranges import Ranges, difference, intersection, offset_count, offsets_of, split, union
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.replicate.flow.gaps import segments
@@ -52,20 +52,24 @@ class FlowAtCentral:
         return min(self.entry.next_offset, lost.start) if lost is not None and cut else self.entry.next_offset
 
     @property
-    def lives(self) -> list[Segment]:
+    def segments(self) -> list[Segment]:
         """Which incarnation each offset that was passed belongs to."""
         found = segments(self.entry.position, 0, self.decisions)
-        return [Segment(at, part) for at, offsets in found for part in both([offsets], [OffsetRange(0, self.upto)])]
+        return [
+            Segment(at, part) for at, offsets in found for part in intersection([offsets], [OffsetRange(0, self.upto)])
+        ]
 
     @property
-    def had(self) -> Ranges:
-        """Offsets that backfills into the same topic have passed, of those that the log still has as they were."""
-        lives = self.lives
-        return union(part for at, offsets in self.passed for part in both([offsets], _of_life(lives, at)))
+    def already_backfilled(self) -> Ranges:
+        """Offsets that earlier backfills into this topic have processed and that still hold the same records."""
+        segments = self.segments
+        return union(
+            part for at, offsets in self.passed for part in intersection([offsets], _of_incarnation(segments, at))
+        )
 
     @property
     def dead(self) -> frozenset[int]:
-        """Offsets of the dead letters that the present log speaks of; those of a former life are not among them."""
+        """Offsets of the dead letters of the present log; those of former incarnations are not among them."""
         return self._present(self.letters)
 
     @property
@@ -74,11 +78,11 @@ class FlowAtCentral:
         return self._present(self.own_letters)
 
     def _present(self, letters: Iterable[tuple[int, int]]) -> frozenset[int]:
-        lives = self.lives
+        segments = self.segments
         return frozenset(
             offset
             for at, offset in letters
-            if any(at == life and start <= offset < end for life, (start, end) in lives)
+            if any(at == incarnation and start <= offset < end for incarnation, (start, end) in segments)
         )
 
     def replayed(self, mode: Mode) -> frozenset[int]:
@@ -92,7 +96,7 @@ class FlowAtCentral:
                 return frozenset()
 
     def asked(self, mode: Mode) -> frozenset[int]:
-        """Records that somebody wants delivered whatever their chains say: by a replay, or by one before a restate."""
+        """Records to deliver even if their chains suggest a cycle: of this replay, or of one before a restate."""
         return self.replayed(mode) | (self._present(self.delivered) if mode is Mode.RESTATE else frozenset())
 
 
@@ -117,7 +121,7 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class EdgePartitionState:
     """What an edge shows of one partition, and the offsets that the ask means there.
 
     Attributes:
@@ -135,7 +139,7 @@ class Shown:
     compacted: bool = False
 
 
-def wanted(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None = None) -> Ranges:
+def eligible_offsets(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None = None) -> Ranges:
     """Offsets that a backfill of this mode may write, whether the edge still has them or not.
 
     Args:
@@ -143,44 +147,46 @@ def wanted(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None
         at_central: What central knows of the flow.
         only: Dead letters alone, and which of them; None: everything that the mode speaks of.
     """
-    lives, dead = at_central.lives, _points(at_central.dead)
+    segments, dead = at_central.segments, _points(at_central.dead)
     if only is not None:
-        return both(_points(at_central.replayed(mode)), _points(only))
+        return intersection(_points(at_central.replayed(mode)), _points(only))
     if mode is not Mode.MISSING:
         # Dead letters belong to the live flow: they are replayed into the topic that a rule names.
-        return without(offsets_of(lives), (*at_central.had, *dead))
-    unread = [part for at, offsets in at_central.entry.unread for part in both([offsets], _of_life(lives, at))]
+        return difference(offsets_of(segments), (*at_central.already_backfilled, *dead))
+    entry = at_central.entry
+    unread = [part for at, one in entry.unread for part in intersection([one], _of_incarnation(segments, at))]
     # Central has what MirrorMaker 2 had copied, in the incarnation in which the flow began.
-    had = (*at_central.had, *both(_of_life(lives, 0), [OffsetRange(0, at_central.entry.copied)]))
-    return union((*without(unread, had), *dead))
+    copied = intersection(_of_incarnation(segments, 0), [OffsetRange(0, entry.copied)])
+    return union((*difference(unread, (*at_central.already_backfilled, *copied)), *dead))
 
 
-def _of_life(lives: Iterable[Segment], incarnation: int) -> Ranges:
-    return offsets_of(one for one in lives if one.incarnation == incarnation)
+def _of_incarnation(segments: Iterable[Segment], incarnation: int) -> Ranges:
+    return offsets_of(one for one in segments if one.incarnation == incarnation)
 
 
-def allowed(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
-    """What of a frozen plan may be written now: less what others have written since, or what has another life now."""
-    now, still = at_central.lives, union((*wanted(mode, at_central), *_points(at_central.replayed(mode))))
+def still_writable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
+    """What of a frozen plan may be written now: less what others have written since, and former incarnations."""
+    now, still = at_central.segments, union((*eligible_offsets(mode, at_central), *_points(at_central.replayed(mode))))
     return tuple(
         Segment(at, part)
-        for at, ours in _by_life(frozen).items()
-        for part in both(both(ours, still), _of_life(now, at))
+        for at, ours in _by_incarnation(frozen).items()
+        for part in intersection(intersection(ours, still), _of_incarnation(now, at))
     )
 
 
-def gone(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
+def unrecoverable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
     """What of a frozen plan nobody can bring any more: its log was cut, or the flow's record has forgotten it."""
-    now, replayed = at_central.lives, at_central.replayed(mode)
-    known = union((*wanted(mode, at_central), *at_central.had, *_points(at_central.dead), *_points(replayed)))
+    now, replayed = at_central.segments, at_central.replayed(mode)
+    letters = (*_points(at_central.dead), *_points(replayed))
+    known = union((*eligible_offsets(mode, at_central), *at_central.already_backfilled, *letters))
     return tuple(
         Segment(at, part)
-        for at, ours in _by_life(frozen).items()
-        for part in without(ours, both(known, _of_life(now, at)))
+        for at, ours in _by_incarnation(frozen).items()
+        for part in difference(ours, intersection(known, _of_incarnation(now, at)))
     )
 
 
-def _by_life(frozen: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
+def _by_incarnation(frozen: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
     found: dict[int, list[OffsetRange]] = defaultdict(list)
     for at, offsets in frozen:
         found[at].append(offsets)
@@ -188,7 +194,12 @@ def _by_life(frozen: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
 
 
 def plan_partition(
-    mode: Mode, at_central: FlowAtCentral, shown: Shown, central: str, *, only: frozenset[int] | None = None
+    mode: Mode,
+    at_central: FlowAtCentral,
+    shown: EdgePartitionState,
+    central: str,
+    *,
+    only: frozenset[int] | None = None,
 ) -> PartitionPlan:
     """Plan what a backfill writes for one edge partition.
 
@@ -200,21 +211,21 @@ def plan_partition(
         only: Offsets of the dead letters to write and nothing else; None: no such bound.
     """
     entry, log = at_central.entry, shown.log
-    asked = both(shown.asked, [OffsetRange(0, log.end)])
+    asked = intersection(shown.asked, [OffsetRange(0, log.end)])
     if shown.topic_id != entry.topic_id:
         why = "the topic was created again, and the hub has not met the new one: its old records are gone"
         return PartitionPlan(at_central.source, shown.topic_id, central, asked, log, taken=asked, warnings=(why,))
     passed = OffsetRange(0, at_central.upto)
-    at_edge = both(asked, [log])
-    effective = both(at_edge, [passed])
-    ask = both(wanted(mode, at_central, only=only), asked)
-    write, taken = both(ask, [log]), without(ask, [log])
+    at_edge = intersection(asked, [log])
+    effective = intersection(at_edge, [passed])
+    ask = intersection(eligible_offsets(mode, at_central, only=only), asked)
+    write, taken = intersection(ask, [log]), difference(ask, [log])
     warnings = list(_warnings(at_central, shown, taken))
     if shown.sampled.refusal and write:
         warnings.append(shown.sampled.refusal)
         write = ()
-    letters = size(both(write, _points(at_central.replayed(mode))))
-    plain = size(write) - letters
+    letters = offset_count(intersection(write, _points(at_central.replayed(mode))))
+    plain = offset_count(write) - letters
     records = letters + round(plain * shown.sampled.density)
     return PartitionPlan(
         at_central.source,
@@ -224,9 +235,9 @@ def plan_partition(
         log,
         effective,
         taken,
-        had=size(effective) - size(write),
-        ahead=size(without(at_edge, [passed])),
-        segments=split(at_central.lives, write),
+        already_backfilled=offset_count(effective) - offset_count(write),
+        ahead=offset_count(difference(at_edge, [passed])),
+        segments=split(at_central.segments, write),
         letters=letters,
         records=records,
         bytes=round(records * shown.sampled.record_bytes),
@@ -238,11 +249,11 @@ def _points(offsets: Iterable[int]) -> Ranges:
     return union(OffsetRange(offset, offset + 1) for offset in offsets)
 
 
-def _warnings(at_central: FlowAtCentral, shown: Shown, taken: Ranges) -> Iterable[str]:
+def _warnings(at_central: FlowAtCentral, shown: EdgePartitionState, taken: Ranges) -> Iterable[str]:
     if taken:
         told = ", ".join(f"{one.start}-{one.end - 1}" for one in taken[:_SHOWN])
         told += ", …" if len(taken) > _SHOWN else ""
-        yield f"the edge no longer has {size(taken)} of the offsets that were asked for: {told}"
+        yield f"the edge no longer has {offset_count(taken)} of the offsets that were asked for: {told}"
     if shown.sampled.disordered:
         yield (
             "timestamps are not in order here: a window in time is a range of offsets, which may hold records from"

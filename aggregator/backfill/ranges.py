@@ -22,7 +22,7 @@ def union(ranges: Iterable[OffsetRange]) -> Ranges:
     return tuple(found)
 
 
-def both(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
+def intersection(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
     """Return the intersection of two sets of offset ranges."""
     ours, theirs, found = union(left), union(right), []
     index = 0
@@ -36,7 +36,7 @@ def both(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
     return tuple(found)
 
 
-def without(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
+def difference(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
     """What lies in the first and not in the second."""
     theirs, found = union(right), []
     index = 0
@@ -55,7 +55,7 @@ def without(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges
     return tuple(found)
 
 
-def size(ranges: Iterable[OffsetRange]) -> int:
+def offset_count(ranges: Iterable[OffsetRange]) -> int:
     """Offsets in ranges that do not overlap."""
     return sum(map(len, ranges))
 
@@ -74,7 +74,7 @@ def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[S
         ranges: What is wanted.
     """
     wanted = union(ranges)
-    return tuple(Segment(at, part) for at, offsets in segments for part in both([offsets], wanted))
+    return tuple(Segment(at, part) for at, offsets in segments for part in intersection([offsets], wanted))
 
 
 def offsets_of(segments: Iterable[Segment]) -> Ranges:

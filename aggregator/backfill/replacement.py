@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS
-from aggregator.backfill.staying_rows import Rest, StayingRows, batches, bytes_of, check_bytes, same
+from aggregator.backfill.staying_rows import RetainedRows, StayingRows, batches, bytes_of, check_bytes, same
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
-from aggregator.lake.attempts import Done, attempted
+from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import Stage, StagedFile
@@ -100,20 +100,20 @@ class _Fresh(NamedTuple):
         had: Origins that the table had when they were picked.
         left: Those of `had` that stay as they are.
         removed: How many of `had` leave and are not followed, by flow.
-        came: Origins and keys of all new rows, admitted or not.
+        new_keys: Origins and keys of all new rows, admitted or not.
     """
 
     outcomes: list[Outcome]
     had: Origins
     left: Origins
     removed: Mapping[str, int]
-    came: list[pa.Table]
+    new_keys: list[pa.Table]
 
 
 class _Kept(NamedTuple):
     """The rows of some files that stay, staged anew."""
 
-    rest: Rest
+    rest: RetainedRows
     paths: frozenset[str]
     files: tuple[StagedFile, ...]
 
@@ -184,7 +184,7 @@ class Replacement:
         try:
             with storage_errors(self._folder, hint=_VACUUMED):
                 lease.renew()
-            return attempted(
+            return commit_with_retries(
                 self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pauses=PAUSES, folder=self._folder
             )
         finally:
@@ -208,7 +208,7 @@ class Replacement:
         had = _joined(self._origins[one.path] for one in hits)
         with storage_errors(self._folder, hint=_VACUUMED):
             fresh = self._freshly(handle, hits, had, come)
-            rest = self._staying.rest(handle.live(), hits, fresh.left, fresh.came)
+            rest = self._staying.retained(handle.live(), hits, fresh.left, fresh.new_keys)
             kept = self._keep(handle, rest)
         tell(fresh.removed)
         files = [*kept, *(file for outcome in fresh.outcomes for file in outcome.files)]
@@ -256,7 +256,7 @@ class Replacement:
                 _add(stage, ours, handle.schema())
             return Outcome(outcome.reached, stage.close())
 
-    def _keep(self, handle: TableHandle, rest: Rest) -> list[StagedFile]:
+    def _keep(self, handle: TableHandle, rest: RetainedRows) -> list[StagedFile]:
         """What stays of the files that are replaced; what was staged for a former attempt is used again."""
         if not all(one.rest.agrees(rest, one.paths) for one in self._kept):
             self._drop_kept()

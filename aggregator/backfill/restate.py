@@ -27,7 +27,7 @@ from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import central_partitions
 from aggregator.kafka.readers.log import decided_ranges
-from aggregator.lake.attempts import Done, attempted
+from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.job import run_job
@@ -132,7 +132,7 @@ class _Rules:
 
 
 def records_with_rows(folder: Folder, outcomes: Iterable[Outcome]) -> int:
-    """Of how many records rows were staged: a tombstone has one under each live version of its key."""
+    """Count the records with staged rows; a tombstone counts once, although it has a row for each live key version."""
     rows = [folder.rows(file.path, list(ORIGIN_COLUMNS)) for outcome in outcomes for file in outcome.files]
     return pa.concat_tables(rows).group_by(list(ORIGIN_COLUMNS)).aggregate([]).num_rows if rows else 0
 
@@ -273,7 +273,9 @@ class _Table:
         """Work the table's current state out anew; a table that was restated before has the mark in both."""
         state = CurrentState(self._tables, self._tables.folder, self._name)
         partitions = [*self._live, self._mark]
-        attempted(state.table, lambda: Done(state.refresh(partitions, force=True)), most=ATTEMPTS, pauses=PAUSES)
+        commit_with_retries(
+            state.table, lambda: Done(state.refresh(partitions, force=True)), most=ATTEMPTS, pauses=PAUSES
+        )
 
     def _note(self) -> dict[str, str]:
         """What the commit says of itself: which backfill, which policies, which offsets."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
-from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyImages, Seen, Tombstones, repeated
+from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyEvidence, KeyImages, Tombstones, repeated
 from aggregator.errors import HoldError
 from aggregator.lake.folder import Folder, without_views
 from aggregator.lake.tables.live_rows import live_rows, with_division
@@ -34,27 +34,27 @@ class _Found(NamedTuple):
     tombstones: Tombstones
 
 
-class Rest(NamedTuple):
+class RetainedRows(NamedTuple):
     """The rows of a table that stay beside new rows.
 
     Attributes:
-        left: Affected origins that stay.
+        retained: Affected origins that stay.
         images: What becomes of the keys.
-        replaced: Files that are written anew, and which of the rows that stay of each say what others say.
+        replaced: Files to rewrite; for each, the retained rows that repeat another row.
         lost: How many rows lose their keys.
     """
 
-    left: Origins
+    retained: Origins
     images: KeyImages
     replaced: Mapping[str, Numbers]
     lost: int
 
-    def agrees(self, other: "Rest", paths: frozenset[str]) -> bool:
+    def agrees(self, other: "RetainedRows", paths: frozenset[str]) -> bool:
         """Whether the same stays of these files here and there."""
         return (
             paths <= other.replaced.keys()
             and self.images == other.images
-            and same(self.left, other.left)
+            and same(self.retained, other.retained)
             and all(np.array_equal(self.replaced[path], other.replaced[path]) for path in paths)
         )
 
@@ -73,24 +73,24 @@ class StayingRows:
         self._keys: dict[str, pa.Table] = {}
         self._keys_bytes = 0
         self._shown: tuple[KeyImages, Origins] | None = None
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, KeyEvidence] = {}
         self._known: KeyImages | None = None
         self._found: dict[str, _Found] = {}
 
-    def rest(
+    def retained(
         self,
         live: Sequence[LiveFile],
         hits: Sequence[LiveFile],
         left: Origins,
-        came: Sequence[pa.Table],
-    ) -> Rest:
+        new_keys: Sequence[pa.Table],
+    ) -> RetainedRows:
         """Return which rows stay beside the new ones, and what becomes of their keys.
 
         Args:
             live: The live files of the table.
             hits: The live files that have affected rows.
             left: Affected origins that stay.
-            came: `KEY_COLUMNS` of all new rows.
+            new_keys: `KEY_COLUMNS` of all new rows.
 
         Raises:
             HoldError: there are more keys than may be compared at once.
@@ -98,12 +98,12 @@ class StayingRows:
         """
         replaced = {one.path: _NONE for one in hits}
         had = self._had(hits)
-        check_bytes(had.nbytes + bytes_of(came))
-        shown = KeyImages.of(had, self._affected.of(had, left), came)
+        check_bytes(had.nbytes + bytes_of(new_keys))
+        shown = KeyImages.of(had, self._affected.of(had, left), new_keys)
         if self._shown is None or self._shown[0] != shown or not same(self._shown[1], left):
             self._shown, self._seen, self._known = (shown, left), {}, None
         if not shown:
-            return Rest(left, shown, replaced, 0)
+            return RetainedRows(left, shown, replaced, 0)
         for file in (one for one in live if one.path not in self._seen):
             self._seen[file.path] = shown.seen(*self._rows(file, left))
         images = shown.beside(self._seen[file.path] for file in live)
@@ -118,9 +118,9 @@ class StayingRows:
             if path in replaced or one.changed or len(doubles.rows):
                 replaced[path] = doubles.rows
         lost = sum(one.lost for one in found_of.values()) - sum(doubles.lost for doubles in again)
-        return Rest(left, images, replaced, lost)
+        return RetainedRows(left, images, replaced, lost)
 
-    def of_file(self, file: LiveFile, rest: Rest) -> Iterator[pa.Table]:
+    def of_file(self, file: LiveFile, rest: RetainedRows) -> Iterator[pa.Table]:
         """Return the rows that stay of one file that is written anew, with their new keys.
 
         Raises:
@@ -128,7 +128,7 @@ class StayingRows:
         """
         start = 0
         for rows in (with_division(some, file) for some in batches(self._folder, file.path)):
-            for ours in self._followed(rows.filter(pa.array(self._stays(rows, rest.left))), rest.images):
+            for ours in self._followed(rows.filter(pa.array(self._stays(rows, rest.retained))), rest.images):
                 again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[file.path])
                 start += ours.num_rows
                 yield ours.filter(pa.array(~again))
@@ -176,7 +176,7 @@ class StayingRows:
 
 
 def bytes_of(keys: Iterable[pa.Table]) -> int:
-    """Of all of them; a table counts its bytes anew each time that it is asked."""
+    """Return the bytes of all tables. Keep the result, because Arrow counts anew on every call."""
     return sum(one.nbytes for one in keys)
 
 

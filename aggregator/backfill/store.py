@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, without
+from aggregator.backfill.ranges import Ranges, difference, intersection, offset_count, offsets_of, split
 from aggregator.backfill.request import Mode
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
@@ -102,18 +102,18 @@ class Backfill:
 
     def passed(self, one: PartitionPlan) -> Ranges:
         """Offsets of a partition's plan that were written, or decided."""
-        return without(self._behind(one), self.lost(one))
+        return difference(self._behind(one), self.lost(one))
 
     def lost(self, one: PartitionPlan) -> Ranges:
         """Offsets of a partition's plan that the edge no longer had when they were to be read."""
         entry = self.entries.get(one.source)
-        return both(self._behind(one), offsets_of(entry.unread)) if entry else ()
+        return intersection(self._behind(one), offsets_of(entry.unread)) if entry else ()
 
     def _behind(self, one: PartitionPlan) -> Ranges:
         entry = self.entries.get(one.source)
         if entry is None or entry.topic_id != one.topic_id:
             return ()
-        return both(offsets_of(one.segments), [OffsetRange(0, entry.next_offset)])
+        return intersection(offsets_of(one.segments), [OffsetRange(0, entry.next_offset)])
 
     @property
     def offsets(self) -> int:
@@ -123,7 +123,7 @@ class Backfill:
     @property
     def behind(self) -> int:
         """Offsets of the plan that need nothing more: read, lost, or in the end written by another backfill."""
-        return self.offsets if self.end else sum(size(self._behind(one)) for one in self.plan.writes)
+        return self.offsets if self.end else sum(offset_count(self._behind(one)) for one in self.plan.writes)
 
     def counts(self) -> dict[str, int]:
         """What became of the records that it has read."""

@@ -80,14 +80,14 @@ def list_(config: Path, *, every: bool, most: int, output: str, **wanted: Any) -
 @output_option
 def show(config: Path, key: str, into: str, output: str) -> None:
     """One dead letter, and whether its edge still has the record."""
-    from aggregator.backfill.letters import readable
+    from aggregator.backfill.letters import replay_status
 
     hub = load_config(config, os.environ)
     found = [one for one in _selected(hub, every=True, into=into) if f"{one.key}/".startswith(f"{key}/")]
     if len(found) != 1:
         raise Failed(f"{len(found)} dead letters have the coordinates {key}", hint="aggregator dlq list shows them")
     (letter,) = found
-    body = _plain(letter) | {"at_edge": readable(hub, letter)}
+    body = _plain(letter) | {"at_edge": replay_status(hub, letter)}
     emit(body, output, lambda: (f"{name}: {'-' if value is None else value}" for name, value in body.items()))
 
 

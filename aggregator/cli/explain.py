@@ -13,7 +13,7 @@ import click
 
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 if TYPE_CHECKING:
     from aggregator.plan.explanation import Explanation
@@ -44,7 +44,7 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
         raise click.BadParameter(f"there are {', '.join(sorted(hub.edges))}", param_hint="--edge")
     policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}
     edges, today = [edge] if edge else list(hub.edges), utc_today()
-    found = [*side_by_side(lambda one: explanation(hub, policies, one, topic, today), edges).values()]
+    found = [*map_concurrently(lambda one: explanation(hub, policies, one, topic, today), edges).values()]
     answer = {"topic": topic, "edges": [one.plain() for one in found]}
     emit(answer, output, lambda: _text(topic, found))
 

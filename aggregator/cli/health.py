@@ -13,7 +13,7 @@ from aggregator.cli.terminal.output import config_option
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
 from aggregator.health import beats
-from aggregator.health.verdict import Question, refusal
+from aggregator.health.verdict import Question, why_unhealthy
 
 
 @click.command()
@@ -27,6 +27,6 @@ def health(question: str, config: Path) -> None:
     """
     hub = load_config(config, os.environ).hub
     place = beats.folder(os.environ)
-    why = refusal(Question(question), beats.read(place, hub) if place else [], time.monotonic())
+    why = why_unhealthy(Question(question), beats.read(place, hub) if place else [], time.monotonic())
     if why:
         raise Failed(f"hub {hub} is not {question}: {why}", hint=f"aggregator status --config {config}")

@@ -25,7 +25,7 @@ CENTRAL = "central"
 _FORM = "is EDGE/TOPIC, or central/TOPIC, with /PARTITION and /OFFSET behind it where one is meant"
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where to look: `central` or an edge, and a topic. A partition and an offset are optional."""
 
     cluster: str
@@ -74,7 +74,7 @@ def peek(place: str, *, count: int, after: bool, show_values: bool, config: Path
     The place begins with the name of an edge, or with `central`. The coordinates that dlq list shows are one, too.
     """
     try:
-        at = Place.parse(place)
+        at = RecordPlace.parse(place)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="PLACE") from None
     hub = load_config(config, os.environ)
@@ -88,7 +88,7 @@ def peek(place: str, *, count: int, after: bool, show_values: bool, config: Path
     emit([_plain(at, one, columns) for one in records], output, lambda: _text(at, records, columns))
 
 
-def _found(hub: HubConfig, at: Place, count: int) -> "list[Sampled]":
+def _found(hub: HubConfig, at: RecordPlace, count: int) -> "list[Sampled]":
     from aggregator.kafka.readers.sample import beginning, newest
 
     cluster = hub.central if at.cluster == CENTRAL else hub.edges[at.cluster]
@@ -97,7 +97,7 @@ def _found(hub: HubConfig, at: Place, count: int) -> "list[Sampled]":
     return beginning(cluster, at.topic, at.partition, at.offset, count)
 
 
-def _registry(hub: HubConfig, at: Place) -> "Registry":
+def _registry(hub: HubConfig, at: RecordPlace) -> "Registry":
     from aggregator.cli.policy.sources import edge_registry
     from aggregator.schema.memory import MemoryRegistry
     from aggregator.schema.registries import open_registry
@@ -107,14 +107,14 @@ def _registry(hub: HubConfig, at: Place) -> "Registry":
     return MemoryRegistry() if hub.schemas is None else open_registry(hub.schemas, hub.schemas_client)
 
 
-def _as_they_lie(hub: HubConfig, at: Place, found: "list[Sampled]", show_values: bool) -> list[_Shown]:
+def _as_they_lie(hub: HubConfig, at: RecordPlace, found: "list[Sampled]", show_values: bool) -> list[_Shown]:
     from aggregator.privacy.preview import looked_at
 
     registry, own = _registry(hub, at), OWN_HEADERS if at.cluster == CENTRAL else ()
     return [_Shown(one, [*looked_at(one.record, registry, hide=not show_values, own=own)]) for one in found]
 
 
-def _stripped(hub: HubConfig, at: Place, found: "list[Sampled]", show_values: bool) -> list[_Shown]:
+def _stripped(hub: HubConfig, at: RecordPlace, found: "list[Sampled]", show_values: bool) -> list[_Shown]:
     from aggregator.cli.policy.preview import stripped
     from aggregator.cli.policy.sources import Sample, policy_of
     from aggregator.machine_clock import utc_today
@@ -126,7 +126,7 @@ def _stripped(hub: HubConfig, at: Place, found: "list[Sampled]", show_values: bo
     return [_Shown(one, [tuple(line) for line in record]) for one, record in zip(found, lines, strict=True)]
 
 
-def _plain(at: Place, shown: _Shown, columns: tuple[str, ...]) -> dict[str, Any]:
+def _plain(at: RecordPlace, shown: _Shown, columns: tuple[str, ...]) -> dict[str, Any]:
     """Return the JSON object that `-o json` promises for a record."""
     return {
         "cluster": at.cluster,
@@ -138,7 +138,7 @@ def _plain(at: Place, shown: _Shown, columns: tuple[str, ...]) -> dict[str, Any]
     }
 
 
-def _none(at: Place) -> str:
+def _none(at: RecordPlace) -> str:
     from aggregator.kafka.readers.sample import SEARCHED_OFFSETS
 
     if at.offset is None:
@@ -146,7 +146,7 @@ def _none(at: Place) -> str:
     return f"has no committed record from offset {at.offset} of partition {at.partition} on"
 
 
-def _text(at: Place, records: list[_Shown], columns: tuple[str, ...]) -> Iterator[str]:
+def _text(at: RecordPlace, records: list[_Shown], columns: tuple[str, ...]) -> Iterator[str]:
     if not records:
         yield f"{at.cluster}/{at.topic} {_none(at)}"
     for one in records:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aggregator.config.contexts import CONTEXT, context_refusal
-from aggregator.config.document import meant
+from aggregator.config.document import did_you_mean
 from aggregator.config.features import MECHANISMS
 from aggregator.config.glue import PROFILE, profile_refusal
 from aggregator.config.librdkafka import ADDRESSES, ALIASES, ALLOWED, IDENTITY, REFUSED, ROLES
@@ -85,7 +85,7 @@ def client_option(value: object) -> str | SecretRef:
 ClientOption = Annotated[str | SecretRef, BeforeValidator(client_option)]
 
 
-def refusal(name: str, value: str | SecretRef) -> str | None:
+def why_refused(name: str, value: str | SecretRef) -> str | None:
     """Why this property cannot be set so; None when it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
@@ -110,7 +110,7 @@ def role_refusal(role: str) -> Callable[[str, str | SecretRef], str | None]:
         owner = next((other for other, names in ROLES.items() if name in names and other != role), None)
         if owner is not None:
             return f"is for clients that {_DOING[owner]}: write it in `{owner}:`"
-        return refusal(name, value)
+        return why_refused(name, value)
 
     return why
 
@@ -120,7 +120,7 @@ def _name_refusal(name: str) -> str:
         return "cannot be set here: `bootstrap_servers` of the cluster is its one home"
     if name in REFUSED:
         return f"cannot be set: {REFUSED[name]}"
-    return "; ".join(filter(None, ("is no property that can be set here", meant(name, ALLOWED))))
+    return "; ".join(filter(None, ("is no property that can be set here", did_you_mean(name, ALLOWED))))
 
 
 def _value_refusal(name: str, value: str) -> str | None:

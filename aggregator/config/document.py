@@ -174,10 +174,10 @@ class _Reader:
 
 def unknown(name: str, known: Collection[str]) -> str:
     """What is said of a key that nobody knows at its place: the one that was meant, or all that are known there."""
-    return "is not known; " + (meant(name, known) or f"known here: {', '.join(known)}")
+    return "is not known; " + (did_you_mean(name, known) or f"known here: {', '.join(known)}")
 
 
-def meant(name: str, known: Collection[str], *, likeness: float = 0.6) -> str:
+def did_you_mean(name: str, known: Collection[str], *, likeness: float = 0.6) -> str:
     """`did you mean …?`, or nothing where no known name is as like as that, on difflib's scale from 0 to 1."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=likeness)
     return f"did you mean `{close[0]}`?" if close else ""

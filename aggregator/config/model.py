@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from aggregator.budgets import LATE_SECONDS
-from aggregator.config.client import checked, refusal, role_refusal
+from aggregator.config.client import checked, role_refusal, why_refused
 from aggregator.config.closed_model import Model
 from aggregator.config.features import token_fault
 from aggregator.config.fields import (
@@ -80,7 +80,7 @@ class ClusterConfig(Model):
     """
 
     bootstrap_servers: Annotated[str, AfterValidator(servers)]
-    client: Annotated[dict[str, Option], AfterValidator(checked(refusal, client_openings))] = {}
+    client: Annotated[dict[str, Option], AfterValidator(checked(why_refused, client_openings))] = {}
     consumer: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("consumer")))] = {}
     producer: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("producer")))] = {}
     admin: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("admin")))] = {}

@@ -14,7 +14,7 @@ from aggregator.errors import AggregatorError
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 _PATIENCE_S = 2.0
 
@@ -37,7 +37,7 @@ def releases(config: HubConfig) -> dict[str, str]:
     The first address of each is asked; one that does not answer has an empty one.
     """
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
-    return side_by_side(lambda name: _release(clusters[name]), clusters)
+    return map_concurrently(lambda name: _release(clusters[name]), clusters)
 
 
 def _release(cluster: ClusterConfig) -> str:

@@ -78,7 +78,7 @@ def _positions(
             yield (name, partition), max(start, end - _BACK)
 
 
-def _schema_id(record: peek.Seen, *, by_glue: bool) -> int | None:
+def _schema_id(record: peek.RecordContent, *, by_glue: bool) -> int | None:
     """The id that a record names; None where it names its schema by a GUID, which only its own registry knows.
 
     Raises:

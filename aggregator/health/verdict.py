@@ -22,7 +22,7 @@ _STAGES = {
 }
 
 
-def refusal(question: Question, beats: Sequence[Beat], now_s: float) -> str:
+def why_unhealthy(question: Question, beats: Sequence[Beat], now_s: float) -> str:
     """Why the answer is no; empty where it is yes.
 
     Args:

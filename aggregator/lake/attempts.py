@@ -35,7 +35,7 @@ class Done(NamedTuple, Generic[T]):
     result: T
 
 
-class Turns:
+class CommitTurns:
     """Tells whose turn it is to commit, to a writer that can wait.
 
     Args:
@@ -68,7 +68,7 @@ class Turns:
         return False
 
 
-def attempted(
+def commit_with_retries(
     name: str,
     attempt: Callable[[], Done[T] | None],
     *,

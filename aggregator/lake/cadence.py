@@ -19,7 +19,7 @@ _LOOK_S = 1.0
 log = logging.getLogger(__name__)
 
 
-def pause(central: ClusterConfig, lake: LakeConfig, report: CycleReport, stop: threading.Event) -> None:
+def wait_for_next_cycle(central: ClusterConfig, lake: LakeConfig, report: CycleReport, stop: threading.Event) -> None:
     """Wait until the next cycle is due, or until `stop` is set.
 
     Args:

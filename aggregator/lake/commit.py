@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError, HoldError
-from aggregator.lake.attempts import Done, attempted
+from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
 from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
@@ -70,7 +70,9 @@ class Commit:
         """
         first = [handle]
         try:
-            result = attempted(self.name, lambda: self._attempt(first.pop() if first else self.tables.open(self.name)))
+            result = commit_with_retries(
+                self.name, lambda: self._attempt(first.pop() if first else self.tables.open(self.name))
+            )
         except AggregatorError:  # this may be repeated, so files that were never sent must not pile up
             self._discard(self.outcomes)
             raise

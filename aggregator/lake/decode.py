@@ -30,7 +30,7 @@ from aggregator.lake.arrow_types import RECORD_TIMES, Nothing, Record, Shape, re
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.native_columns import lift
 from aggregator.lake.origin_headers import origin_columns
-from aggregator.lake.out_of_range import COLUMN, Note, Place, bare_decimals, flags, noted, with_notes, within
+from aggregator.lake.out_of_range import COLUMN, ColumnPlace, Note, bare_decimals, flags, noted, with_notes, within
 from aggregator.lake.plain_schema import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
 from aggregator.schema.wire import HEADER_BYTES
 
@@ -83,11 +83,11 @@ class Decoder:
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default").combine_chunks()
 
     def _read(self, values: Sequence[bytes], frame: bytes) -> Iterator[pa.Table]:
-        """Their tables: what polars cannot read in halves, so that the slow decoder has few of those beside it."""
+        """Decode values into tables. If polars fails, the batch is halved, so that the slow decoder gets only a few."""
         if values[0][:HEADER_BYTES] != frame:
             raise Undecodable
         data = b"".join([values[0][HEADER_BYTES:], *values[1:], frame])
-        top = Place("", partial(np.arange, len(values)))
+        top = ColumnPlace("", partial(np.arange, len(values)))
         plain = self._by_polars(data, len(values), frame) if self.engine == "polars" else None
         if plain is not None:
             yield self._lifted(plain, top, len(values))
@@ -97,7 +97,7 @@ class Decoder:
         else:
             yield self._lifted(self._by_fastavro(data, len(values), frame, top.notes), top, len(values))
 
-    def _lifted(self, plain: Mapping[str, Any], top: Place, count: int) -> pa.Table:
+    def _lifted(self, plain: Mapping[str, Any], top: ColumnPlace, count: int) -> pa.Table:
         try:
             lifted = [lift(shape, plain[at], top.inside(name)) for at, name, shape in self._parts]
         except (pa.ArrowException, ValueError):
@@ -207,7 +207,7 @@ class Decoding:
             HoldError: its schemas do not fit side by side; says what differs.
             RetryError: the registry does not answer.
         """
-        times = Place(_TIMESTAMP, partial(np.arange, len(batch)))
+        times = ColumnPlace(_TIMESTAMP, partial(np.arange, len(batch)))
         return with_notes(self._table(batch, _fixed_columns(batch, times)), times.notes)
 
     def _table(self, batch: Committed, fixed: pa.Table) -> pa.Table:
@@ -323,7 +323,7 @@ def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]
     return indices[0]
 
 
-def _fixed_columns(batch: Committed, times: Place) -> pa.Table:
+def _fixed_columns(batch: Committed, times: ColumnPlace) -> pa.Table:
     """The fixed columns; without a readable `hub.origin` the origin's columns are null."""
     count = len(batch)
     edge, topic, partition, offset, incarnation = origin_columns(batch.origins)

@@ -18,8 +18,8 @@ from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.kafka.readers.ends import Refused, log_end_offsets
-from aggregator.lake.attempts import Turns
-from aggregator.lake.cadence import pause
+from aggregator.lake.attempts import CommitTurns
+from aggregator.lake.cadence import wait_for_next_cycle
 from aggregator.lake.commit import Commit
 from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.files import out_of_range
@@ -115,7 +115,7 @@ class LakeDriver:
         self._releases = releases or (lambda: read_releases(config.central, names))
         self._publish = publish
         self._states = CurrentStates(self._lake, self._tables)
-        self._turns = Turns()
+        self._turns = CommitTurns()
         self._swept: dict[str, float] = {}
         self._gates = _gates(config, spark, self._tables, clock)
         self._without_pending: set[str] = set()
@@ -165,7 +165,7 @@ class LakeDriver:
             except RetryError as error:
                 log.warning("the lake waits: %s", error)
             if not report.behind:
-                pause(self._config.central, self._lake, report, stop)
+                wait_for_next_cycle(self._config.central, self._lake, report, stop)
 
     def drain(
         self, until: Mapping[tuple[str, int], int] | None = None, *, stop: threading.Event | None = None

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from aggregator.lake.arrow_types import Array, Enumeration, Leaf, Map, Nothing, Nullable, Record, Shape, Union
-from aggregator.lake.out_of_range import Place, within
+from aggregator.lake.out_of_range import ColumnPlace, within
 from aggregator.lake.plain_schema import kept_branches
 
 
@@ -39,7 +39,7 @@ def named_parts(shape: Union | Record) -> list[tuple[str, Shape]]:
     return [(field.name, field.shape) for field in shape.fields if not isinstance(field.shape, Nothing)]
 
 
-def lift(shape: Shape, array: Any, place: Place) -> Any:
+def lift(shape: Shape, array: Any, place: ColumnPlace) -> Any:
     """Convert a plain array to its native type.
 
     Args:

@@ -36,7 +36,7 @@ class Note(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class ColumnPlace:
     """Describes where in the records an array's values lie.
 
     Args:
@@ -49,20 +49,20 @@ class Place:
     rows: Rows
     notes: list[Note] = field(default_factory=list)
 
-    def inside(self, name: str) -> "Place":
+    def inside(self, name: str) -> "ColumnPlace":
         """Return the place of a field inside this struct."""
-        return Place(f"{self.path}.{name}" if self.path else name, self.rows, self.notes)
+        return ColumnPlace(f"{self.path}.{name}" if self.path else name, self.rows, self.notes)
 
-    def items(self, mark: str, lists: Any) -> "Place":
+    def items(self, mark: str, lists: Any) -> "ColumnPlace":
         """Return the place of the items of lists that have no offset."""
 
         def rows() -> npt.NDArray[np.int64]:
             return np.repeat(self.rows(), np.diff(lists.offsets.to_numpy()))
 
-        return Place(f"{self.path}{mark}", rows, self.notes)
+        return ColumnPlace(f"{self.path}{mark}", rows, self.notes)
 
 
-def within(array: Any, bounds: Bounds, place: Place) -> Any:
+def within(array: Any, bounds: Bounds, place: ColumnPlace) -> Any:
     """The array with null where a number is out of its bounds, which is noted.
 
     Args:

@@ -19,7 +19,7 @@ _SHOWN = 120
 TRIED = "tried"
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """The place where a value was read, so that a message can point a person to it.
 
     Attributes:
@@ -52,7 +52,7 @@ class Variables:
         self.found: dict[str, str] = {}
         self.stand_ins: dict[str, str] = {}
 
-    def secret(self, value: str, name: str, place: Place) -> str:
+    def secret(self, value: str, name: str, place: FilePlace) -> str:
         """Return a reference to a secret.
 
         Args:
@@ -67,7 +67,7 @@ class Variables:
             return f"file:{directory}"
         return f"env:{self._named(expression, name, place)}"
 
-    def text(self, value: str, name: str, place: Place, tried: str = TRIED) -> str:
+    def text(self, value: str, name: str, place: FilePlace, tried: str = TRIED) -> str:
         """A value that is no secret, as `hub.yaml` says it.
 
         Args:
@@ -105,7 +105,7 @@ class Variables:
         self.stand_ins.setdefault(own, tried)
         return own
 
-    def _named(self, expression: re.Match[str], name: str, place: Place, tried: str = TRIED) -> str:
+    def _named(self, expression: re.Match[str], name: str, place: FilePlace, tried: str = TRIED) -> str:
         provider, body = expression["provider"], expression["body"]
         if (own := _own_name(expression)) is not None:
             return self.of(own, f"as {place} names it", _reference(own), tried)

@@ -176,11 +176,11 @@ def _names() -> Iterator[str]:
         yield from (name.rstrip("*").rstrip(".") for name in one.names.split())
 
 
-def meant(name: str, known: frozenset[str]) -> str:
+def did_you_mean(name: str, known: frozenset[str]) -> str:
     """Return a hint such as `did you mean …?`, or nothing.
 
     Args:
         name: The unknown name.
         known: Names of clients' properties, beside those of MirrorMaker.
     """
-    return document.meant(name, sorted({*_names(), *known}), likeness=0.8)
+    return document.did_you_mean(name, sorted({*_names(), *known}), likeness=0.8)

@@ -16,9 +16,9 @@ from aggregator.config.transport import INSECURE, PROTOCOLS
 from aggregator.mirrormaker.client_properties import NAMES
 from aggregator.mirrormaker.jaas import Login, parse_jaas, without
 from aggregator.mirrormaker.pieces import Piece
-from aggregator.mirrormaker.references import TRIED, Place, Variables, has_expression, is_expression, variable_name
+from aggregator.mirrormaker.references import TRIED, FilePlace, Variables, has_expression, is_expression, variable_name
 from aggregator.mirrormaker.result import Fates
-from aggregator.mirrormaker.settings import meant
+from aggregator.mirrormaker.settings import did_you_mean
 
 REASON = "MirrorMaker signed in without encryption: write SASL_SSL, or say here why this may be so"
 _ONE_PRINCIPAL = "all clients of a cluster sign in as one principal; another setting of this name is taken"
@@ -350,7 +350,7 @@ class SignIn:
         if piece.name in NAMES or piece.name.startswith(("sasl.oauthbearer.", "sasl.server.", "ssl.client.")):
             self._fates.not_applicable(piece.entry, "is none of what a client of the hub can be told")
         elif not self._fates.is_told(piece.entry):  # a guess takes time, and it is needed for each cluster
-            self._fates.unknown(piece.entry, meant(piece.name, NAMES))
+            self._fates.unknown(piece.entry, did_you_mean(piece.name, NAMES))
 
 
 def _is_kept_out(name: str, text: str) -> bool:
@@ -381,5 +381,5 @@ def _unfolded(made: str) -> str:
     return made.removeprefix("../")
 
 
-def _place(piece: Piece) -> Place:
-    return Place(piece.entry.file, piece.entry.line, piece.name)
+def _place(piece: Piece) -> FilePlace:
+    return FilePlace(piece.entry.file, piece.entry.line, piece.name)

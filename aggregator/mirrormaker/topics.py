@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from aggregator.config.fields import topic_pattern
 from aggregator.mirrormaker.pieces import Piece
-from aggregator.mirrormaker.references import Place, Variables, filled, variable_name
+from aggregator.mirrormaker.references import FilePlace, Variables, filled, variable_name
 from aggregator.mirrormaker.result import Fates
 
 _POSIX = re.compile(r"\[:\^?[a-z]+:\]")
@@ -62,7 +62,7 @@ class Patterns:
         return joined(kept)
 
     def _filled(self, piece: Piece, part: str) -> str:
-        where = Place(piece.entry.file, piece.entry.line, piece.name)
+        where = FilePlace(piece.entry.file, piece.entry.line, piece.name)
         return self._variables.text(part, variable_name(self._edge, piece.name), where)
 
 

@@ -17,7 +17,7 @@ from aggregator.mirrormaker.naming import Circles, central_pattern, edge_names, 
 from aggregator.mirrormaker.pieces import Mirror, Piece, by_weight
 from aggregator.mirrormaker.reading import Read
 from aggregator.mirrormaker.reasons import ADDRESS, ELSEWHERE, is_of_client, shown_keys, why_not
-from aggregator.mirrormaker.references import Place, Variables, filled, own_names, variable_name
+from aggregator.mirrormaker.references import FilePlace, Variables, filled, own_names, variable_name
 from aggregator.mirrormaker.result import ClusterDraft, HubDraft, Imported, OffsetsDraft, RuleDraft
 from aggregator.mirrormaker.sign_in import Cluster, SignIn
 from aggregator.mirrormaker.topics import Patterns, joined
@@ -126,7 +126,7 @@ class _Translator:
                 self.fates.not_applicable(piece.entry, why)
                 continue
             guesses += 1
-            self.fates.unknown(piece.entry, settings.meant(piece.name[:80], NAMES) if guesses <= _MANY else "")
+            self.fates.unknown(piece.entry, settings.did_you_mean(piece.name[:80], NAMES) if guesses <= _MANY else "")
 
     # --- clusters
 
@@ -167,7 +167,7 @@ class _Translator:
                 self._another_address(piece, winner)
                 continue
             winner = piece
-            where = Place(piece.entry.file, piece.entry.line, piece.name)
+            where = FilePlace(piece.entry.file, piece.entry.line, piece.name)
             address = self._written(piece.value, variable, where)
             if address:
                 self.fates.mapped(piece.entry, to)
@@ -186,7 +186,7 @@ class _Translator:
         else:
             self.fates.not_applicable(piece.entry, _ONE_ADDRESS)
 
-    def _written(self, value: str, variable: str, where: Place) -> str:
+    def _written(self, value: str, variable: str, where: FilePlace) -> str:
         listed = [_PROTOCOL.sub("", one.strip()) for one in value.split(",") if one.strip()]
         try:
             servers(",".join(filled(one, _TRIED_ADDRESS, "any") for one in listed))
@@ -203,7 +203,7 @@ class _Translator:
             return
         to = f"{place}.{found.block}.{found.name}"
         block = blocks[found.block]
-        where = Place(piece.entry.file, piece.entry.line, piece.name)
+        where = FilePlace(piece.entry.file, piece.entry.line, piece.name)
         value = self.variables.text(piece.value, variable_name(name, found.name), where)
         if block.setdefault(found.name, value) == value:
             self.fates.mapped(piece.entry, to)

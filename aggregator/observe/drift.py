@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topic_settings
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.topic_settings import Drift, drifts, following
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 
 def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift, ...]:
@@ -29,7 +29,7 @@ def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift,
         found, _ = topic_settings.settings_each(config.edges[edge], wanted[edge])
         return {name: following(*settings) for name, settings in found.items()}
 
-    shown = side_by_side(one, wanted)
+    shown = map_concurrently(one, wanted)
     goals = {target(config, edge, name) for edge, names in wanted.items() for name in names}
     central, _ = topic_settings.settings_each(config.central, sorted(goals))
     values = {name: settings.values for name, settings in central.items()}

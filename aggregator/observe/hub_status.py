@@ -14,8 +14,8 @@ from aggregator.edges.availability import State
 from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
-from aggregator.observe.rights import Lacking
-from aggregator.offsets.told_positions import GroupPosition
+from aggregator.observe.rights import MissingRights
+from aggregator.offsets.published_positions import GroupPosition
 from aggregator.replicate.discovery.topic_settings import Drift
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.edge_status import EdgeState
@@ -154,7 +154,7 @@ class HubStatus:
     slots: tuple[SlotWord, ...] = ()
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
-    rights: tuple[Lacking, ...] | None = None
+    rights: tuple[MissingRights, ...] | None = None
     drifts: tuple[Drift, ...] = ()
     clusters: tuple[Identity, ...] = ()
     groups: tuple[GroupPosition, ...] = ()

@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.observe.edge_account import EdgeAccount, Moment
 from aggregator.observe.history_rows import day_records
-from aggregator.state.edge_status import EdgeStatuses, pulse, refusal, state_key
+from aggregator.state.edge_status import EdgeStatuses, pulse, refused_flows_record, state_key
 from aggregator.state.names import HubNames
 
 _PULSE_S = 0.9
@@ -81,7 +81,7 @@ class StatePublisher:
 
     def _publish_refused(self) -> None:
         self._refused_published = self._refused
-        key, value = refusal(self._refused_published)
+        key, value = refused_flows_record(self._refused_published)
         self._outlet.offer(self._topic, value, key=key.encode())
 
     def _write_history(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, now_ms: int) -> None:

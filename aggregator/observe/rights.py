@@ -27,13 +27,13 @@ from aggregator.state.rights import (
     central_rights,
     edge_rights,
 )
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 _PATIENCE_S = 5.0
 CENTRAL = "central"
 
 
-class Lacking(NamedTuple):
+class MissingRights(NamedTuple):
     """Rights that a principal of the hub does not have on one topic or transactional id.
 
     Attributes:
@@ -73,16 +73,16 @@ class Lacking(NamedTuple):
         return f"aggregator acls print --for {self.cluster}"
 
 
-def lacking_rights(config: HubConfig) -> tuple[Lacking, ...]:
+def lacking_rights(config: HubConfig) -> tuple[MissingRights, ...]:
     """Ask every cluster what the hub's principal may do with the topics that the configuration speaks of."""
 
-    def one(edge: str) -> list[Lacking]:
+    def one(edge: str) -> list[MissingRights]:
         return _of_edge(config, edge) if edge else _of_central(config)
 
-    return tuple(lacking for found in side_by_side(one, ["", *config.edges]).values() for lacking in found)
+    return tuple(lacking for found in map_concurrently(one, ["", *config.edges]).values() for lacking in found)
 
 
-def _of_edge(config: HubConfig, edge: str) -> list[Lacking]:
+def _of_edge(config: HubConfig, edge: str) -> list[MissingRights]:
     def takes(name: str) -> bool:
         return not is_internal(name) and rule_for(config, edge, name) is not None
 
@@ -90,7 +90,7 @@ def _of_edge(config: HubConfig, edge: str) -> list[Lacking]:
     return [] if there is None else _of(config.edges[edge], f"edge:{edge}", edge_rights(config, edge), there, takes)
 
 
-def _of_central(config: HubConfig) -> list[Lacking]:
+def _of_central(config: HubConfig) -> list[MissingRights]:
     rights, there = central_rights(config), _names(config.central)
     if there is None:
         return []
@@ -98,7 +98,7 @@ def _of_central(config: HubConfig) -> list[Lacking]:
     return [*found, *(_ids(config, rights) if HubNames(config.hub).control in there else ())]
 
 
-def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
+def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[MissingRights]:
     """Transactional ids of a hub that has run, as their coordinators say; before, brokers may have no topic for it."""
     names = HubNames(config.hub)
     needed = [one for one in rights if one.kind == TRANSACTIONAL_ID]
@@ -114,7 +114,9 @@ def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
         if not answers.get(name_of[one], True):
             shown = f"{one.name}*" if one.prefixed else one.name
             # A right on each slot's own id is also sufficient.
-            yield Lacking(CENTRAL, shown, one.operations, hidden=False, own=not one.prefixed, kind=TRANSACTIONAL_ID)
+            yield MissingRights(
+                CENTRAL, shown, one.operations, hidden=False, own=not one.prefixed, kind=TRANSACTIONAL_ID
+            )
 
 
 def _is_filled(config: HubConfig, name: str) -> bool:
@@ -138,7 +140,7 @@ def _names(cluster: ClusterConfig) -> Collection[str] | None:
 
 def _of(
     cluster: ClusterConfig, place: str, rights: Sequence[Right], there: Collection[str], takes: Callable[[str], bool]
-) -> list[Lacking]:
+) -> list[MissingRights]:
     needed = _needed(rights, there, takes)
     try:
         may = authorized(cluster, needed, patience_s=_PATIENCE_S)
@@ -146,7 +148,7 @@ def _of(
         return []  # reported wherever the cluster is needed
     own = {one.name for one in rights if one.why == OWN}
     return [
-        Lacking(place, name, missing, have is None, name in own)
+        MissingRights(place, name, missing, have is None, name in own)
         for name, have in sorted(may.items())
         if (missing := tuple(one for one in needed[name] if one not in (have or ())))
     ]

@@ -30,14 +30,14 @@ from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edg
 from aggregator.observe.survey import Survey, survey
 from aggregator.observe.unruled import without_rule
 from aggregator.observe.warnings import troubles
-from aggregator.offsets.told_positions import group_positions
+from aggregator.offsets.published_positions import group_positions
 from aggregator.state.edge_status import EdgeState, EdgeStatuses, is_watched, read_edge_statuses
 from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotFeed
 from aggregator.state.traffic import Moved, Traffic
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 # So many telemetry records are read: those of many slots over some seconds, fields included.
 _WORDS = 1000
@@ -130,7 +130,7 @@ def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
             moved=moved,
         )
 
-    edges = tuple(side_by_side(one, config.edges).values())
+    edges = tuple(map_concurrently(one, config.edges).values())
     return HubStatus(config.hub, now_ms, False, edges, (), (), (), waivers=waivers(config), unread=why)
 
 

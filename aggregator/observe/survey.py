@@ -19,7 +19,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import read_requests
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
         own = {source: entry for source, entry in ledger.items() if source.edge == edge}
         return edge_snapshot(config, edge, own, now_s=0.0, now_ms=now_ms, judge=judge)
 
-    edges = side_by_side(one, config.edges)
+    edges = map_concurrently(one, config.edges)
     lacking = {source: lost for seen in edges.values() for source, (_, lost) in seen.gaps.items()}
     gaps = known_gaps(ledger, lacking, requests.decisions)
     shown = {edge: None if _is_silent(seen) else seen.answer.cluster_id for edge, seen in edges.items()}

@@ -21,14 +21,14 @@ from aggregator.kafka.cluster.groups import commit_offsets, committed_offsets, g
 from aggregator.kafka.writers.acknowledged import Record, write_acknowledged
 from aggregator.offsets.group_commits import committable, forward
 from aggregator.offsets.mirror_records import Checkpoint, OffsetSync
-from aggregator.offsets.told_positions import Told, told_positions
+from aggregator.offsets.published_positions import PublishedRecords, published_positions
 from aggregator.offsets.translation import Translation
 from aggregator.offsets.translator import Translator
 from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.replicate.identity.identities import require_own
 from aggregator.state.internal_topics import offset_topics
 from aggregator.state.names import checkpoints, offset_syncs
-from aggregator.threads import Pulse, side_by_side
+from aggregator.threads import Pulse, map_concurrently
 
 # The time that one look may take beside the pause: there are many groups, and each is searched for.
 LOOK_S = 600.0
@@ -56,7 +56,7 @@ class OffsetsPublisher:
     def __init__(self, config: HubConfig, settings: OffsetsConfig, stop: threading.Event) -> None:
         self._config, self._settings, self._stop = config, settings, stop
         self._translator = Translator(config)
-        self._told: Told | None = None
+        self._told: PublishedRecords | None = None
         self._said = RepeatedWarnings()
 
     def run(self, pulse: Pulse) -> None:
@@ -86,8 +86,8 @@ class OffsetsPublisher:
                 offset_topics(self._config),
                 replication_factor=self._config.replication_factor,
             )
-            self._told = told_positions(self._config)
-        for edge, groups in side_by_side(self._of_edge, self._config.edges).items():
+            self._told = published_positions(self._config)
+        for edge, groups in map_concurrently(self._of_edge, self._config.edges).items():
             if isinstance(groups, AggregatorError):
                 look.troubles[edge] = f"edge {edge}: {groups.message}"
                 continue
@@ -121,7 +121,7 @@ class OffsetsPublisher:
         asked, left_out = match(self._settings.groups), match(self._settings.exclude)
         return [group for group, yes, no in zip(groups, asked, left_out, strict=True) if group and yes and not no]
 
-    def _write(self, told: Told, found: Iterable[Translation]) -> None:
+    def _write(self, told: PublishedRecords, found: Iterable[Translation]) -> None:
         changed = {at: value for at, value in self._records(found) if told.get(at) != value}
         if not changed:
             return

@@ -16,7 +16,7 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
-from aggregator.kafka.readers.origin_reader import Look, OriginReader, Seen
+from aggregator.kafka.readers.origin_reader import OriginReader, OriginSearch, OriginsFound
 from aggregator.offsets.questions import BY_KEY, RECREATED, Facts, copied, question
 from aggregator.offsets.search import Placed, Search, Window, searched
 from aggregator.offsets.translation import Question, Translation, Why, elsewhere, translated
@@ -203,7 +203,7 @@ class Translator:
             reader.close()
 
     def _look(self, reader: OriginReader, at: Partition, source: EdgePartition, span: OffsetRange) -> Window:
-        return _window(span.start, reader.look({at: Look(span, self._prefix(source))})[at])
+        return _window(span.start, reader.look({at: OriginSearch(span, self._prefix(source))})[at])
 
     def _kept(self, asked: Question) -> Translation | None:
         before, answer = self._known.get((asked.group, asked.source), (None, None))
@@ -250,7 +250,7 @@ class Translator:
         offsets: OffsetRange,
         rests: Collection[Question],
         found: dict[Question, Search],
-    ) -> Generator[Look, Seen, None]:
+    ) -> Generator[OriginSearch, OriginsFound, None]:
         """What is to be looked for in one partition, one after the other; takes what was there."""
         former, of, windows = None, None, deque[Window](maxlen=_RECALLED)
         for asked in queue:
@@ -262,7 +262,7 @@ class Translator:
             elif former is not None and of == asked.source:
                 search = _later(search, former).recalled(reversed(windows))
             while not search.over:
-                look = Look(search.probe, self._prefix(asked.source))
+                look = OriginSearch(search.probe, self._prefix(asked.source))
                 windows.append(_window(look.offsets.start, (yield look)))
                 search = search.narrowed(windows[-1])
             found[asked] = former = search
@@ -298,7 +298,7 @@ def _later(start: Search, former: Search) -> Search:
     return onward if onward.low > start.low else start
 
 
-def _next(lane: Generator[Look, Seen, None], seen: Seen) -> Look | None:
+def _next(lane: Generator[OriginSearch, OriginsFound, None], seen: OriginsFound) -> OriginSearch | None:
     """What a lane looks for next, with what it asked for; None at its end."""
     try:
         return lane.send(seen)
@@ -306,7 +306,7 @@ def _next(lane: Generator[Look, Seen, None], seen: Seen) -> Look | None:
         return None
 
 
-def _window(start: int, seen: Seen) -> Window:
+def _window(start: int, seen: OriginsFound) -> Window:
     """What was read, with the positions that the headers tell."""
     return Window(start, seen.until, tuple(Placed(*one) for one in seen.found), seen.trouble)
 

@@ -21,7 +21,7 @@ from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.slot.strips import strips
 from aggregator.schema.registry import Registry
 from aggregator.schema.unwritten import UnwrittenRegistry
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 # Partitions of each topic, and of all topics of an edge: a plan must be much cheaper than a run.
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 600
@@ -85,7 +85,7 @@ def prospects(
         if name != HEARTBEATS and len(by_edge[edge]) < _PARTITIONS:
             by_edge[edge] += flows[:_PARTITIONS_OF_A_TOPIC]
     found: dict[tuple[str, str], Prospect] = defaultdict(Prospect)
-    samples = side_by_side(lambda edge: list(_sampled(config, snapshots, edge, by_edge[edge])), by_edge)
+    samples = map_concurrently(lambda edge: list(_sampled(config, snapshots, edge, by_edge[edge])), by_edge)
     for source, record in (one for of_edge in samples.values() for one in of_edge):
         limits = Limits.of(settings.get(target(config, source.edge, source.topic), {}))
         _look(found[source.edge, source.topic], source, record, strip_for, keyed=limits.keyed)
@@ -94,7 +94,7 @@ def prospects(
 
 def _sampled(
     config: HubConfig, snapshots: Snapshots, edge: str, flows: Collection[tuple[EdgePartition, int]]
-) -> Iterator[tuple[EdgePartition, peek.Seen]]:
+) -> Iterator[tuple[EdgePartition, peek.RecordContent]]:
     """The first unread and one of the newest records of flows; an edge that does not answer now has none."""
     first = {(source.topic, source.partition): offset for source, offset in flows}
     newest: dict[Partition, int] = {}
@@ -114,7 +114,7 @@ def _sampled(
 def _look(
     into: Prospect,
     source: EdgePartition,
-    record: peek.Seen,
+    record: peek.RecordContent,
     strip_for: Callable[[EdgePartition], Strip],
     *,
     keyed: bool,

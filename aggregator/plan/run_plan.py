@@ -59,7 +59,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import Requests
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def _look(config: HubConfig) -> tuple[dict[str, EdgeShown], dict[str, str], tupl
     clusters = identities(central or "", ids, known)
     strange = {one.name: one.why for one in clusters if one.why}
     own = [edge for edge in config.edges if edge not in strange]
-    looked = side_by_side(one, own)
+    looked = map_concurrently(one, own)
     seen = {edge: found for edge, found in looked.items() if not isinstance(found, str)}
     return seen, strange | {edge: found for edge, found in looked.items() if isinstance(found, str)}, clusters
 

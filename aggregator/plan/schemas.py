@@ -24,7 +24,7 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, whole_scope
 from aggregator.privacy.policy.rules import privacy_class
 from aggregator.replicate.discovery.central_topics import Snapshots, target
-from aggregator.schema.compatibility import refusal
+from aggregator.schema.compatibility import incompatibility
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
@@ -195,7 +195,7 @@ def _verdict(central: Registry, subject: str, plan: Plan, *, waits: bool) -> tup
     if same is not None:
         return NOTHING, f"version {same.version}, id {same.schema_id}"
     try:
-        refused = refusal(subject, plan.schema, ((one.version, one.text) for one in reversed(versions)))
+        refused = incompatibility(subject, plan.schema, ((one.version, one.text) for one in reversed(versions)))
     except HoldError as error:
         refused = error
     if refused is not None:

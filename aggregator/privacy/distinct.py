@@ -27,7 +27,7 @@ _SAMPLE = 16
 _AT_ONCE = 512
 
 
-class Distinct:
+class OperatorCache:
     """One operator call with its memory.
 
     Attributes:
@@ -52,7 +52,7 @@ class Distinct:
         self._known: dict[Raw, Raw] = {}
 
     @classmethod
-    def of(cls, call: Call, keys: Mapping[str, KeyRing]) -> "Distinct":
+    def of(cls, call: Call, keys: Mapping[str, KeyRing]) -> "OperatorCache":
         """The operator of a call behind its memory.
 
         Args:
@@ -70,7 +70,7 @@ class Distinct:
         """Results of distinct raw values, in their order; None for one that failed."""
         answers = list(map(self._known.get, raws))
         fresh = [raw for raw, answer in zip(raws, answers, strict=True) if answer is None]
-        made = self.worked_out(fresh) if fresh else []
+        made = self.compute(fresh) if fresh else []
         self._remember(raws, answers, fresh, made)
         if len(fresh) == len(raws):
             return made
@@ -100,7 +100,7 @@ class Distinct:
         """Whether a raw value's result may serve again: it is kept at all, and nothing beside the value decides it."""
         return self._capacity > 0 and not self._call.beside
 
-    def worked_out(self, fresh: Sequence[Raw]) -> list[Raw]:
+    def compute(self, fresh: Sequence[Raw]) -> list[Raw]:
         """Results of raw values, whatever is remembered; None for one that failed."""
         try:
             return self._apply(fresh)

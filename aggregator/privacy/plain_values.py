@@ -20,7 +20,7 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, Counts, TooMuch
-from aggregator.privacy.distinct import Distinct, in_parts
+from aggregator.privacy.distinct import OperatorCache, in_parts
 from aggregator.privacy.keys import TokensOf
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
@@ -65,7 +65,7 @@ class PlainValues:
         self._tokens: TokensOf | None = None
         self._day: date | None = None
         self._decision = Decision(Drop(), "")
-        self._operator: Distinct | None = None
+        self._operator: OperatorCache | None = None
         self._seen: Counter[Row] = Counter()
         self._failed: Counter[Row] = Counter()
 
@@ -138,7 +138,7 @@ class PlainValues:
         lost = {**rejected, **dict.fromkeys(sorted(failed), Rejection(Reason.OPERATOR_FAILED))}
         return _column(cells, made, lost, self._decision.rule.operator)
 
-    def _answers(self, cells: BytesColumn, operator: Distinct) -> Iterator[Raw]:
+    def _answers(self, cells: BytesColumn, operator: OperatorCache) -> Iterator[Raw]:
         """What the operator makes of each value, some of them at a time; None for null and for one that failed.
 
         Raises:
@@ -155,14 +155,14 @@ class PlainValues:
                 raise TooMuch
             yield from map(answers.get, part)
 
-    def _made(self, today: date) -> Distinct | None:
+    def _made(self, today: date) -> OperatorCache | None:
         """The operator behind its memory; None for what has no code."""
         rule, leaf = self._decision.rule, leaf_of_whole(self._form)
         result = result_of_whole(self._form, rule)
         if isinstance(rule, Keep | Drop) or result is None:
             return None
         call = Call(rule, leaf, result, operators.context(rule, self._scope.topic, PATH, today))
-        return Distinct.of(call, self._keys)
+        return OperatorCache.of(call, self._keys)
 
 
 def whole_decision(form: ValueFormat, scope: Scope, today: date) -> Decision:

@@ -14,7 +14,7 @@ from aggregator.bytes_column import Integers
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable, kind_and_place
 from aggregator.privacy.column import Column, joined, refused
-from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.distinct import OperatorCache
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Call, Plan
 from aggregator.privacy.policy.precedence import Scope
@@ -22,7 +22,7 @@ from aggregator.privacy.policy.rules import is_steady
 from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import Meaning, Rejection, ReportRow
 from aggregator.privacy.subjects import Subjects
-from aggregator.privacy.tally import Met, report_rows, summed
+from aggregator.privacy.tally import NodeCounts, report_rows, summed
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.schema.avro import Schema, parse
 from aggregator.schema.heritage import fingerprint, with_heritage
@@ -41,14 +41,14 @@ class Program(Protocol):
         """
         ...
 
-    def met(self) -> Met:
+    def met(self) -> NodeCounts:
         """What was met so far."""
         ...
 
 
 # (plan, operators by call, writer schema id, id of the derived schema) to what runs it. Without a derived schema
 # nothing is left of a value.
-Maker = Callable[[Plan, Sequence[Distinct], int, int | None], Program]
+Maker = Callable[[Plan, Sequence[OperatorCache], int, int | None], Program]
 
 
 class Programs:
@@ -94,7 +94,7 @@ class Programs:
         self._known: dict[int, Program | Rejection] = {}
         self._meanings: dict[int, tuple[str, Meaning]] = {}
         self.met: dict[str, Meaning] = {}
-        self._calls: dict[Call, Distinct] = {}
+        self._calls: dict[Call, OperatorCache] = {}
         self._running: list[tuple[int, Plan, Program]] = []
         self._past: list[ReportRow] = []
 
@@ -218,10 +218,10 @@ class Programs:
         self._meanings[schema_id] = self._subjects.meaning(origin, bound[0], fingerprint(text, schema))
         return schema
 
-    def _call(self, call: Call) -> Distinct:
+    def _call(self, call: Call) -> OperatorCache:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""
         if call not in self._calls:
-            self._calls[call] = Distinct.of(call, self._keys)
+            self._calls[call] = OperatorCache.of(call, self._keys)
         return self._calls[call]
 
 

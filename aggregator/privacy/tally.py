@@ -17,7 +17,7 @@ from aggregator.schema.avro import Kind
 NULL = "null"
 
 
-class Met(NamedTuple):
+class NodeCounts(NamedTuple):
     """Holds counts by plan node.
 
     Attributes:
@@ -35,7 +35,7 @@ def visits(plan: Plan, records: int, inner: Mapping[int, int]) -> dict[int, int]
     Args:
         plan: The compiled plan.
         records: How often a value was at the root.
-        inner: How often at what unions, arrays and maps hold, over all of them that hold it.
+        inner: Counts of the values inside unions, arrays and maps by node, summed over their containers.
     """
     found = Counter({plan.root: records}) + Counter(inner)
     order: list[int] = []
@@ -58,7 +58,7 @@ def visits(plan: Plan, records: int, inner: Mapping[int, int]) -> dict[int, int]
     return dict(found)
 
 
-def report_rows(schema_id: int | None, plan: Plan, met: Met) -> Iterator[ReportRow]:
+def report_rows(schema_id: int | None, plan: Plan, met: NodeCounts) -> Iterator[ReportRow]:
     """A plan's leaves with their numbers; a null beside other types counts for each of them."""
     nulls: Counter[int] = Counter()
     for node in plan.nodes:

@@ -19,7 +19,7 @@ class EscapedBytes(str):
     size: int
 
     def __new__(cls, raw: bytes) -> Self:
-        """Of these; `size` is how many they are."""
+        """Make the text of these bytes; `size` is their number."""
         made = super().__new__(cls, raw, "utf-8", "backslashreplace")
         made.size = len(raw)
         return made

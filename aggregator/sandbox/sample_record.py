@@ -22,7 +22,7 @@ _CHOICE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SamplePlace:
     """Describes where one side of a record lies."""
 
     cluster: ClusterConfig
@@ -49,7 +49,7 @@ class SampleRecord:
         yield from beside(self.before, self.after)
 
 
-def find_sample_record(edge: str, source: Place, target: Place) -> SampleRecord:
+def find_sample_record(edge: str, source: SamplePlace, target: SamplePlace) -> SampleRecord:
     """A booking with something of everything in it, and what became of it.
 
     Raises:
@@ -71,7 +71,7 @@ def find_sample_record(edge: str, source: Place, target: Place) -> SampleRecord:
     )
 
 
-def _readable(source: Place) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+def _readable(source: SamplePlace) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
     """Partition and offset to the record, of the first chunk that the edge hands out: plenty to choose from."""
     with closing(read_topic(source.cluster, source.topic)) as chunks:
         chunk = next(chunks, None)

@@ -16,7 +16,7 @@ from aggregator.counted import counted
 from aggregator.sandbox import bookings, flights
 from aggregator.sandbox.jars import Say, silent
 from aggregator.sandbox.readback import count_lake, count_topic
-from aggregator.sandbox.sample_record import Place, SampleRecord, find_sample_record
+from aggregator.sandbox.sample_record import SamplePlace, SampleRecord, find_sample_record
 from aggregator.sandbox.traffic import Produced, produce_traffic
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registry
@@ -127,8 +127,8 @@ def _specimen(config: HubConfig, edge: str) -> SampleRecord:
     source = config.edges[edge]
     return find_sample_record(
         edge,
-        Place(source, bookings.TOPIC, _registry(source)),
-        Place(
+        SamplePlace(source, bookings.TOPIC, _registry(source)),
+        SamplePlace(
             config.central,
             _central(config, edge, bookings.TOPIC),
             open_registry(config.schemas or "", config.schemas_client),

@@ -284,10 +284,10 @@ def _tags(data: dict[str, Any]) -> frozenset[str]:
     tags = data.get(TAGS, [])
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise _refused(f"{TAGS} is not a list of names")
-    return readable(tags)
+    return printable_tags(tags)
 
 
-def readable(tags: Iterable[str]) -> frozenset[str]:
+def printable_tags(tags: Iterable[str]) -> frozenset[str]:
     """Tags as they can be shown and written; one that is no short printable name is told as that, and stays a tag."""
     return frozenset(tag if tag.isprintable() and 0 < len(tag) <= _TAG_LONGEST else UNREADABLE_TAG for tag in tags)
 

@@ -224,7 +224,7 @@ def same_type(text: str, other: str) -> bool:
     return first.nodes[first.root].name == second.nodes[second.root].name
 
 
-def refusal(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
+def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
     """Why a derived schema cannot follow the newest version of its type, or None.
 
     Args:

@@ -19,7 +19,7 @@ from uuid import UUID
 from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.regular_files import read_bytes
-from aggregator.schema.compatibility import refusal
+from aggregator.schema.compatibility import incompatibility
 from aggregator.schema.registry import NOBODY, Asker, GoneSchema, Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
@@ -222,7 +222,7 @@ def _text(path: Path) -> str:
 
 
 def _judge(subject: str, text: str, versions: list[_Entry]) -> None:
-    refused = refusal(subject, text, ((entry.version, _text(entry.path)) for entry in reversed(versions)))
+    refused = incompatibility(subject, text, ((entry.version, _text(entry.path)) for entry in reversed(versions)))
     if refused is not None:
         raise refused
 

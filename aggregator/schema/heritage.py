@@ -17,7 +17,7 @@ from typing import NamedTuple
 from aggregator.budgets import LENT_VERSIONS, SCHEMA_STEPS, SUBJECT_VERSIONS
 from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError, HoldError, Reason
-from aggregator.schema.avro import Kind, Schema, parse, readable
+from aggregator.schema.avro import Kind, Schema, parse, printable_tags
 from aggregator.schema.lineage import Lineage
 from aggregator.schema.registry import Registered, TagPaths
 
@@ -108,7 +108,7 @@ def _tagged(schema: Schema, beside: TagPaths) -> Schema:
             raise _refused("a path of tags beside it cannot be read") from None
         for name, fits in zip(names, matches, strict=True):
             if fits:
-                found[name.record, name.field] |= readable(tags)
+                found[name.record, name.field] |= printable_tags(tags)
     nodes = [
         replace(
             node,

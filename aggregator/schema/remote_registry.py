@@ -155,7 +155,7 @@ class RemoteRegistry(ABC):
             raise
 
     def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
-        """Of a version that was seen once nothing is asked again until the next `refresh`, or its subject is another.
+        """List versions. A known version is not asked for again until the next `refresh`, or until its subject changes.
 
         What this client knows beside it is not judged by it: a registry that has lost it is asked about that.
         """

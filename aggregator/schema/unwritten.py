@@ -3,7 +3,7 @@
 Invariant: it refuses the same schemas as the registry itself, in the same words.
 """
 
-from aggregator.schema.compatibility import refusal
+from aggregator.schema.compatibility import incompatibility
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import Registered, Registry
 
@@ -31,7 +31,7 @@ class UnwrittenRegistry(MemoryRegistry):
             self._there[subject] = self._registry.versions(subject)
         there = self._there[subject]
         if all(one.text != text for one in there):
-            refused = refusal(subject, text, ((one.version, one.text) for one in reversed(there)))
+            refused = incompatibility(subject, text, ((one.version, one.text) for one in reversed(there)))
             if refused is not None:
                 raise refused
         return self.register(subject, text)

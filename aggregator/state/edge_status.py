@@ -133,7 +133,7 @@ def pulse(*, last: bool = False) -> tuple[str, bytes]:
     return PULSE, _dump({"last": last})
 
 
-def refusal(flows: Mapping[str, tuple[str, str]]) -> tuple[str, bytes]:
+def refused_flows_record(flows: Mapping[str, tuple[str, str]]) -> tuple[str, bytes]:
     """Key and value of the record that names the flows that no slot got, each with the reason."""
     return REFUSED, _dump({"flows": dict(sorted(flows.items())[:_REFUSED_MOST])})
 

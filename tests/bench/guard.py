@@ -40,7 +40,7 @@ from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.identity.cycles import Cycles
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.slot import POLL_RECORDS, Slot
@@ -214,7 +214,7 @@ class Guarded:
         source = EdgePartition("eu", TOPIC, 0)
         entry = LedgerRecord(0, "id", 0, 1, 0)
         flow = FlowPlan(source, entry, False, f"eu.{TOPIC}", by_key=False, limits=Limits(), until=records)
-        plan = SlotPlan(HubNames("guard"), 1, 0, (flow,), Cadence(0.5, 1 << 24), drain=True, patience_s=9.0)
+        plan = SlotPlan(HubNames("guard"), 1, 0, (flow,), CommitPolicy(0.5, 1 << 24), drain=True, patience_s=9.0)
         delivery = Delivery(DeliveryPlan("guard", "dead", Cycles("guard"), None), lambda _: self.strip, lambda *_: None)
         with patch.object(clients, "transactional_producer", lambda *_, **__: _Producer()):
             outcome = Slot(plan, _World(self.polls[: records // POLL_RECORDS]), delivery).run()

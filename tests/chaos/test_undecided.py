@@ -22,7 +22,7 @@ from aggregator.kafka.readers.open_range import CentralRecord, read_range
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.replicate.slot import partition_guard
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.state.dead_letters import letter_key
 from aggregator.state.ledger import winners
 from tests.epochs import Epochs
@@ -168,7 +168,7 @@ def test_a_running_slot_does_not_write_behind_what_is_undecided(epochs):
     trial, at = epochs.trial, (f"eu.{epochs.trial.topic}", 0)
     trial.produce("eu", 30)
     drained(epochs)
-    (plan,) = epochs.plans(drain=False, cadence=Cadence(interval_s=0.1, limit_bytes=500))
+    (plan,) = epochs.plans(drain=False, commit_policy=CommitPolicy(interval_s=0.1, limit_bytes=500))
     other = epochs.producer("somebody-else")
     other.begin()
     other.produce(at[0], b"key", b"of another", partition=at[1])

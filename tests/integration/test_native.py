@@ -17,7 +17,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.native.consumer import Consumer
 from aggregator.kafka.native.producer import OutgoingRecords, Producer
-from aggregator.kafka.native.topic_ids import Shown, TopicIds
+from aggregator.kafka.native.topic_ids import TopicIdResult, TopicIds
 from aggregator.kafka.readers.codes import name_of
 from tests.trial import wait_for
 
@@ -360,7 +360,10 @@ def test_a_broker_is_asked_for_topic_ids(central, topic):
             ids.ask(number, [topic, "nowhere"], broker, 10.0)
             answer = ids.answer(15.0)
             assert (answer.number, answer.code) == (number, 0)
-            assert answer.topics == {topic: Shown(expected), "nowhere": Shown("", KafkaError.UNKNOWN_TOPIC_OR_PART)}
+            assert answer.topics == {
+                topic: TopicIdResult(expected),
+                "nowhere": TopicIdResult("", KafkaError.UNKNOWN_TOPIC_OR_PART),
+            }
         ids.ask(3, [topic], 77, 0.5)
         assert ids.answer(0.0) is None
         assert ids.answer(10.0) == (3, KafkaError._TIMED_OUT, {})

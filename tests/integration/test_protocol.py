@@ -22,7 +22,7 @@ from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.replicate.slot import slot as slots
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.state.control import ControlState, Epoch
 from aggregator.state.ledger import LedgerRecord
@@ -68,7 +68,7 @@ def test_rule_a_record_dead_letter_and_ledger_commit_together(epochs):
     trial.produce_raw(
         "eu", [(b"a", trial.value(0), 0), (incompressible(2000), trial.value(1), 1), (b"c", b"poison", 2)]
     )
-    (plan,) = epochs.plans(cadence=Cadence(interval_s=2, limit_bytes=1_000_000, linger_s=2))
+    (plan,) = epochs.plans(commit_policy=CommitPolicy(interval_s=2, limit_bytes=1_000_000, linger_s=2))
     set_largest_record(epochs, 500)
     running = epochs.start(plan)
     wait_for(

@@ -16,7 +16,7 @@ from aggregator.errors import RetryError
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
-from aggregator.lake.quality.quarantine import Half, Quarantine
+from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.tables.delta import DeltaTables
@@ -129,12 +129,12 @@ def test_diverted_rows_stay_on_both_sides(world, where):
     tables = world.tables
     quarantine = Quarantine(tables, tables.folder, NAME)
 
-    def halves(start: int, *offsets: int) -> list[Half]:
+    def halves(start: int, *offsets: int) -> list[SplitOutcome]:
         outcome = staged(tables, FIRST, start, start + len(offsets), origins(*offsets))
         columns = marked(origins(*offsets).schema).serialize().to_pybytes()
         split = Split(tables.folder / NAME, quarantine.folder, columns, {None: "AAA"})
         stays, goes = split.cut(outcome.files[0], {1: ["r"]})
-        return [Half(Outcome(outcome.reached, stays), Outcome(outcome.reached, goes))]
+        return [SplitOutcome(Outcome(outcome.reached, stays), Outcome(outcome.reached, goes))]
 
     quarantine.publish(tables.open(NAME), halves(0, 0, 1), force=True)
     world.refuse(f"{NAME}{where}")

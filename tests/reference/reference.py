@@ -12,7 +12,7 @@ from aggregator.budgets import ASKED_VALUES
 from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
 from aggregator.privacy.column import ABSENT, Column, Counts, SideValues
-from aggregator.privacy.distinct import Distinct, by_value
+from aggregator.privacy.distinct import OperatorCache, by_value
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Plan
@@ -20,7 +20,7 @@ from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import FramedValues
 from aggregator.privacy.strip import Rejection
-from aggregator.privacy.tally import Met
+from aggregator.privacy.tally import NodeCounts
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 from tests.reference.codec import Codec
@@ -36,7 +36,7 @@ def body(batch: FramedValues, place: int) -> bytes:
 class ReferenceProgram:
     """Runs one plan, record by record; see `programs.Program`."""
 
-    def __init__(self, plan: Plan, calls: Sequence[Distinct], schema_id: int, central_id: int | None) -> None:
+    def __init__(self, plan: Plan, calls: Sequence[OperatorCache], schema_id: int, central_id: int | None) -> None:
         self._schema_id = schema_id
         self._central_id = central_id
         self._guard = Guard(plan)
@@ -47,9 +47,9 @@ class ReferenceProgram:
         self._failed: Counter[int] = Counter()
         self._paths = sorted({one.path for one in plan.side_inputs})
 
-    def met(self) -> Met:
+    def met(self) -> NodeCounts:
         """What was met so far."""
-        return Met(self._visits, self._failed)
+        return NodeCounts(self._visits, self._failed)
 
     def strip(self, batch: FramedValues, members: Integers) -> Column:
         """Strip framed values of the plan's schema."""

@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache
 
-from aggregator.backfill.epoch_plan import Scene, plan_epoch
+from aggregator.backfill.epoch_plan import ClusterState, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.planner import FlowAtCentral, Shown, plan_partition
+from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, plan_partition
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, KnownBackfills, Signed, passed_by
 from aggregator.coordinates import (
@@ -214,7 +214,9 @@ class BackfillSchedule(Schedule):
             log = self.edge.log.partitions[partition]
             begin = 0 if everything else draw.randint(0, len(log))
             asked = OffsetRange(begin, len(log) if everything else draw.randint(begin, len(log)))
-            shown = Shown(self.edge.log.topic_id, OffsetRange(self.edge.log.starts[partition], len(log)), (asked,))
+            shown = EdgePartitionState(
+                self.edge.log.topic_id, OffsetRange(self.edge.log.starts[partition], len(log)), (asked,)
+            )
             parts.append(plan_partition(Mode.MISSING, standings[source], shown, CENTRAL))
         plan = Plan("sim", {}, "", Mode.MISSING, "", tuple(parts))
         while plan.id in self.plans:
@@ -277,7 +279,7 @@ class BackfillSchedule(Schedule):
         except (TransactionAborted, Unreachable):
             return False
         standings = early if self.forgets == "what was fenced" else self._flows_at_central(without=plan.id)
-        scene = Scene(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
+        scene = ClusterState(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
         flows = plan_epoch(plan, scene, standings, entries, epoch=epoch.epoch)
         terms = BackfillTerms(
             plan.id, NAMES.dead_letters, tells_left_out=self.situation.told and self.forgets != "what is left out"

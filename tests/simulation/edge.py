@@ -19,8 +19,8 @@ from typing import NamedTuple
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.readers.damage import readable
+from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
+from aggregator.kafka.readers.damage import next_readable_offset
 from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.kafka.readers.truncation import Found, search
 from tests.simulation.scheduler import Scheduler
@@ -343,7 +343,7 @@ class SimReader:
             met = next((place for place in range(asked, len(log)) if log[place].damaged or log[place].value), None)
             return None if met is None or not log[met].damaged else _batch_at(log, met)
 
-        return readable(damaged_at, offset, len(self._edge.log.partitions[at[1]]), math.inf)
+        return next_readable_offset(damaged_at, offset, len(self._edge.log.partitions[at[1]]), math.inf)
 
     def close(self) -> None:
         self._places.clear()
@@ -368,7 +368,7 @@ class SimTopicIds:
         number, topic_id = self._asked.pop(0)
         if self._scheduler.random.random() < self._edge.faults.unreachable:
             return Answer(number, _TIMED_OUT, {})
-        return Answer(number, 0, {TOPIC: Shown(topic_id)})
+        return Answer(number, 0, {TOPIC: TopicIdResult(topic_id)})
 
     def close(self) -> None:
         self._asked.clear()

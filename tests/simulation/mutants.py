@@ -383,7 +383,7 @@ MUTANTS += [
     Mutant(
         "B: written before the last stable offset is there, in an epoch",
         [
-            (SLOT, "if closed := self._gate.why_closed([flow.plan]):", 'if closed := "":'),
+            (SLOT, "if closed := self._guard.why_closed([flow.plan]):", 'if closed := "":'),
             (GATE, "_PATIENCE_S = 1.0", "_PATIENCE_S = 0.0"),
         ],
         situation=DROPPED,
@@ -394,7 +394,7 @@ MUTANTS += [
             (
                 SLOT,
                 """        self._writer.commit()
-        self._gate.transaction_ended(self._writer.touched)
+        self._guard.transaction_ended(self._writer.touched)
 """,
                 "        self._writer.commit()\n",
             )
@@ -406,7 +406,7 @@ MUTANTS += [
         [
             (
                 SLOT,
-                """        self._gate.transaction_ended(self._writer.touched)
+                """        self._guard.transaction_ended(self._writer.touched)
         self._open_since""",
                 "        self._open_since",
             )
@@ -448,7 +448,7 @@ MUTANTS += [
     ),
     Mutant(
         "B: a gap skipped where something is undecided",
-        [(READERS, "if flow.may_skip(lost) and (closed := self._gate.why_closed([flow.plan])):", 'if closed := "":')],
+        [(READERS, "if flow.may_skip(lost) and (closed := self._guard.why_closed([flow.plan])):", 'if closed := "":')],
         situation="markers dropped, gaps skipped",
         seed=320,
     ),
@@ -560,7 +560,7 @@ MUTANTS += [
     ),
     Mutant(
         "settling: slots name nothing that they leave",
-        [(SLOT, "closed=self._gate.undecided()", "closed=()")],
+        [(SLOT, "closed=self._guard.undecided()", "closed=()")],
         situation=DROPPED,
     ),
     Mutant(

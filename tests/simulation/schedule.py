@@ -26,7 +26,7 @@ from aggregator.privacy.strip import PolicyId, Rejection, Stripped
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.identity.cycles import Cycles
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease, Target
@@ -44,7 +44,7 @@ NAMES = HubNames("sim")
 LEDGERS = 3
 PLACES = [(f"{EDGE}.{TOPIC}", partition) for partition in range(WIDEST)] + [(NAMES.dead_letters, 0)]
 TARGET = Target(EDGE, TOPIC, f"{EDGE}.{TOPIC}")
-CADENCE = Cadence(interval_s=0.05, limit_bytes=200, linger_s=0.002, idle_s=0.05)
+COMMIT_POLICY = CommitPolicy(interval_s=0.05, limit_bytes=200, linger_s=0.002, idle_s=0.05)
 DIGEST_KEY = b"of letters"
 # Of a drain, with what central has not decided.
 PATIENCE_S = 8.0
@@ -416,7 +416,7 @@ class Schedule:
             epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions, undecided=undecided,
         )  # fmt: skip
         plans = [
-            self.protocol.SlotPlan(NAMES, epoch.epoch, slot, flows.by_slot.get(slot, ()), CADENCE, drain, 1e9)
+            self.protocol.SlotPlan(NAMES, epoch.epoch, slot, flows.by_slot.get(slot, ()), COMMIT_POLICY, drain, 1e9)
             for slot in range(slots)
         ]
         tasks = [self._task(name, plan, seen.topic_id) for plan in plans]

@@ -31,7 +31,7 @@ def plan_lines(made: "Plan") -> Iterator[str]:
                 f"{one.log.start}-{one.log.end}",
                 _ranges(one.effective),
                 sum(map(len, one.taken)),
-                one.had,
+                one.already_backfilled,
                 one.ahead,
                 _ranges([offsets for _, offsets in one.segments]),
                 one.records,

@@ -11,10 +11,10 @@ from aggregator.cli.terminal.output import progress
 from aggregator.errors import Failed
 
 if TYPE_CHECKING:
-    from aggregator.observe.rights import Lacking
+    from aggregator.observe.rights import MissingRights
 
 
-def tell_lacking(found: "Sequence[Lacking]") -> None:
+def tell_lacking(found: "Sequence[MissingRights]") -> None:
     """A line for each topic, and the commands that print what is needed."""
     for one in found:
         progress(one.sentence)
@@ -22,7 +22,7 @@ def tell_lacking(found: "Sequence[Lacking]") -> None:
         progress(f"next: {hint}")
 
 
-def require_own(found: "Sequence[Lacking]") -> None:
+def require_own(found: "Sequence[MissingRights]") -> None:
     """Say what is lacking, and end where it is about what the hub keeps.
 
     Raises:

@@ -12,7 +12,7 @@ from aggregator.kafka.client.address import Address
 from aggregator.threads import ask_aside
 
 
-def refusal(bootstrap_servers: str, *, patience_s: float) -> str:
+def why_not_listening(bootstrap_servers: str, *, patience_s: float) -> str:
     """Why none of the addresses takes a connection now; empty where one does, or does not say.
 
     Args:

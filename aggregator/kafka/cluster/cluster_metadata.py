@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
-from aggregator.kafka.client.listening import refusal
+from aggregator.kafka.client.listening import why_not_listening
 
 # A live broker answers within this time. After that the addresses are tried, and the call does not wait longer for
 # addresses that refuse connections.
@@ -44,7 +44,9 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
         try:
             metadata = clients.admin(cluster).list_topics(timeout=min(timeout_s, _LISTENS_S))
         except KafkaException:
-            if timeout_s <= _LISTENS_S or (refused := refusal(cluster.bootstrap_servers, patience_s=_CONNECTS_S)):
+            if timeout_s <= _LISTENS_S or (
+                refused := why_not_listening(cluster.bootstrap_servers, patience_s=_CONNECTS_S)
+            ):
                 raise
             clients.renew_admin(cluster, older_than_s=_LISTENS_S)
             metadata = clients.admin(cluster).list_topics(timeout=timeout_s - _LISTENS_S)

@@ -16,7 +16,7 @@ _DESCRIBE_TOPICS = 19
 _ANY = -1
 
 
-class Shown(NamedTuple):
+class TopicIdResult(NamedTuple):
     """A broker's answer for one topic name: the topic's id, or why it shows none.
 
     Attributes:
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
     number: int
     code: int
-    topics: Mapping[str, Shown]
+    topics: Mapping[str, TopicIdResult]
 
 
 class TopicIds(Client):
@@ -90,12 +90,12 @@ class TopicIds(Client):
         rd.destroy_flags(handle, 0)
 
 
-def _shown(result: int) -> dict[str, Shown]:
+def _shown(result: int) -> dict[str, TopicIdResult]:
     count = ctypes.c_size_t()
     listed = rd.DescribeTopics_result_topics(result, count)
     found = {}
     for at in listed[: count.value]:
         code = rd.error_code(rd.TopicDescription_error(at)) if rd.TopicDescription_error(at) else 0
         topic_id = "" if code else rd.Uuid_base64str(rd.TopicDescription_topic_id(at)).decode()
-        found[rd.TopicDescription_name(at).decode()] = Shown(topic_id, code)
+        found[rd.TopicDescription_name(at).decode()] = TopicIdResult(topic_id, code)
     return found

@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from aggregator.backoff import Backoff
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client import clients
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 # The longest time-out in the protocol, in milliseconds; Kafka's default limit is 900,000.
 LONGEST_MS = 2**31 - 1
@@ -56,7 +56,7 @@ def writable(
     asked = [unused, *ids] if is_refused else [unused]
 
     def ask(names: Collection[str]) -> dict[str, _Answer]:
-        return side_by_side(lambda one: _asked(cluster, one, patience_s), names)
+        return map_concurrently(lambda one: _asked(cluster, one, patience_s), names)
 
     answers = ask(asked)
     if not is_refused and answers[unused] is _Answer.TOO_LONG:

@@ -31,8 +31,8 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
         end: The partition's high watermark.
 
     Returns:
-        None where `offset` can be read after all. Batches that are damaged one behind the other are one stretch, as far
-        as they are found in time.
+        None where `offset` can be read after all. Adjacent damaged batches count as one range, as far as the search
+        gets before its deadline.
 
     Raises:
         Unreachable: the edge does not answer.
@@ -40,7 +40,9 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
     reader = clients.consumer(cluster, **{"queued.min.messages": 1})
     deadline = time.monotonic() + _PATIENCE_S
     try:
-        return readable(lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _PATIENCE_S / 2)
+        return next_readable_offset(
+            lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _PATIENCE_S / 2
+        )
     except KafkaException as failure:
         raise _silent(at, failure.args[0].str()) from None
     finally:
@@ -57,7 +59,7 @@ def first_behind(reader: Consumer, at: Partition, offset: int, end: int, deadlin
     return offset if batch is None else _behind(lambda one: _damaged_at(reader, at, one, deadline), batch, offset, end)
 
 
-def readable(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
+def next_readable_offset(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
     """Return where a log can be read on behind damaged batches; None where it can be read at `offset`.
 
     Args:

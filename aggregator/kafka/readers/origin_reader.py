@@ -29,7 +29,7 @@ _PIECE_BYTES = 256 * 1024
 _MOST, _DIGITS = 2**63 - 1, 19
 
 
-class Look(NamedTuple):
+class OriginSearch(NamedTuple):
     """Describes a search in one partition.
 
     Attributes:
@@ -42,7 +42,7 @@ class Look(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class OriginsFound:
     """The result of a search in a central partition.
 
     Attributes:
@@ -76,13 +76,13 @@ class OriginReader:
         """Close the consumer."""
         self._consumer.close()
 
-    def look(self, asked: Mapping[Partition, Look]) -> dict[Partition, Seen]:
+    def look(self, asked: Mapping[Partition, OriginSearch]) -> dict[Partition, OriginsFound]:
         """Read each partition until a record of its flow is found, or its range ends.
 
         Raises:
             Unreachable: the client cannot be used.
         """
-        seen = {at: Seen(one.offsets.start) for at, one in asked.items()}
+        seen = {at: OriginsFound(one.offsets.start) for at, one in asked.items()}
         heard = dict.fromkeys(asked, time.monotonic())
         open_ = set(asked)
         try:
@@ -104,7 +104,7 @@ class OriginReader:
             raise Unreachable(f"{self._where}: {failure.args[0].str()}", hint="check the broker") from None
         return seen
 
-    def _take(self, seen: Seen, look: Look, message: Message) -> None:
+    def _take(self, seen: OriginsFound, look: OriginSearch, message: Message) -> None:
         error, offset = message.error(), message.offset()
         if error is None and offset is not None:
             if offset < look.offsets.end:
@@ -118,7 +118,7 @@ class OriginReader:
         elif error is not None and not error.retriable():
             seen.trouble = error.str()
 
-    def _is_done(self, seen: Seen, look: Look) -> bool:
+    def _is_done(self, seen: OriginsFound, look: OriginSearch) -> bool:
         if not seen.found and seen.count >= self._most and seen.until < look.offsets.end:
             seen.trouble = f"none of {seen.count:,} records from offset {look.offsets.start} on is of this flow"
         return bool(seen.found or seen.trouble) or seen.until >= look.offsets.end

@@ -128,7 +128,7 @@ def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], pat
     return found
 
 
-class Seen(NamedTuple):
+class RecordContent(NamedTuple):
     """Holds the key, the value and the headers of a record."""
 
     key: bytes | None
@@ -138,10 +138,10 @@ class Seen(NamedTuple):
 
 def records_at(
     cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float
-) -> dict[Partition, Seen]:
+) -> dict[Partition, RecordContent]:
     """The first committed record at or after each position; arguments and errors as `timestamps_at`."""
     found = _first_at(cluster, positions, patience_s)
-    return {at: Seen(one.key(), one.value(), tuple(one.headers() or ())) for at, one in found.items()}
+    return {at: RecordContent(one.key(), one.value(), tuple(one.headers() or ())) for at, one in found.items()}
 
 
 def _first_at(

@@ -137,7 +137,7 @@ class TransactionalWriter:
         return True
 
     def shut_out(self) -> str:
-        """Why no broker lets this writer in, as it was told last since a commit; empty where nobody said so."""
+        """Return the last refusal to sign in since the last commit; empty if there was none."""
         self._producer.poll(0)
         return self._producer.shut_out
 
@@ -209,14 +209,14 @@ class TransactionalWriter:
             self._refuse(failure)
 
     def refusals(self) -> tuple[Refusal, ...]:
-        """What central refused for good of the transaction that failed last; nothing where the next one may go well.
+        """Return the permanent refusals in the last failed transaction; empty if another try may succeed.
 
         To be asked after `TransactionAborted`, before `abort`.
         """
         return refusals(self._cluster, [*self._not_queued, *self._producer.failures()], self._why)
 
     def acknowledged(self, at: Partition) -> int | None:
-        """An offset of the newest that this producer's records got there, where a broker told one."""
+        """Return the latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
         return self._producer.acknowledged.get(at)
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from aggregator.lake.quality import validation
 from aggregator.lake.quality.dataframes import FILE, ROW, staged
 from aggregator.lake.quality.diversion import Diverted, divert
 from aggregator.lake.quality.publication import Published
-from aggregator.lake.quality.quarantine import Half, Quarantine
+from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.quality.verdict_log import (
     Audit,
@@ -67,14 +67,14 @@ class _Vetted:
 
     Attributes:
         audit: None where there was nothing to audit.
-        halves: What may be committed, and where to.
+        splits: What may be committed, and where to.
         spans: Of the outcomes that fit the table.
         unfit: Why the others do not.
         held: Why nothing may be committed.
     """
 
     audit: Audit | None
-    halves: list[Half]
+    splits: list[SplitOutcome]
     spans: list[Span]
     unfit: tuple[Held, ...]
     held: tuple[Held, ...]
@@ -169,7 +169,7 @@ class QualityGate:
             nothing = CommitResult(None, {}, Settlement((), {}, ()))
             return _published(nothing, (*vetted.unfit, *vetted.held), audit, 0.0)
         begun = time.monotonic()
-        result = self._commit(handle, vetted.halves, force=force)
+        result = self._commit(handle, vetted.splits, force=force)
         if audit and result.version is not None:
             audit = replace(audit, version=result.version, commit_s=time.monotonic() - begun)
             append_commit(self._lake, audit)
@@ -181,7 +181,7 @@ class QualityGate:
         outcomes: Sequence[Outcome],
         limits: Mapping[CentralPartition, OffsetRange],
     ) -> list[Outcome]:
-        """Audit rows that replace others in the table, as any commit; what fails goes into the quarantine here.
+        """Audit rows that replace others in the table, as any commit; rows that fail go into the quarantine here.
 
         A second call for the same rows decides nothing anew.
 
@@ -203,11 +203,11 @@ class QualityGate:
         if vetted.held or vetted.unfit:
             reasons = "; ".join(dict.fromkeys(one.reason for one in (*vetted.unfit, *vetted.held)))
             raise HoldError(f"table {self._name}: {reasons}", hint="aggregator lake quality shows what each rule found")
-        stays = [half.stays for half in vetted.halves]
+        accepted = [split.accepted for split in vetted.splits]
         if not self._diverts:
-            return stays
-        _, taken = self._quarantine.divert(vetted.halves)
-        if len(taken) < len(stays):
+            return accepted
+        _, taken = self._quarantine.divert(vetted.splits)
+        if len(taken) < len(accepted):
             self._discard(taken)
             raise CommitConflict(f"table {self._quarantine.name}: another process decides the same rows")
         return taken
@@ -227,16 +227,16 @@ class QualityGate:
         columns, fitting, unfit = fitted(schema, outcomes, self._tables.promotes)
         self._discard([outcome for outcome in outcomes if outcome not in fitting])
         audit, findings = self._audit(fitting, columns)
-        halves = [Half(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
+        splits = [SplitOutcome(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
         if audit and audit.verdict is Verdict.DIVERT:
             try:
-                audit, findings, halves = self._divert(audit, findings, fitting, columns)
+                audit, findings, splits = self._divert(audit, findings, fitting, columns)
             except HoldError:  # the refusal is repeated, so files must not pile up
                 self._discard(fitting)
                 raise
         if audit and audit.verdict is Verdict.HOLD and release:
             audit = replace(audit, verdict=Verdict.RELEASE, released_by=release.by, reason=release.reason)
-            halves = [Half(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
+            splits = [SplitOutcome(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
         if audit:
             append_audit(self._lake, audit)
         for one in findings:
@@ -247,7 +247,7 @@ class QualityGate:
         if audit and audit.verdict is Verdict.HOLD:
             self._discard(fitting)
             held = _held(spans, findings)
-        return _Vetted(audit, halves, spans, unfit, held)
+        return _Vetted(audit, splits, spans, unfit, held)
 
     def _audit(self, outcomes: Sequence[Outcome], columns: pa.Schema) -> tuple[Audit | None, list[Finding]]:
         files = _files(outcomes)
@@ -272,7 +272,7 @@ class QualityGate:
 
     def _divert(
         self, audit: Audit, findings: list[Finding], outcomes: Sequence[Outcome], columns: pa.Schema
-    ) -> tuple[Audit, list[Finding], list[Half]]:
+    ) -> tuple[Audit, list[Finding], list[SplitOutcome]]:
         """Cut the failing records out; a hold where their number is not the one that was found."""
         begun = time.monotonic()
         failed = diverting(findings)
@@ -295,15 +295,15 @@ class QualityGate:
             rules = tuple(map(RuleCount.of, doubted))
             return replace(audit, verdict=Verdict.HOLD, rules=rules, audit_s=seconds), doubted, []
         discard(folder, [file.path for file in files if file.path in diverted.halves])
-        halves = _halves(outcomes, diverted)
-        rows = sum(file.rows for half in halves for file in half.goes.files)
-        return replace(audit, diverted=rows, audit_s=seconds), findings, halves
+        splits = _split(outcomes, diverted)
+        rows = sum(file.rows for split in splits for file in split.quarantined.files)
+        return replace(audit, diverted=rows, audit_s=seconds), findings, splits
 
-    def _commit(self, handle: TableHandle | None, halves: Sequence[Half], *, force: bool) -> CommitResult:
+    def _commit(self, handle: TableHandle | None, splits: Sequence[SplitOutcome], *, force: bool) -> CommitResult:
         """Commit through the quarantine, if there is one; else as for a table without a gate."""
         if self._diverts:
-            return self._quarantine.publish(handle, halves, force=force)
-        outcomes = [half.stays for half in halves]
+            return self._quarantine.publish(handle, splits, force=force)
+        outcomes = [split.accepted for split in splits]
         return Commit(self._tables, self._name, outcomes, force).run(handle)
 
     def _discard(self, outcomes: Sequence[Outcome]) -> None:
@@ -346,13 +346,13 @@ def _held(spans: Sequence[Span], findings: Sequence[Finding]) -> tuple[Held, ...
     )
 
 
-def _halves(outcomes: Sequence[Outcome], diverted: Diverted) -> list[Half]:
-    halves = []
+def _split(outcomes: Sequence[Outcome], diverted: Diverted) -> list[SplitOutcome]:
+    splits = []
     for outcome in outcomes:
         cut = [diverted.halves.get(file.path, ((file,), ())) for file in outcome.files]
-        stays, goes = (tuple(file for half in cut for file in half[side]) for side in (0, 1))
-        halves.append(Half(Outcome(outcome.reached, stays), Outcome(outcome.reached, goes)))
-    return halves
+        accepted, quarantined = (tuple(file for parts in cut for file in parts[side]) for side in (0, 1))
+        splits.append(SplitOutcome(Outcome(outcome.reached, accepted), Outcome(outcome.reached, quarantined)))
+    return splits
 
 
 def _files(outcomes: Sequence[Outcome]) -> list[StagedFile]:

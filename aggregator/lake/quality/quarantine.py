@@ -30,11 +30,11 @@ SUFFIX = "__quarantine"
 _PLACE = ["_central_topic", "_central_partition", "_central_offset"]
 
 
-class Half(NamedTuple):
+class SplitOutcome(NamedTuple):
     """One task's outcome, cut in two. Both parts reach as far as the task did."""
 
-    stays: Outcome
-    goes: Outcome
+    accepted: Outcome
+    quarantined: Outcome
 
 
 @dataclass(frozen=True)
@@ -81,43 +81,43 @@ class Quarantine:
             if upto > positions.get(one, limits[one].start)
         }
 
-    def publish(self, handle: TableHandle | None, halves: Sequence[Half], *, force: bool) -> CommitResult:
-        """Commit what goes, then what stays; staged files that no commit took are removed.
+    def publish(self, handle: TableHandle | None, splits: Sequence[SplitOutcome], *, force: bool) -> CommitResult:
+        """Commit the quarantined rows, then the accepted ones; staged files that no commit took are removed.
 
         Args:
-            handle: The table's, whose positions the halves were planned from.
-            halves: In the order of the plan.
+            handle: The table's, whose positions the splits were planned from.
+            splits: In the order of the plan.
             force: Commit positions that moved over nothing but markers, too.
 
         Raises:
             RetryError: too many conflicts, or the storage does not answer; what is decided by then stays decided.
             HoldError: one of the two tables cannot hold the columns.
         """
-        partitions = {one.span.partition for half in halves for one in half.stays.reached}
+        partitions = {one.span.partition for split in splits for one in split.accepted.reached}
         positions = handle.positions(partitions) if handle else {}
-        settled = committable([half.stays for half in halves], positions)
-        diverts = any(half.goes.files for half in halves)
+        settled = committable([split.accepted for split in splits], positions)
+        diverts = any(split.quarantined.files for split in splits)
         if not settled.positions or not (force or diverts or settled.worth_a_commit()):
-            self._remove(halves)
+            self._remove(splits)
             return CommitResult(None, positions, settled)
-        decided, stays = self.divert(halves)
-        result = self._fill(handle, stays)
+        decided, accepted = self.divert(splits)
+        result = self._fill(handle, accepted)
         return CommitResult(result.version, result.positions, result.settled, (*decided.held, *result.held))
 
-    def divert(self, halves: Sequence[Half]) -> tuple[CommitResult, list[Outcome]]:
-        """Commit what goes, which decides the range; staged files of halves that somebody else has decided are removed.
+    def divert(self, splits: Sequence[SplitOutcome]) -> tuple[CommitResult, list[Outcome]]:
+        """Commit the quarantined rows, which decides the range; files of splits that others have decided are removed.
 
         Returns:
-            The quarantine's commit, and what stays of the halves that it took.
+            The quarantine's commit, and the accepted rows of the splits that it took.
 
         Raises:
             RetryError: too many conflicts, or the storage does not answer.
             HoldError: the quarantine cannot hold the columns.
         """
-        decided = self._decide(halves)
+        decided = self._decide(splits)
         taken = _taken(decided)
-        self._remove([half for half in halves if half.goes not in taken])
-        return decided, [half.stays for half in halves if half.goes in taken]
+        self._remove([split for split in splits if split.quarantined not in taken])
+        return decided, [split.accepted for split in splits if split.quarantined in taken]
 
     def complete(self, handle: TableHandle | None, outcomes: Sequence[Outcome]) -> CommitResult:
         """Commit a decided range to the table: everything that the quarantine does not hold.
@@ -140,16 +140,16 @@ class Quarantine:
         held = self._held([one.span for outcome in outcomes for one in outcome.reached])
         return [self._without(outcome, held) for outcome in outcomes]
 
-    def _decide(self, halves: Sequence[Half]) -> CommitResult:
-        goes = [half.goes for half in halves]
+    def _decide(self, splits: Sequence[SplitOutcome]) -> CommitResult:
+        quarantined = [split.quarantined for split in splits]
         try:
-            return Commit(self.tables, self.name, goes, force=True, behind=True).run(self.tables.open(self.name))
+            return Commit(self.tables, self.name, quarantined, force=True, behind=True).run(self.tables.open(self.name))
         except AggregatorError:  # this may be repeated, so files that were never sent must not pile up
-            self._remove(halves)
+            self._remove(splits)
             raise
 
-    def _fill(self, handle: TableHandle | None, stays: Sequence[Outcome]) -> CommitResult:
-        return Commit(self.tables, self.table, stays, force=True).run(handle)
+    def _fill(self, handle: TableHandle | None, accepted: Sequence[Outcome]) -> CommitResult:
+        return Commit(self.tables, self.table, accepted, force=True).run(handle)
 
     def _held(self, spans: Sequence[Span]) -> set[tuple[str, int, int]]:
         """Places of the quarantine's records within these spans."""
@@ -173,10 +173,10 @@ class Quarantine:
                     discard(folder, [file.path])
         return Outcome(outcome.reached, tuple(files))
 
-    def _remove(self, halves: Iterable[Half]) -> None:
-        for half in halves:
-            discard(self.lake / self.table, [file.path for file in half.stays.files])
-            discard(self.folder, [file.path for file in half.goes.files])
+    def _remove(self, splits: Iterable[SplitOutcome]) -> None:
+        for split in splits:
+            discard(self.lake / self.table, [file.path for file in split.accepted.files])
+            discard(self.folder, [file.path for file in split.quarantined.files])
 
 
 def _taken(result: CommitResult) -> tuple[Outcome, ...]:

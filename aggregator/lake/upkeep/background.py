@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from aggregator.config.lake_model import UpkeepConfig
 from aggregator.errors import AggregatorError, kind_and_place
-from aggregator.lake.attempts import Turns
+from aggregator.lake.attempts import CommitTurns
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.report import CycleReport
 from aggregator.lake.sources import CURRENT
@@ -61,7 +61,7 @@ class BackgroundUpkeep:
         self._known = known
         self._clock = clock
         self._done: dict[str, TableUpkeep] = {}
-        self._turns = Turns()
+        self._turns = CommitTurns()
         self._repeated = RepeatedWarnings()
         self._report = CycleReport()
 

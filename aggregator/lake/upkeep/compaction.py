@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from aggregator.backoff import Backoff
 from aggregator.errors import Failed
-from aggregator.lake.attempts import Done, attempted
+from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import conformed
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
@@ -220,4 +220,4 @@ def _swapped(tables: Tables, name: str, rewritten: Sequence[_Rewritten]) -> Sequ
             handle.commit(staged, {}, replaced=[file for one in fit for file in one.group])
         return Done(fit)
 
-    return attempted(name, attempt, pauses=_PAUSES)
+    return commit_with_retries(name, attempt, pauses=_PAUSES)

@@ -61,11 +61,11 @@ class Fate(NamedTuple):
 class Member(NamedTuple):
     """A member of an object: where its value lies, and what happens to its name; None where that is the policy's."""
 
-    place: "Place"
+    place: "JsonPlace"
     name: Fate | None
 
 
-class Place:
+class JsonPlace:
     """One place, as all paths of a policy see it.
 
     Args:
@@ -84,7 +84,7 @@ class Place:
         self._inherited = inherited | (ending & allowed.closing)
         self._fates: dict[str, Fate] = {}
         self._members: dict[str, Member] = {}
-        self._item: Place | None = None
+        self._item: JsonPlace | None = None
 
     @property
     def opens_object(self) -> bool:
@@ -102,7 +102,7 @@ class Place:
             self._fates[kind] = self._allowed.fate(self._rules, kind, self.path)
         return self._fates[kind]
 
-    def item(self) -> "Place":
+    def item(self) -> "JsonPlace":
         """Return the place of an array's items."""
         if self._item is None:
             self._item = self._below(self._allowed.matcher.advance(self.alive, paths.ITEMS), paths.ITEMS)
@@ -123,7 +123,7 @@ class Place:
         rules = self._inherited | self._allowed.matcher.matched(self._allowed.matcher.advance(self.alive, paths.KEYS))
         return self._allowed.fate(rules, NAME, paths.join(self.path, paths.KEYS))
 
-    def _below(self, alive: frozenset[int], step: str) -> "Place":
+    def _below(self, alive: frozenset[int], step: str) -> "JsonPlace":
         return self._allowed.place(alive, self._inherited, paths.join(self.path, step))
 
 
@@ -145,16 +145,16 @@ class AllowList:
         opening = (n for n, item in enumerate(scope.rules) if not isinstance(item.rule, Drop))
         self.to_members, self.to_items = self.matcher.leading_to(frozenset(opening))
         self._places = 0
-        self._shared: dict[tuple[frozenset[int], frozenset[int]], Place] = {}
-        self.root = Place(self, self.matcher.start, frozenset(), "")
+        self._shared: dict[tuple[frozenset[int], frozenset[int]], JsonPlace] = {}
+        self.root = JsonPlace(self, self.matcher.start, frozenset(), "")
 
-    def place(self, alive: frozenset[int], inherited: frozenset[int], path: str) -> Place:
+    def place(self, alive: frozenset[int], inherited: frozenset[int], path: str) -> JsonPlace:
         """A place below another one; of too many, those that are treated alike are one, under the path of the first."""
         self._places += 1
         if self._places <= MAXIMUM_PLACES:
-            return Place(self, alive, inherited, path)
+            return JsonPlace(self, alive, inherited, path)
         if (alive, inherited) not in self._shared:
-            self._shared[alive, inherited] = Place(self, alive, inherited, path)
+            self._shared[alive, inherited] = JsonPlace(self, alive, inherited, path)
         return self._shared[alive, inherited]
 
     def fate(self, rules: frozenset[int], kind: str, path: str) -> Fate:

@@ -17,7 +17,7 @@ from aggregator.budgets import BATCH_PLAIN_BYTES, made_most
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import ABSENT, Column, Counts, SideValues, TooMuch, joined
-from aggregator.privacy.distinct import Distinct, by_value, in_parts
+from aggregator.privacy.distinct import OperatorCache, by_value, in_parts
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.text import Json, read_json, write_json
@@ -69,7 +69,7 @@ class JsonValues:
         self._keys = keys
         self._side_inputs = {path: paths.steps(path) for path in sorted(scope.side_inputs)}
         self._day: date | None = None
-        self._calls: dict[Call, Distinct] = {}
+        self._calls: dict[Call, OperatorCache] = {}
         self._seen: Counter[Row] = Counter()
         self._failed: Counter[Row] = Counter()
 
@@ -169,9 +169,9 @@ class JsonValues:
             found[path] = SideValues(codes, list(there.values()))
         return found
 
-    def _call(self, call: Call) -> Distinct:
+    def _call(self, call: Call) -> OperatorCache:
         if call not in self._calls:
-            self._calls[call] = Distinct.of(call, self._keys)
+            self._calls[call] = OperatorCache.of(call, self._keys)
         return self._calls[call]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.privacy.column import Counts, TooMuch
-from aggregator.privacy.json.allowlist import Fate, Member, Place
+from aggregator.privacy.json.allowlist import Fate, JsonPlace, Member
 from aggregator.privacy.json.text import Json
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Call, Row
@@ -35,7 +35,7 @@ def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
 class _Walk(ABC):
     """Follows an allow list through a value once."""
 
-    def left(self, value: Json, place: Place, beside: Mapping[str, Shown]) -> Any:
+    def left(self, value: Json, place: JsonPlace, beside: Mapping[str, Shown]) -> Any:
         """What is left of a whole value; null if nothing is."""
         made = self._left(value, place, beside)
         return None if made is _DROPPED else made
@@ -52,7 +52,7 @@ class _Walk(ABC):
     def named(self, made: dict[str, Any], name: str, member: Member) -> str:
         """Return the name under which a member stays."""
 
-    def _left(self, value: Json, place: Place, beside: Mapping[str, Shown]) -> Any:
+    def _left(self, value: Json, place: JsonPlace, beside: Mapping[str, Shown]) -> Any:
         if isinstance(value, dict) and place.opens_object:
             return self._object(value, place, beside)
         if isinstance(value, list) and place.opens_array:
@@ -64,7 +64,7 @@ class _Walk(ABC):
             return _DROPPED
         return value if fate.call is None else self._changed(value, fate, fate.call, beside)
 
-    def _object(self, value: dict[str, Any], place: Place, beside: Mapping[str, Shown]) -> dict[str, Any]:
+    def _object(self, value: dict[str, Any], place: JsonPlace, beside: Mapping[str, Shown]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, part in value.items():
             member = place.member(name)

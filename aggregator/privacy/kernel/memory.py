@@ -14,7 +14,7 @@ from numba import types
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
-from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
+from aggregator.privacy.distinct import LONGEST_BYTES, OperatorCache
 from aggregator.privacy.kernel.encoder import copied
 from aggregator.privacy.kernel.intrinsics import WORD, fetch, put_word, word
 from aggregator.privacy.kernel.machine import SPAN
@@ -241,7 +241,7 @@ class Memory:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._numbers: dict[Distinct, int] = {}
+        self._numbers: dict[OperatorCache, int] = {}
         self._count = self._used = 0
         self._table = np.full(_FEWEST_PLACES, NOTHING, np.int64)
         self._kept: Bytes = np.empty(_FEWEST_BYTES, np.uint8)
@@ -256,7 +256,7 @@ class Memory:
         """Whether it knows nothing, be it not yet or not any more."""
         return self._count == 0
 
-    def numbers(self, operators: Collection[Distinct]) -> Integers:
+    def numbers(self, operators: Collection[OperatorCache]) -> Integers:
         """A number for each operator, the same whenever it is asked for; `NOTHING` for one that is not remembered."""
         for operator in operators:
             if operator.remembers:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
 from aggregator.privacy.column import SideValues
-from aggregator.privacy.distinct import Distinct, in_parts
+from aggregator.privacy.distinct import OperatorCache, in_parts
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.memory import Memory
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
@@ -60,7 +60,7 @@ class Results(NamedTuple):
 class Calls:
     """The operator calls of a plan, and its side inputs, which are numbered behind them."""
 
-    def __init__(self, plan: Plan, operators_by_call: Sequence[Distinct], memory: Memory) -> None:
+    def __init__(self, plan: Plan, operators_by_call: Sequence[OperatorCache], memory: Memory) -> None:
         calls = plan.calls
         self._calls = calls
         self._side_inputs = dict(enumerate(plan.side_inputs, len(calls)))
@@ -127,7 +127,7 @@ class Calls:
         for number in np.flatnonzero(np.bincount(values[:, 0], minlength=1)).tolist():
             if number < len(self._calls) and not self._calls[number].beside:
                 members = np.flatnonzero(values[:, 0] == number)
-                rows, made = self._worked_out(number, data, values[members], step, room)
+                rows, made = self._computed(number, data, values[members], step, room)
                 parts.append((rows, made))
                 places[members] = np.arange(at, at + len(members))
                 at += len(members)
@@ -141,10 +141,10 @@ class Calls:
             return _joined(parts, of_spans)
         return self._with_side_inputs(data, spans, which, scanned.spans_to, parts, of_spans)
 
-    def _worked_out(self, number: int, data: Bytes, spans: Integers, step: int, room: int) -> tuple[Integers, Bytes]:
+    def _computed(self, number: int, data: Bytes, spans: Integers, step: int, room: int) -> tuple[Integers, Bytes]:
         """What one operator makes of values that are not remembered; one in `step` is from now on."""
         operator, raws = self._operators[number], raws_of_spans(data, spans)
-        answers = in_parts(operator.worked_out, raws, room) if operator.grows else operator.worked_out(raws)
+        answers = in_parts(operator.compute, raws, room) if operator.grows else operator.compute(raws)
         rows, made = _rows(self._calls[number].result, answers)
         if operator.remembers:
             self._memory.remember(data, spans[::step].reshape(-1), self._numbers, rows[::step], made)

@@ -15,7 +15,7 @@ from aggregator.budgets import made_most
 from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import Column, Counts, TooMuch, joined, refused
-from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.distinct import OperatorCache
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
 from aggregator.privacy.kernel.memory import Budget, Memory
 from aggregator.privacy.kernel.output import assemble, measure
@@ -29,7 +29,7 @@ from aggregator.privacy.plan.plan import Plan
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import FramedValues
 from aggregator.privacy.strip import Rejection
-from aggregator.privacy.tally import Met, visits
+from aggregator.privacy.tally import NodeCounts, visits
 from aggregator.privacy.tokens import Keyed
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
@@ -47,7 +47,7 @@ class KernelProgram:
     def __init__(
         self,
         plan: Plan,
-        calls: Sequence[Distinct],
+        calls: Sequence[OperatorCache],
         schema_id: int,
         central_id: int | None,
         *,
@@ -135,12 +135,12 @@ class KernelProgram:
             column.counts = counts - counts_of(lost)
         return column, len(scanned.verdicts)
 
-    def met(self) -> Met:
+    def met(self) -> NodeCounts:
         """What was met so far: records at the root, the rest from the counters of unions and arrays."""
         inner = Counter({node: 0 for node, _ in self._code.inner})
         for node, counter in self._code.inner:
             inner[node] += int(self._met[counter])
-        return Met(visits(self._plan, self._records, inner), self._failed)
+        return NodeCounts(visits(self._plan, self._records, inner), self._failed)
 
     def _counts(self, scanned: Scanned) -> Counts:
         pairs = zip(self._code.counters, scanned.counters.tolist(), strict=False)

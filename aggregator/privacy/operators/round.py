@@ -22,7 +22,7 @@ class Round(Justified):
 
 
 def leaves(rule: Round) -> PrivacyClass:
-    """Of long numbers nearly all stay apart; what is whole passes."""
+    """Most long numbers stay distinct after rounding to digits, and whole numbers pass unchanged."""
     return PrivacyClass.CLEAR if rule.digits >= 0 else PrivacyClass.PSEUDONYMOUS
 
 

@@ -37,7 +37,7 @@ def merged(branches: Sequence[Branch]) -> tuple[tuple[int, ...], tuple[int, ...]
             continue
         first = types.setdefault(branch.type, position)
         if first >= 0 and branches[first].to_null and not branch.to_null:
-            types[branch.type] = position  # the first one's values are not there; this one's are
+            types[branch.type] = position  # the first branch becomes null, so this one defines the type
     places = {name: place for place, name in enumerate(types)}
     routes = tuple(places[NULL if branch.to_null or branch.type is None else branch.type] for branch in branches)
     return routes, tuple(types.values())

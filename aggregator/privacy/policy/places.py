@@ -15,7 +15,7 @@ from aggregator.privacy.policy import paths
 from aggregator.schema.avro import Kind, Node, Schema
 
 
-class Place(NamedTuple):
+class FieldPlace(NamedTuple):
     """A leaf, or the keys of a map.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Way(NamedTuple):
     own: frozenset[str] = frozenset()
 
 
-def places(schema: Schema, allowance: Allowance | None = None) -> Iterator[Place]:
+def places(schema: Schema, allowance: Allowance | None = None) -> Iterator[FieldPlace]:
     """Every place of a schema, in its order.
 
     Args:
@@ -95,9 +95,9 @@ def places(schema: Schema, allowance: Allowance | None = None) -> Iterator[Place
         tags = way.tags if more <= way.tags else way.tags | more
         left.spend(path, tags)
         if node.kind is Kind.MAP:
-            yield Place(paths.join(path, paths.KEYS), node, tags, is_key=True)
+            yield FieldPlace(paths.join(path, paths.KEYS), node, tags, is_key=True)
         elif not (node.fields or node.children or node.kind is Kind.RECORD):
-            yield Place(path, node, tags)
+            yield FieldPlace(path, node, tags)
         above.add(way.number)
         waiting += [way.number, *reversed(_further(node, path, tags))]
 

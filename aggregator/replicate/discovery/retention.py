@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 
 
-def refusal(
+def why_refused(
     topic: EdgeTopic,
     partition: int,
     central: Mapping[str, str],

@@ -39,7 +39,7 @@ from aggregator.replicate.identity.clusters import ClusterGuard, ClusterIds
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.replicate.leadership.settlement import TransactionOwner, Unsettled
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.key_checks import Checks, checks_of
 from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.slot.task import EpochWork
@@ -328,10 +328,10 @@ class EpochRunner:
 
     def _slot_plans(self, epoch: int, flows: EpochFlows, count: int) -> tuple[SlotPlan, ...]:
         replication = self._config.replication
-        cadence = Cadence(replication.commit_interval.total_seconds(), replication.commit_bytes)
+        policy = CommitPolicy(replication.commit_interval.total_seconds(), replication.commit_bytes)
         patience_s = replication.drain_patience.total_seconds()
         rates = shares(limits_of(self._config), {slot: own.sources for slot, own in flows.by_slot.items()})
-        common = (cadence, self._drain, patience_s)
+        common = (policy, self._drain, patience_s)
         return tuple(
             SlotPlan(self._names, epoch, slot, flows.by_slot.get(slot, ()), *common, rates=rates.get(slot, {}))
             for slot in range(count)

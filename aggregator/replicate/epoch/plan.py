@@ -23,13 +23,13 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
 from aggregator.replicate.discovery.central_topics import Snapshots, is_by_key, target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
-from aggregator.replicate.discovery.retention import refusal
+from aggregator.replicate.discovery.retention import why_refused
 from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.flow.gaps import deleted, is_decided, new_incarnation, skipped, with_decisions
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.flow.meanings import meant
+from aggregator.replicate.flow.meanings import merged_meanings
 from aggregator.state.control import Target, former
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -295,7 +295,7 @@ def _of_topic(
     edge, name = sys.intern(edge), sys.intern(topic.name)  # the ledger's texts: see `EdgePartition.parse`
     sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
     entries = list(map(ledger.get, sources))
-    terms = replace(rules.terms, meant=meant(entry.schemas for entry in entries if entry is not None))
+    terms = replace(rules.terms, meant=merged_meanings(entry.schemas for entry in entries if entry is not None))
     topic_id = topic.topic_id
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == topic_id and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
@@ -338,7 +338,7 @@ def _hold(
     if topic.unready and not from_start:
         return Hold(source, HoldReason.MIRRORMAKER, topic.unready)
     name, partition = rules.terms.central, source.partition
-    reason = refusal(topic, partition, rules.settings, now_ms=now_ms, central_name=name, from_start=from_start)
+    reason = why_refused(topic, partition, rules.settings, now_ms=now_ms, central_name=name, from_start=from_start)
     return Hold(source, HoldReason.RETENTION, reason) if reason else None
 
 

@@ -167,9 +167,10 @@ class Cursor(Struct, frozen=True):
         """Return the cursor with a leader epoch, once the log before its position was found to be whole.
 
         Args:
-            leader_epoch: Under another one than before there may be something else behind the position than a damaged
-                batch that was met.
-            upto: Where what the one before bounds ends at least: such a batch that lies before that is still there.
+            leader_epoch: That of the log. If it differs from the previous one, the records after the position may have
+                been replaced, so that a damaged batch that was met there no longer counts.
+            upto: The records of the previous leader epoch reach at least this offset. A damaged batch below it is still
+                there.
         """
         met = self.entry.gap
         same = leader_epoch == self.entry.leader_epoch or (met is not None and met.end is not None and met.end <= upto)

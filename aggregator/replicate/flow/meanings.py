@@ -16,7 +16,7 @@ _MOST = 128
 Meanings = tuple[tuple[str, str], ...]
 
 
-def meant(known: Iterable[Meanings]) -> Meanings:
+def merged_meanings(known: Iterable[Meanings]) -> Meanings:
     """What schema ids have meant to any of these flows of one topic."""
     return tuple(sorted({pair for one in known for pair in one}))
 

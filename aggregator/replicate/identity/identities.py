@@ -18,7 +18,7 @@ from aggregator.state.control import ControlState, fold
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.successions import Succession
-from aggregator.threads import side_by_side
+from aggregator.threads import map_concurrently
 
 _PATIENCE_S = 5.0
 
@@ -34,7 +34,7 @@ def shown_id(cluster: ClusterConfig) -> str | None:
 def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
     """Return the ids of central and of every edge by name, as `shown_id` tells them."""
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
-    found = side_by_side(lambda name: shown_id(clusters[name]), clusters)
+    found = map_concurrently(lambda name: shown_id(clusters[name]), clusters)
     return found[""], {edge: found[edge] for edge in config.edges}
 
 
@@ -66,7 +66,7 @@ def require_own(config: HubConfig, edges: Iterable[str]) -> None:
     """
     known, central = known_clusters(config), shown_id(config.central) or ""
     wanted = sorted(edges)
-    shown = side_by_side(lambda edge: shown_id(config.edges[edge]), wanted)
+    shown = map_concurrently(lambda edge: shown_id(config.edges[edge]), wanted)
     found = [one.why for one in identities(central, shown, known) if one.why]
     if found:
         raise HoldError(found, hint="aggregator doctor shows which cluster answers under each name")

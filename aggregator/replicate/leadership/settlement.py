@@ -94,7 +94,7 @@ class TransactionOwner(NamedTuple):
 
     @classmethod
     def of_backfills(cls, names: HubNames) -> Self:
-        """Of all backfills of a hub; letters of what they bring to a live topic are beside those of the live flows."""
+        """Describe how records of a hub's backfills are told; a live topic's letters may be among them."""
         own = names.backfills()
         return cls(names.hub, own.ledger, own.requests, (names.dead_letters, own.dead_letters), backfills=True)
 

@@ -132,7 +132,7 @@ class PartitionGuard:
         return self._is_overdue()
 
     def _is_overdue(self) -> bool:
-        """Of those that answer; one without a leader is no matter of an epoch."""
+        """Judge only partitions that answer; one without a leader does not end the epoch."""
         now = self._ports.now()
         return any(
             now - since > (BEHIND_S if place in self._behind else STUCK_S)

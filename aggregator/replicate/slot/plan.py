@@ -11,7 +11,7 @@ from enum import StrEnum
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.state.names import HubNames
 
@@ -41,7 +41,7 @@ class SlotPlan:
     epoch: int
     slot: int
     flows: Collection[FlowPlan]
-    cadence: Cadence
+    commit_policy: CommitPolicy
     drain: bool
     patience_s: float
     terms: BackfillTerms | None = None

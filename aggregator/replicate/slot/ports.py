@@ -43,10 +43,10 @@ class Writer(Protocol):
         """Abort the transaction."""
 
     def refusals(self) -> Collection[Refusal]:
-        """What central refused for good of the transaction that failed last; asked before it is aborted."""
+        """Return the permanent refusals in the last failed transaction; to be asked before it is aborted."""
 
     def acknowledged(self, at: Partition) -> int | None:
-        """An offset of the newest that this producer's records got there, where a broker told one."""
+        """Return the latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
 
     def close(self) -> None:
         """Close the producer."""

@@ -44,16 +44,16 @@ class Readers:
         plan: How patient a drain is.
         ports: Where readers come from.
         flows: All of the slot.
-        gate: No flow skips what may lie undecided at central.
+        guard: No flow skips what may lie undecided at central.
     """
 
     def __init__(
-        self, plan: SlotPlan, ports: SlotPorts, flows: Mapping[EdgePartition, Flow], gate: PartitionGuard
+        self, plan: SlotPlan, ports: SlotPorts, flows: Mapping[EdgePartition, Flow], guard: PartitionGuard
     ) -> None:
         self._plan = plan
         self._ports = ports
         self._flows = flows
-        self._gate = gate
+        self._guard = guard
         self._readers: dict[str, Reader] = {}
         self._opened_s = ports.now()
         self._asked_at: dict[str, float] = {}  # when an edge was asked anew, or filled a poll
@@ -311,7 +311,7 @@ class Readers:
 
     def _went_without(self, flow: Flow, lost: Gap) -> bool:
         """Go on behind a gap, or stand still before it, as the flow's rule says; False: it waits for central."""
-        if flow.may_skip(lost) and (closed := self._gate.why_closed([flow.plan])):
+        if flow.may_skip(lost) and (closed := self._guard.why_closed([flow.plan])):
             self.wait(flow, closed)
             return False
         self._release(flow)

@@ -117,8 +117,8 @@ class _ProducerSession:
         self._commit_s = 0.0  # how long recent commits took
         self._behind = False  # the last round filled a poll, so more records wait
         self._ages_ms: dict[str, int] = {}
-        self._gate = PartitionGuard(ports, plan, refused, writer.acknowledged)
-        self._readers = Readers(plan, ports, flows, self._gate)
+        self._guard = PartitionGuard(ports, plan, refused, writer.acknowledged)
+        self._readers = Readers(plan, ports, flows, self._guard)
         self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
 
     def run(self) -> SlotOutcome | None:
@@ -136,10 +136,12 @@ class _ProducerSession:
         An undecided record below a position counts as committed when it is settled.
         """
         over = {flow.plan.source for flow in self._unwritten if flow.position > Position(0, 0)}
-        self._gate.why_closed(flow.plan for flow in self._unwritten if flow.plan.source in over)  # one question for all
+        self._guard.why_closed(
+            flow.plan for flow in self._unwritten if flow.plan.source in over
+        )  # one question for all
         open_now, left = list[Flow](), list[Flow]()
         for flow in self._unwritten:
-            if closed := self._gate.why_closed([flow.plan]) if flow.plan.source in over else "":
+            if closed := self._guard.why_closed([flow.plan]) if flow.plan.source in over else "":
                 flow.hold_until(HoldReason.UNDECIDED, closed, math.inf)
                 left.append(flow)
             else:
@@ -158,10 +160,10 @@ class _ProducerSession:
             except TransactionAborted as error:
                 self._record_abort(error)
                 self._writer.abort()
-                self._gate.transaction_ended(self._writer.touched)
+                self._guard.transaction_ended(self._writer.touched)
                 self._ports.sleep(self._refused.pause_s)
             else:
-                self._gate.transaction_ended(self._writer.touched)
+                self._guard.transaction_ended(self._writer.touched)
                 for flow in fresh:
                     flow.persist(self._ports.now())
                 return
@@ -215,7 +217,7 @@ class _ProducerSession:
         if self._plan.drain and self._all_drained(now):
             self._commit_if_moved()
             return SlotResult.DRAINED
-        if self._gate.is_stuck():
+        if self._guard.is_stuck():
             self._commit_if_moved()
             return SlotResult.STOPPED
         return None
@@ -226,7 +228,7 @@ class _ProducerSession:
         if self._open_since is not None:
             waiting = 0.0
             if not self._behind:  # a round for a few records would cost more than the records
-                rest_s = self._plan.cadence.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
+                rest_s = self._plan.commit_policy.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
                 self._ports.sleep(min(_REST_MOST_S, rest_s))
         busy = self._behind = False
         if not len(self._readers):
@@ -248,7 +250,7 @@ class _ProducerSession:
     def _deliver_polled(self, edge: str, polled: Polled) -> None:
         self._readers.polled(edge, polled, self._ports.now())
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
-        self._gate.why_closed(flow.plan for flow in flows)  # asks about all their partitions at once
+        self._guard.why_closed(flow.plan for flow in flows)  # asks about all their partitions at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):
             if self._readers.is_foreign(flow, chunk):
                 continue
@@ -264,7 +266,7 @@ class _ProducerSession:
 
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that cannot go on."""
-        if closed := self._gate.why_closed([flow.plan]):
+        if closed := self._guard.why_closed([flow.plan]):
             self._readers.stand(flow, closed, self._refused.of(flow.plan.central, self._ports.now()))
             return
         try:
@@ -292,11 +294,11 @@ class _ProducerSession:
 
     def _commit_when_due(self, *, busy: bool) -> None:
         now = self._ports.now()
-        cadence = self._plan.cadence
+        policy = self._plan.commit_policy
         if self._open_since is None:
-            if cadence.idle_due(since_commit_s=now - self._last_commit):
+            if policy.idle_due(since_commit_s=now - self._last_commit):
                 self._commit_if_moved()
-        elif cadence.due(
+        elif policy.due(
             pending_bytes=self._traffic.pending_bytes,
             open_s=now - self._open_since,
             drained=not busy,
@@ -307,7 +309,7 @@ class _ProducerSession:
 
     def _commit_if_moved(self) -> None:
         moved = [flow for flow in self._flows.values() if flow.moved]
-        if moved and (self._open_since is not None or not self._gate.why_closed([])):
+        if moved and (self._open_since is not None or not self._guard.why_closed([])):
             self._begin()
             for flow in moved:
                 self._write_entry(flow)
@@ -323,7 +325,7 @@ class _ProducerSession:
     def _commit(self) -> None:
         began = self._ports.now()
         self._writer.commit()
-        self._gate.transaction_ended(self._writer.touched)
+        self._guard.transaction_ended(self._writer.touched)
         took = self._ports.now() - began
         self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # a slow one is soon forgotten
 
@@ -338,7 +340,7 @@ class _ProducerSession:
         self._writer.abort()
         if refused:
             return True
-        self._gate.transaction_ended(self._writer.touched)
+        self._guard.transaction_ended(self._writer.touched)
         self._open_since = None
         self._traffic.abort()
         for flow in self._flows.values():
@@ -367,7 +369,7 @@ class _ProducerSession:
             result,
             tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
             tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
-            closed=self._gate.undecided(),
+            closed=self._guard.undecided(),
         )
 
     def _report(self, now: float, *, last: bool = False) -> None:

@@ -12,7 +12,7 @@ edge that does not answer.
 from collections.abc import Callable, Container, Mapping
 
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.kafka.native.topic_ids import Answer, Shown
+from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.codes import text_of
 from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.slot.ports import Reader, TopicIds
@@ -109,7 +109,7 @@ class CheckedReader:
     def _doubt(self, answer: Answer, broker: int, at: Partition) -> str:
         """Why a broker's answer does not vouch for what came of a partition, if it does not."""
         topic = at[0]
-        shown = answer.topics.get(topic) or Shown("", answer.code)
+        shown = answer.topics.get(topic) or TopicIdResult("", answer.code)
         if shown.topic_id == self._planned.get(at):
             return ""
         if shown.topic_id:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.audit.arrival import Wanted, not_read
+from aggregator.audit.arrival import TargetPosition, not_read
 from aggregator.coordinates import EdgePartition
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -30,5 +30,5 @@ def stood(offset, topic_id="a", gap=None):
 def test_what_the_hub_has_not_read_is_named(entry, said):
     """By its own position: neither another life of the topic nor another flow counts for it."""
     ledger = {OTHER: stood(99)} | ({FLOW: entry} if entry else {})
-    wanted = {FLOW: Wanted("a", 10), OTHER: Wanted("a", 99)}
+    wanted = {FLOW: TargetPosition("a", 10), OTHER: TargetPosition("a", 99)}
     assert [str(one) for one in not_read(wanted, ledger)] == said

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from aggregator.backfill.epoch_plan import EpochPlan, Scene, plan_epoch
+from aggregator.backfill.epoch_plan import ClusterState, EpochPlan, plan_epoch
 from aggregator.backfill.facts import delivered
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
@@ -27,7 +27,7 @@ from tests.unit.backfill.plan_inputs import PART, PLAN, TOPIC
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW
 
 LIVE = LedgerRecord(0, "id-1", 80, 1, 0, unread=(Segment(0, OffsetRange(0, 80)),))
-SCENE = Scene(CONFIG, {("eu", "orders"): TOPIC}, frozenset(), {"eu.orders": {"max.message.bytes": "1000"}}, {})
+SCENE = ClusterState(CONFIG, {("eu", "orders"): TOPIC}, frozenset(), {"eu.orders": {"max.message.bytes": "1000"}}, {})
 
 
 def epoch(plan=PLAN, scene=SCENE, at_central: FlowAtCentral | None = None, entry: LedgerRecord | None = None):

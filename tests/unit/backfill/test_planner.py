@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from aggregator.backfill.facts import Central, doubted
-from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown, allowed, plan_partition, wanted
-from aggregator.backfill.ranges import both, offsets_of, size, union, without
+from aggregator.backfill.planner import (
+    EdgePartitionState,
+    FlowAtCentral,
+    Sampled,
+    eligible_offsets,
+    plan_partition,
+    still_writable,
+)
+from aggregator.backfill.ranges import difference, intersection, offset_count, offsets_of, union
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
@@ -33,11 +40,11 @@ def test_ranges_are_sets_of_offsets(left, right):
     """Union, intersection and difference are those of the offsets; results are ascending and do not touch."""
     for found, expected in (
         (union(left), numbers(left)),
-        (both(left, right), numbers(left) & numbers(right)),
-        (without(left, right), numbers(left) - numbers(right)),
+        (intersection(left, right), numbers(left) & numbers(right)),
+        (difference(left, right), numbers(left) - numbers(right)),
     ):
         assert numbers(found) == expected
-        assert size(found) == len(expected)
+        assert offset_count(found) == len(expected)
         assert union(found) == found
 
 
@@ -115,22 +122,22 @@ cases = st.builds(
 def test_into_a_live_topic_goes_what_central_never_got_and_nothing_else(case):
     """Unread by the flow's own word, in its own life, not passed by a backfill; or dead and not resolved."""
     at_central = case.flow()
-    assert numbers(wanted(Mode.MISSING, at_central)) == case.missing()
-    plan = plan_partition(Mode.MISSING, at_central, Shown("id", case.log, case.asked), "eu.orders")
+    assert numbers(eligible_offsets(Mode.MISSING, at_central)) == case.missing()
+    plan = plan_partition(Mode.MISSING, at_central, EdgePartitionState("id", case.log, case.asked), "eu.orders")
     written = numbers(offsets_of(plan.segments))
     asked = numbers(case.asked) & set(range(case.log.end))
     assert written == case.missing() & asked & set(range(*case.log))
     assert numbers(plan.taken) == (case.missing() & asked) - set(range(*case.log))
     assert all(case.life(offset) == at for at, part in plan.segments for offset in range(*part))
     assert written <= numbers(plan.effective) <= numbers(plan.asked) <= numbers(case.asked)
-    assert plan.had == len(numbers(plan.effective)) - len(written)
+    assert plan.already_backfilled == len(numbers(plan.effective)) - len(written)
     assert plan.ahead == len({one for one in asked & set(range(*case.log)) if one >= case.upto})
 
 
 @given(cases)
 def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
     """Up to the live position and not beyond: what is dead is the live flow's matter, and comes by a replay."""
-    plan = plan_partition(Mode.INTO, case.flow(), Shown("id", case.log, case.asked), "eu.orders.v2")
+    plan = plan_partition(Mode.INTO, case.flow(), EdgePartitionState("id", case.log, case.asked), "eu.orders.v2")
     there = set(range(case.upto)) & set(range(*case.log)) & numbers(case.asked)
     assert numbers(offsets_of(plan.segments)) == there - case.had() - case.dead()
 
@@ -138,9 +145,13 @@ def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
 @given(cases)
 def test_a_restate_reads_what_came_by_a_replay_and_not_what_is_dead(case):
     """A letter that is resolved is a row as any other; one that is not has none, and nobody takes out what has none."""
-    plan = plan_partition(Mode.RESTATE, case.flow(), Shown("id", case.log, case.asked), "eu.orders.restate-1")
+    plan = plan_partition(
+        Mode.RESTATE, case.flow(), EdgePartitionState("id", case.log, case.asked), "eu.orders.restate-1"
+    )
     resolved = replace(case, letters=frozenset())
-    after = plan_partition(Mode.RESTATE, resolved.flow(), Shown("id", case.log, case.asked), "eu.orders.restate-1")
+    after = plan_partition(
+        Mode.RESTATE, resolved.flow(), EdgePartitionState("id", case.log, case.asked), "eu.orders.restate-1"
+    )
     planned, again = (numbers(offsets_of(one.segments)) for one in (plan, after))
     there = set(range(case.upto)) & set(range(*case.log)) & numbers(case.asked) - case.had()
     assert (again, planned) == (there, there - case.dead())
@@ -149,12 +160,12 @@ def test_a_restate_reads_what_came_by_a_replay_and_not_what_is_dead(case):
 @given(cases, cases, st.frozensets(st.integers(0, MOST)))
 def test_a_generations_own_letters_come_by_a_replay_alone(case, later, only):
     """Those that were asked for; and an epoch writes one only while it is not resolved, whoever has passed it."""
-    shown = Shown("id", case.log, case.asked)
+    shown = EdgePartitionState("id", case.log, case.asked)
     plan = plan_partition(Mode.INTO, case.flow(), shown, "eu.orders.v2", only=only)
     planned = numbers(offsets_of(plan.segments))
     assert planned == case.dead(own=True) & only & numbers(case.asked) & set(range(*case.log))
     assert plan.letters == len(planned)
-    now = numbers(offsets_of(allowed(Mode.INTO, later.flow(), plan.segments)))
+    now = numbers(offsets_of(still_writable(Mode.INTO, later.flow(), plan.segments)))
     fresh = set(range(later.upto)) - later.had() - later.dead()
     assert now <= planned & (later.dead(own=True) | fresh)
 
@@ -163,8 +174,8 @@ def test_a_generations_own_letters_come_by_a_replay_alone(case, later, only):
 @pytest.mark.slow
 def test_a_frozen_plan_shrinks_with_what_others_write_and_never_grows(case, later):
     """An epoch writes what was planned and is still missing: never more than the plan, never what is there by now."""
-    plan = plan_partition(Mode.MISSING, case.flow(), Shown("id", case.log, case.asked), "eu.orders")
-    now = allowed(Mode.MISSING, later.flow(), plan.segments)
+    plan = plan_partition(Mode.MISSING, case.flow(), EdgePartitionState("id", case.log, case.asked), "eu.orders")
+    now = still_writable(Mode.MISSING, later.flow(), plan.segments)
     assert numbers(offsets_of(now)) <= numbers(offsets_of(plan.segments)) & later.missing()
     assert all(later.life(offset) == at for at, part in now for offset in range(*part))
 
@@ -172,7 +183,7 @@ def test_a_frozen_plan_shrinks_with_what_others_write_and_never_grows(case, late
 def test_a_recreated_topic_has_nothing_of_what_was_asked():
     """Offsets of another life mean nothing: all of it is said to be taken."""
     case = Case(20, None, (OffsetRange(0, 10),), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
-    plan = plan_partition(Mode.MISSING, case.flow(), Shown("new", case.log, case.asked), "eu.orders")
+    plan = plan_partition(Mode.MISSING, case.flow(), EdgePartitionState("new", case.log, case.asked), "eu.orders")
     assert (plan.segments, plan.taken) == ((), (OffsetRange(0, 20),))
     assert "created again" in plan.warnings[0]
 
@@ -184,7 +195,9 @@ def test_a_recreated_topic_has_nothing_of_what_was_asked():
 def test_a_plan_warns(sampled, word):
     """Timestamps that go back, and records that central would delete at once: said, and the latter not written."""
     case = Case(20, None, (OffsetRange(0, 10),), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
-    plan = plan_partition(Mode.MISSING, case.flow(), Shown("id", case.log, case.asked, sampled), "eu.orders")
+    plan = plan_partition(
+        Mode.MISSING, case.flow(), EdgePartitionState("id", case.log, case.asked, sampled), "eu.orders"
+    )
     assert any(word in warning for warning in plan.warnings)
     assert bool(plan.segments) is not bool(sampled.refusal)
 
@@ -192,7 +205,9 @@ def test_a_plan_warns(sampled, word):
 def test_a_plan_says_that_rows_of_a_compacted_edge_may_stay():
     """How many nobody knows before; what the edge has is written."""
     case = Case(20, None, (), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
-    plan = plan_partition(Mode.RESTATE, case.flow(), Shown("id", case.log, case.asked, compacted=True), "c")
+    plan = plan_partition(
+        Mode.RESTATE, case.flow(), EdgePartitionState("id", case.log, case.asked, compacted=True), "c"
+    )
     assert ["compacted at the edge" in warning for warning in plan.warnings] == [True]
     assert plan.offsets == 20
 
@@ -200,7 +215,7 @@ def test_a_plan_says_that_rows_of_a_compacted_edge_may_stay():
 def test_an_estimate_knows_density_and_size():
     """A sparse log holds fewer records than offsets; dead letters are records, each of them."""
     case = Case(30, None, (OffsetRange(0, 20),), frozenset({(0, 25)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),))
-    shown = Shown("id", case.log, case.asked, Sampled(density=0.5, record_bytes=100.0))
+    shown = EdgePartitionState("id", case.log, case.asked, Sampled(density=0.5, record_bytes=100.0))
     plan = plan_partition(Mode.MISSING, case.flow(), shown, "eu.orders")
     assert (plan.offsets, plan.letters, plan.records, plan.bytes) == (21, 1, 11, 1100)
 
@@ -233,7 +248,7 @@ def test_only_the_dead_letters_that_were_asked_for():
         30, None, (OffsetRange(0, 20),), frozenset({(0, 25), (0, 26)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),)
     )
     plan = plan_partition(
-        Mode.MISSING, case.flow(), Shown("id", case.log, case.asked), "eu.orders", only=frozenset({25, 3})
+        Mode.MISSING, case.flow(), EdgePartitionState("id", case.log, case.asked), "eu.orders", only=frozenset({25, 3})
     )
     assert plan.segments == (Segment(0, OffsetRange(25, 26)),)
 
@@ -242,7 +257,7 @@ def test_what_mirrormaker_2_had_copied_is_not_missing():
     """Central has it; what lies behind a cut is another life, and was never copied."""
     unread = (Segment(0, OffsetRange(0, 12)),)
     entry = LedgerRecord(0, "id", 40, epoch=1, slot=0, unread=unread, copied=10)
-    assert wanted(Mode.MISSING, FlowAtCentral(FLOW, entry)) == (OffsetRange(10, 12),)
+    assert eligible_offsets(Mode.MISSING, FlowAtCentral(FLOW, entry)) == (OffsetRange(10, 12),)
     cut = Decision(FLOW, Position(0, 40), Gap(GapKind.TRUNCATED, 6, None, 0), "ann", 0, "cut")
     again = structs.replace(entry, incarnation=1, unread=(*unread, Segment(1, OffsetRange(7, 9))))
-    assert wanted(Mode.MISSING, FlowAtCentral(FLOW, again, (cut,))) == (OffsetRange(7, 9),)
+    assert eligible_offsets(Mode.MISSING, FlowAtCentral(FLOW, again, (cut,))) == (OffsetRange(7, 9),)

@@ -12,7 +12,7 @@ from aggregator.backfill import replacement as module
 from aggregator.backfill import staying_rows
 from aggregator.backfill.replacement import Everything
 from aggregator.errors import HoldError
-from aggregator.lake.attempts import TURN, Turns
+from aggregator.lake.attempts import TURN, CommitTurns
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
@@ -214,7 +214,7 @@ def test_a_faster_writer_of_the_hub_leaves_it_a_turn(kind, tmp_path):
     """One that commits during every attempt, as often as it may; the turn leaves nothing behind."""
     tables = kind("hub", Folder(str(tmp_path)))
     commit(tables, staged(tables, FIRST, 0, 5, origins(*range(5))))
-    turns, offsets = Turns(), iter(range(5, 99))
+    turns, offsets = CommitTurns(), iter(range(5, 99))
 
     def faster() -> None:
         if not turns.is_others(tables.folder / NAME):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.backfill.pace import Load, paced
+from aggregator.backfill.pace import Load, next_rate
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Start
@@ -167,7 +167,7 @@ LOADS = st.builds(Load, st.floats(0, 1e6), st.integers(0, 10**9))
 @given(st.none() | st.floats(1, 1e6), LOADS)
 def test_live_flows_that_fall_behind_go_first(asked, load):
     """A fiftieth of what they take is left to a backfill, never nothing, and never more than was asked for."""
-    now = paced(asked, asked, load)
+    now = next_rate(asked, asked, load)
     if load.keeps_up:
         assert now == asked
     else:
@@ -177,9 +177,9 @@ def test_live_flows_that_fall_behind_go_first(asked, load):
 def test_a_backfill_comes_back_step_by_step_to_what_was_asked_for():
     """Once the live flows keep up; a hub that stands still takes nothing away."""
     for asked in (None, 20_000.0):
-        rates = [paced(asked, asked, Load(100_000.0, 90_000))]
+        rates = [next_rate(asked, asked, Load(100_000.0, 90_000))]
         while rates[-1] != asked:
-            rates.append(paced(rates[-1], asked, Load()))
+            rates.append(next_rate(rates[-1], asked, Load()))
         assert rates[:3] == [2000.0, 3000.0, 4500.0]
         assert len(rates) < 22
     assert Load(0.0, 500).keeps_up

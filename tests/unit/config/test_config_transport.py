@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import cimpl
 from pydantic import ValidationError
 
-from aggregator.config.client import REGISTRY_PROPERTIES, refusal
+from aggregator.config.client import REGISTRY_PROPERTIES, why_refused
 from aggregator.config.document import read_document
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
@@ -52,7 +52,9 @@ def test_every_property_of_this_librdkafka_is_allowed_refused_by_name_or_ours(pr
     assert len(printed) > 180
     assert ALLOWED | REFUSED.keys() | ADDRESSES == printed
     assert len(ALLOWED) + len(REFUSED) + len(ADDRESSES) == len(printed)
-    assert {name for name in printed if refusal(name, "true") is None or "secret" in refusal(name, "true")} <= ALLOWED
+    assert {
+        name for name in printed if why_refused(name, "true") is None or "secret" in why_refused(name, "true")
+    } <= ALLOWED
 
 
 @pytest.mark.parametrize("name", sorted({*REFUSED, *ADDRESSES}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.lake.attempts import TURN, Done, Turns, attempted
+from aggregator.lake.attempts import TURN, CommitTurns, Done, commit_with_retries
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.port import CommitConflict
 
@@ -25,7 +25,7 @@ def ask(folder, word):
 def test_a_turn_lasts_as_long_as_it_is_bounded(tmp_path):
     """From when it was seen, whatever the storage's clock says; the next one counts anew; a dead owner's file goes."""
     clock, folder = Clock(), Folder(str(tmp_path))
-    turns = Turns(clock)
+    turns = CommitTurns(clock)
     assert not turns.is_others(folder)
     ask(folder, b"a")
     told = []
@@ -45,7 +45,7 @@ def test_a_turn_lasts_as_long_as_it_is_bounded(tmp_path):
 
 def test_tables_have_turns_of_their_own(tmp_path):
     """Another table's commits wait for nobody."""
-    turns, folder = Turns(Clock()), Folder(str(tmp_path))
+    turns, folder = CommitTurns(Clock()), Folder(str(tmp_path))
     ask(folder / "orders", b"a")
     assert [turns.is_others(folder / name) for name in ("orders", "clicks")] == [True, False]
 
@@ -63,8 +63,8 @@ def test_a_turn_is_asked_for_after_some_conflicts(tmp_path, writable):
             raise CommitConflict("somebody was first")
         return Done("done")
 
-    assert attempted("orders", attempt, folder=folder) == "done"
+    assert commit_with_retries("orders", attempt, folder=folder) == "done"
     assert seen == [False] * 4 + [writable] * 3
     assert not (tmp_path / "orders" / TURN).exists()
     with pytest.raises(CommitConflict, match="3 times"):
-        attempted("orders", lambda: seen.clear() or attempt(), most=3, folder=folder)
+        commit_with_retries("orders", lambda: seen.clear() or attempt(), most=3, folder=folder)

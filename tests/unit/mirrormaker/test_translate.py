@@ -803,7 +803,7 @@ def test_a_user_who_is_an_expression_in_part_is_a_variable():
 def test_what_an_unknown_key_means_is_guessed_once(monkeypatch):
     """Not for each cluster of each hub anew: a guess takes a while."""
     asked = []
-    monkeypatch.setattr(sign_in, "meant", lambda name, _: asked.append(name) or "")
+    monkeypatch.setattr(sign_in, "did_you_mean", lambda name, _: asked.append(name) or "")
     clusters = [f"c{number}" for number in range(6)]
     flows = "".join(f"{one}->{other}.enabled=true\n" for one in clusters for other in clusters if one != other)
     of(f"clusters={','.join(clusters)}\n{flows}security.protocol=SASL_SSL\nsasl.q1=x\nsasl.q2=x\n")

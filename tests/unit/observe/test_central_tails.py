@@ -11,7 +11,7 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
 from aggregator.observe.warnings import held_flows, troubles, warnings
-from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, EdgeStatuses, pulse, refusal, state_key
+from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, EdgeStatuses, pulse, refused_flows_record, state_key
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
 from aggregator.state.requests import fold_requests
 from aggregator.state.telemetry import SlotFeed
@@ -122,16 +122,16 @@ def test_flows_that_no_slot_got_are_told_too():
     a list of its own.
     """
     refused = {"eu/a/0": ("retention", "central would delete it at once"), "eu/b/0": ("gap", "offsets 5 to 9")}
-    told = EdgeStatuses().heard([(*refusal(refused), 10)])
+    told = EdgeStatuses().heard([(*refused_flows_record(refused), 10)])
     assert told.refused == refused
     assert held_flows((), told.refused) == {"eu/a/0", "eu/b/0"}
     assert troubles((), told.refused) == {"eu/a/0": "held, central would delete it at once"}
     for damaged in (b'{"v":1,"flows":{"eu/a/0":["x"]}}', b'{"v":1,"flows":[]}', b"?"):
         after = told.heard([(REFUSED, damaged, 20)])
         assert (after.refused, after.damaged) == (refused, 1)
-    assert told.heard([(*refusal({}), 20)]).refused == {}
+    assert told.heard([(*refused_flows_record({}), 20)]).refused == {}
     many = {f"eu/topic-{at}/0": ("retention", "why" * 40) for at in range(20_000)}
-    assert len(refusal(many)[1]) < 100_000, "it stays below a broker's default for one record"
+    assert len(refused_flows_record(many)[1]) < 100_000, "it stays below a broker's default for one record"
 
 
 def test_why_a_flow_is_not_read_is_told_in_words():

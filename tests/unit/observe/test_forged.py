@@ -29,7 +29,7 @@ from aggregator.state.edge_status import (
     day_record,
     policies_record,
     pulse,
-    refusal,
+    refused_flows_record,
     state_key,
     threads_record,
 )
@@ -181,7 +181,7 @@ KINDS = {
     "telemetry": (slot_words, "", dump(WORD)),
     "fields": (field_words, "", dump(FIELDS)),
     "pulse": (edge_states, *pulse()),
-    "refused": (edge_states, *refusal({"eu/orders/0": ("retention", "too old")})),
+    "refused": (edge_states, *refused_flows_record({"eu/orders/0": ("retention", "too old")})),
     "state": (
         edge_states,
         state_key("eu"),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.distinct import CAPACITY, LONGEST_BYTES, Distinct
+from aggregator.privacy.distinct import CAPACITY, LONGEST_BYTES, OperatorCache
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call
@@ -21,7 +21,7 @@ def counted(seen):
             raise ValueError("x")
         return [raw[::-1] for raw in raws]
 
-    return Distinct(Call(Pseudonymize(key="k", domain="d"), TEXT, TEXT), lambda values: values, operator)
+    return OperatorCache(Call(Pseudonymize(key="k", domain="d"), TEXT, TEXT), lambda values: values, operator)
 
 
 @given(st.lists(st.sets(st.binary(max_size=4), max_size=8).map(list), max_size=5))

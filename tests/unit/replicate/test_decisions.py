@@ -1,14 +1,14 @@
-"""The small pure decisions of replication: lease, cadence, gaps, retention, internal topics."""
+"""The small pure decisions of replication: lease, commit policy, gaps, retention, internal topics."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
-from aggregator.replicate.discovery.retention import refusal
+from aggregator.replicate.discovery.retention import why_refused
 from aggregator.replicate.flow.gaps import gap, sentence
 from aggregator.replicate.leadership.lease import LeaseState, lease_state
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.state.control import Lease
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.names import checkpoints, offset_syncs
@@ -35,12 +35,12 @@ def test_lease_is_judged_by_movement(first, latest, watched, expected):
 
 def test_a_transaction_commits_when_drained_or_old_or_large():
     """Whichever of the three is first; not before, and a drained reader lingers a moment."""
-    cadence = Cadence(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
-    assert not cadence.due(pending_bytes=999, open_s=0.49, drained=False)
-    assert not cadence.due(pending_bytes=1, open_s=0.009, drained=True)
-    assert cadence.due(pending_bytes=1, open_s=0.01, drained=True)
-    assert cadence.due(pending_bytes=1000, open_s=0.0, drained=False)
-    assert cadence.due(pending_bytes=1, open_s=0.5, drained=False)
+    policy = CommitPolicy(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
+    assert not policy.due(pending_bytes=999, open_s=0.49, drained=False)
+    assert not policy.due(pending_bytes=1, open_s=0.009, drained=True)
+    assert policy.due(pending_bytes=1, open_s=0.01, drained=True)
+    assert policy.due(pending_bytes=1000, open_s=0.0, drained=False)
+    assert policy.due(pending_bytes=1, open_s=0.5, drained=False)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_a_transaction_commits_when_drained_or_old_or_large():
 )
 def test_a_slot_that_keeps_up_commits_early_and_one_that_is_behind_late(open_s, commit_s, drained, behind, due):
     """Commits get a fixed share of the time of a slot that keeps up; one with a backlog pays for throughput only."""
-    cadence = Cadence(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
-    assert cadence.due(pending_bytes=1, open_s=open_s, drained=drained, behind=behind, commit_s=commit_s) is due
+    policy = CommitPolicy(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
+    assert policy.due(pending_bytes=1, open_s=open_s, drained=drained, behind=behind, commit_s=commit_s) is due
 
 
 @given(st.floats(0, 2), st.floats(0, 2), st.booleans(), st.booleans(), st.integers(0, 2000))
 def test_no_transaction_outlives_its_bounds(open_s, commit_s, drained, behind, pending):
     """Whatever commits take: interval and bytes hold, and nothing commits before the linger but for its bytes."""
-    cadence = Cadence(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
-    due = cadence.due(pending_bytes=pending, open_s=open_s, drained=drained, behind=behind, commit_s=commit_s)
+    policy = CommitPolicy(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
+    due = policy.due(pending_bytes=pending, open_s=open_s, drained=drained, behind=behind, commit_s=commit_s)
     if pending >= 1000 or open_s >= 0.5:
         assert due
     elif open_s < max(0.01, commit_s) or (behind and not drained):
@@ -78,13 +78,13 @@ def test_no_transaction_outlives_its_bounds(open_s, commit_s, drained, behind, p
 @given(st.floats(0, 2), st.floats(0, 2))
 def test_after_its_rest_a_slot_commits(open_s, commit_s):
     """It rests just until a commit is due: never past that, and never for nothing."""
-    cadence = Cadence(interval_s=5, limit_bytes=1000, linger_s=0.01)
-    rest_s = cadence.rest_s(open_s=open_s, commit_s=commit_s)
+    policy = CommitPolicy(interval_s=5, limit_bytes=1000, linger_s=0.01)
+    rest_s = policy.rest_s(open_s=open_s, commit_s=commit_s)
     assert rest_s >= 0
-    assert (rest_s > 0) is not cadence.due(
+    assert (rest_s > 0) is not policy.due(
         pending_bytes=1, open_s=open_s, drained=False, behind=False, commit_s=commit_s
     )
-    assert cadence.rest_s(open_s=open_s + rest_s + 1e-9, commit_s=commit_s) == 0
+    assert policy.rest_s(open_s=open_s + rest_s + 1e-9, commit_s=commit_s) == 0
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
@@ -109,9 +109,9 @@ def test_what_a_flow_never_reads_is_not_refused():
     settings = {"retention.ms": "-1"}
     for first_ms, refused in ((None, False), (young, False), (old, True)):
         edge = EdgeTopic("orders", "id", (0,), (5,), (9,), (old,), settings, firsts_ms=(first_ms,))
-        reason = refusal(edge, 0, week, now_ms=now_ms, central_name="eu.orders", from_start=False)
+        reason = why_refused(edge, 0, week, now_ms=now_ms, central_name="eu.orders", from_start=False)
         assert (reason is not None) is refused
-        assert refusal(edge, 0, week, now_ms=now_ms, central_name="eu.orders") is not None
+        assert why_refused(edge, 0, week, now_ms=now_ms, central_name="eu.orders") is not None
 
 
 def topic(oldest_age_ms, **settings):
@@ -144,7 +144,7 @@ def topic(oldest_age_ms, **settings):
 )
 def test_trap_2_old_records_are_not_written_to_be_deleted(edge, central, refused):
     """Refused is what the edge promises to keep and central would delete at once; the sentence names the setting."""
-    reason = refusal(edge, 0, central, now_ms=10_000 * DAY, central_name="eu.orders")
+    reason = why_refused(edge, 0, central, now_ms=10_000 * DAY, central_name="eu.orders")
     assert (reason is not None) is refused
     if reason:
         assert "retention.ms" in reason

@@ -210,7 +210,7 @@ def test_a_key_that_is_no_text_is_no_crash(at):
     """Anybody may write there; in the ledger it is refused by name, as everywhere."""
     central = Central({at: (CentralRecord(b"\xff", b"x", 0, ()), True)})
     if at == LEDGER:
-        with pytest.raises(Failed, match=re.escape("the ledger record of \\xff is damaged")):
+        with pytest.raises(Failed, match=re.escape("the ledger record of \\xff is of no flow")):
             settled(central)
         return
     assert settled(central) == {at: False}

@@ -7,14 +7,14 @@ from aggregator.kafka.readers.codes import RefusalKind
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.partition_guard import BEHIND_S, STUCK_S, PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
-PLAN = SlotPlan(HubNames("hub"), 1, 0, (), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
+PLAN = SlotPlan(HubNames("hub"), 1, 0, (), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=5.0)
 LEDGER = (PLAN.names.ledger, 0)
 GONE = Refusal("eu.orders", -1, RefusalKind.TOPIC_GONE, "Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)")
 

@@ -12,7 +12,7 @@ from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.gaps import with_decisions
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.readers import Readers
@@ -84,7 +84,7 @@ def reading(edge: Edge, *, skips: bool = False, until: int | None = None) -> tup
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3)
     flow_plan = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), skips=skips, until=until)
     flow = Flow(flow_plan, entry, persisted=True)
-    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=5.0)
     readers = Readers(plan, edge, {SOURCE: flow}, PartitionGuard(edge, plan, RefusedTopics(), lambda _: None))
     readers.open()
     return readers, flow
@@ -454,7 +454,7 @@ def backfilling(edge: Edge) -> tuple[Readers, Flow]:
         SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), segments=parts, newest_epoch=3
     )
     flow = Flow(flow_plan, entry, persisted=True)
-    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=True, patience_s=5.0)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=True, patience_s=5.0)
     readers = Readers(plan, edge, {SOURCE: flow}, PartitionGuard(edge, plan, RefusedTopics(), lambda _: None))
     readers.open()
     return readers, flow

@@ -2,7 +2,7 @@
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.plan import BackfillTerms, SlotPlan
 from aggregator.replicate.slot.traffic import SlotTraffic
 from aggregator.state.names import HubNames
@@ -26,7 +26,7 @@ class World:
 
 def traffic(world, **more):
     """Of a slot that reads `eu`, which has a limit, and `us`."""
-    plan = SlotPlan(HubNames("hub"), 1, 0, (), Cadence(0.5, 1 << 20), False, 5.0, rates={"eu": RATE}, **more)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (), CommitPolicy(0.5, 1 << 20), False, 5.0, rates={"eu": RATE}, **more)
     return SlotTraffic(plan, world)
 
 

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.native.topic_ids import Answer, Shown
+from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start
 from aggregator.replicate.slot.topic_identity import CheckedReader
 
@@ -59,7 +59,7 @@ def reader(edge):
 
 
 def told(number: int = 1, **ids: str) -> Answer:
-    return Answer(number, 0, {topic: Shown(topic_id) for topic, topic_id in ids.items()})
+    return Answer(number, 0, {topic: TopicIdResult(topic_id) for topic, topic_id in ids.items()})
 
 
 def test_a_poll_waits_for_the_broker_that_served_it(edge, reader):
@@ -110,7 +110,7 @@ def test_what_was_polled_of_a_topic_that_is_deleted_since(edge, reader, known):
         edge.polls, edge.answers = [Polled([chunk("orders")], served={4: {"orders"}})], [told(orders="id-1")]
         reader.poll(10, 0.0)
     edge.polls = [Polled([chunk("orders")], served={4: {"orders"}})]
-    edge.answers = [Answer(2 if known else 1, 0, {"orders": Shown("", GONE)})]
+    edge.answers = [Answer(2 if known else 1, 0, {"orders": TopicIdResult("", GONE)})]
     handed = reader.poll(10, 0.0)
     assert (handed.chunks, [fault.kind for fault in handed.faults]) == ([], [FaultKind.TOPIC_GONE])
 

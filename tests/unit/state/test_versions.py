@@ -130,7 +130,9 @@ SAMPLES = {
     ),
     "pulse": Sample(edge_status.pulse(), status("pulse_ms"), AT_MS, closed=False),
     "refused flows": Sample(
-        edge_status.refusal({str(FLOW): ("schema", "why")}), status("refused"), {str(FLOW): ("schema", "why")},
+        edge_status.refused_flows_record({str(FLOW): ("schema", "why")}),
+        status("refused"),
+        {str(FLOW): ("schema", "why")},
         closed=False,
     ),
     "threads": Sample(edge_status.threads_record([THREAD]), status("threads"), (THREAD,), closed=False),

@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.lake.orphans import discard
 from aggregator.lake.quality.publication import Published
-from aggregator.lake.quality.quarantine import Half, Quarantine
+from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.ranges import Outcome
 from tests.gated_lake import TABLE, GatedLake
@@ -75,7 +75,7 @@ class DrawnGate:
             stays += kept
             goes += cut
         discard(split.folder, [file.path for file in outcome.files])
-        return Half(Outcome(outcome.reached, tuple(stays)), Outcome(outcome.reached, tuple(goes)))
+        return SplitOutcome(Outcome(outcome.reached, tuple(stays)), Outcome(outcome.reached, tuple(goes)))
 
 
 class World:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
+from aggregator.privacy.distinct import LONGEST_BYTES, OperatorCache
 from aggregator.privacy.kernel.machine import NO_BYTES, SPAN
 from aggregator.privacy.kernel.memory import NOTHING, Budget, Memory
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
@@ -20,8 +20,8 @@ VALUES = st.one_of(
 )
 
 
-def operator(domain: str, capacity: int = 1) -> Distinct:
-    return Distinct(Call(Pseudonymize(key="k", domain=domain), TEXT, TEXT), list, capacity=capacity)
+def operator(domain: str, capacity: int = 1) -> OperatorCache:
+    return OperatorCache(Call(Pseudonymize(key="k", domain=domain), TEXT, TEXT), list, capacity=capacity)
 
 
 def laid_out(values):

@@ -1,13 +1,13 @@
-"""What the cadence makes of latency and throughput, on a slot loop in simulated time."""
+"""What the commit policy makes of latency and throughput, on a slot loop in simulated time."""
 
 from dataclasses import dataclass, field
 
 import pytest
 
-from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.slot import POLL_RECORDS
 
-CADENCE = Cadence(interval_s=0.5, limit_bytes=16 * 1024 * 1024)
+COMMIT_POLICY = CommitPolicy(interval_s=0.5, limit_bytes=16 * 1024 * 1024)
 ROUND_S, RECORD_S, RECORD_BYTES = 0.0005, 8e-6, 160
 
 
@@ -38,7 +38,7 @@ def ran(*, rate: float, commit_s: float, seconds: float = 5.0, backlog: int = 0)
             continue
         size = len(pending) * RECORD_BYTES
         behind = got == POLL_RECORDS
-        if CADENCE.due(
+        if COMMIT_POLICY.due(
             pending_bytes=size, open_s=now - opened, drained=not got, behind=behind, commit_s=commit_s
         ):  # fmt: skip
             now += commit_s
@@ -66,7 +66,7 @@ def test_a_backlog_pays_for_throughput_only():
 
 
 def test_after_a_backlog_latency_counts_again():
-    """Two seconds behind, then as soon as ever: nothing of the backlog stays in the cadence."""
+    """Two seconds behind, then as soon as ever: nothing of the backlog stays behind."""
     found = ran(rate=20_000, commit_s=0.005, seconds=20.0, backlog=40_000)
     late = found.waited_s[len(found.waited_s) // 2 :]
     assert max(late) < 0.1

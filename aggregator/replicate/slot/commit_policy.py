@@ -1,4 +1,4 @@
-"""The cadence decides when a slot commits its open transaction.
+"""The commit policy decides when a slot commits its open transaction.
 
 A transaction commits when the edges are drained, after an interval, or after a number of bytes, whichever comes first.
 A slot that keeps up with its edges commits early.
@@ -16,7 +16,7 @@ _OPEN_PER_COMMIT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cadence:
+class CommitPolicy:
     """Bounds the length and size of one transaction.
 
     Attributes:

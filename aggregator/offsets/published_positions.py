@@ -17,17 +17,17 @@ from aggregator.state.internal_topics import offset_topics
 from aggregator.state.names import checkpoints
 
 # The last written value, by topic and key.
-Told = dict[tuple[str, bytes], bytes]
+PublishedRecords = dict[tuple[str, bytes], bytes]
 
 
-def told_positions(config: HubConfig) -> Told:
+def published_positions(config: HubConfig) -> PublishedRecords:
     """The newest record of each key in the topics that the configuration asks for; none of topics that are not there.
 
     Raises:
         Unreachable: central does not answer.
     """
     there = topic_names(config.central)
-    found: Told = {}
+    found: PublishedRecords = {}
     for spec in offset_topics(config):
         if spec.name not in there:
             continue
@@ -73,7 +73,7 @@ def group_positions(config: HubConfig) -> tuple[GroupPosition, ...]:
     """
     if config.offsets is None or not config.offsets.checkpoints:
         return ()
-    told, there = told_positions(config), topic_names(config.central)
+    told, there = published_positions(config), topic_names(config.central)
     found = [(edge, one) for edge in config.edges for one in _checkpoints(told, checkpoints(edge))]
     places = {(one.topic, one.partition) for _, one in found if one.partition < there.get(one.topic, 0)}
     last: Mapping[tuple[str, int], int] = ends.stable_end_offsets(config.central, places, refused={}) if places else {}
@@ -91,7 +91,7 @@ def group_positions(config: HubConfig) -> tuple[GroupPosition, ...]:
     )
 
 
-def _checkpoints(told: Told, topic: str) -> Iterable[Checkpoint]:
+def _checkpoints(told: PublishedRecords, topic: str) -> Iterable[Checkpoint]:
     for (name, key), value in told.items():
         if name == topic:
             with suppress(ValueError):
