@@ -29,6 +29,14 @@ def recordable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def text_or_none(raw: bytes | None) -> str | None:
+    """The text of bytes; None for none, and for what is no UTF-8."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def json_line(answer: object) -> str:
     """JSON in one line, its unprintable characters as JSON's own escapes; what JSON does not know by its repr."""
     return json_escaped(json.dumps(answer, ensure_ascii=False, default=repr))

@@ -307,18 +307,20 @@ class _Supervision:
         return False
 
 
-def map_concurrently(question: Callable[[K], T], asked: Collection[K]) -> dict[K, T]:
-    """Ask one question about each of these, each in a thread of its own, and wait for all answers.
+def map_concurrently(question: Callable[[K], T], asked: Collection[K], *, most: int | None = None) -> dict[K, T]:
+    """Ask one question about each of these in threads, and wait for all answers.
 
     Args:
         question: Called once for each.
         asked: For instance names of clusters.
+        most: How many threads; None: one for each question.
 
     Returns:
-        The answers, in the order of `asked`. What a question raises is raised.
+        The answers, in the order of `asked`. If a question raises, all others are answered, then the error is raised.
     """
-    with ThreadPoolExecutor(max(1, len(asked))) as pool:
-        return dict(zip(asked, pool.map(question, asked), strict=True))
+    with ThreadPoolExecutor(max(1, min(most or len(asked), len(asked)))) as pool:
+        futures = {one: pool.submit(question, one) for one in asked}
+    return {one: future.result() for one, future in futures.items()}
 
 
 def error_text(error: BaseException) -> str:

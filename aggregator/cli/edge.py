@@ -90,7 +90,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     the former cluster still held stays unread. A topic that the new cluster does not have is a gap. `central` is
     central, unless an edge has that name.
     """
-    from aggregator.replicate.identity.clusters import CENTRAL, succession_fault
+    from aggregator.replicate.identity.clusters import KEY_OF_CENTRAL, succession_fault
     from aggregator.replicate.identity.identities import known_clusters, shown_ids
     from aggregator.state.decisions import Kind
     from aggregator.state.names import HubNames
@@ -107,7 +107,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
         raise Failed(f"{name} does not answer", hint="name the new cluster's id with --cluster, or ask again")
     known, who = known_clusters(hub), claimed(by)
     new = cluster if cluster is not None else shown or ""
-    asked = Succession(CENTRAL if is_central else name, new, who, _now_ms(), because(reason))
+    asked = Succession(KEY_OF_CENTRAL if is_central else name, new, who, _now_ms(), because(reason))
     if known.stands_for(asked.edge) in (None, new):
         what = f"there is nothing to accept: {name} stands for that cluster, or for none yet"
         raise Failed(what, hint="aggregator status shows which cluster answers under each name")

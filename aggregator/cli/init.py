@@ -35,6 +35,7 @@ from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.value_types import HubName
+from aggregator.coordinates import CENTRAL
 from aggregator.counted import counted
 from aggregator.errors import ConfigError, Failed
 from aggregator.kafka.client.address import Address
@@ -50,7 +51,6 @@ _LOOK_S = 5.0
 _ENCRYPTED = ("ssl", "sasl_ssl")
 _OUTPUT = Path("hub.yaml")
 # The name of the central cluster in settings.
-CENTRAL = "central"
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 
 

@@ -14,14 +14,13 @@ import click
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import OWN_HEADERS
+from aggregator.coordinates import CENTRAL, OWN_HEADERS
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
     from aggregator.kafka.readers.sample import Sampled
     from aggregator.schema.registry import Registry
 
-CENTRAL = "central"
 _FORM = "is EDGE/TOPIC, or central/TOPIC, with /PARTITION and /OFFSET behind it where one is meant"
 
 

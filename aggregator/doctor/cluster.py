@@ -7,8 +7,9 @@ Invariant: pure. What a cluster does not tell is no finding.
 from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 
+from aggregator.coordinates import CENTRAL
 from aggregator.counted import counted
-from aggregator.doctor.finding import CENTRAL, Finding, failed, listed, ok, warning
+from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.probes.cluster_view import ClusterView, TopicView
 from aggregator.kafka.probes.listener import Listener

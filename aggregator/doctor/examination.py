@@ -14,12 +14,12 @@ from pathlib import Path
 
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.patterns import branches
-from aggregator.coordinates import HEARTBEATS
+from aggregator.coordinates import CENTRAL, HEARTBEATS
 from aggregator.doctor import cluster as condition
 from aggregator.doctor import facts, flows, machine, reach, registries, rights
 from aggregator.doctor.central import CentralView, read_central
 from aggregator.doctor.child_processes import DEFECT, Asked, Ended, Question, Tell
-from aggregator.doctor.finding import CENTRAL, MACHINE, Finding, State, failed
+from aggregator.doctor.finding import MACHINE, Finding, State, failed
 from aggregator.doctor.records import Records, read_records
 from aggregator.doctor.registries import RegistryView
 from aggregator.errors import AggregatorError, kind_and_place

@@ -31,14 +31,14 @@ from aggregator.kafka.readers import peek
 from aggregator.replicate.slot.key_checks import Checks, unrecorded
 from aggregator.sandbox.java import usable_java
 from aggregator.schema.registry import Registry, UnknownSchema
-from aggregator.threads import ask_aside
+from aggregator.threads import ask_aside, map_concurrently
 
 # Seconds for one step of a connection. A connection round the world takes a third of a second.
 STEP_S = 5.0
 _SIGN_IN_S = 10.0
 _REGISTRY_S = 20.0
 # In a larger cluster the first brokers stand for all, because each of them may be silent.
-_BROKERS_MOST = 64
+_BROKERS_MOST, _LOOKS_MOST = 64, 16
 T = TypeVar("T")
 
 
@@ -96,8 +96,7 @@ def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None
         return found
     others = {number: at for number, at in sorted(found.view.brokers.items()) if at not in addresses}
     others = dict(list(others.items())[:_BROKERS_MOST])
-    with ThreadPoolExecutor(max(1, min(16, len(others)))) as pool:
-        looks = dict(zip(others, pool.map(look, others.values()), strict=True))
+    looks = map_concurrently(lambda number: look(others[number]), others, most=_LOOKS_MOST)
     return Reach(client, listeners, sign_ins, looks, own=own)
 
 

@@ -10,7 +10,6 @@ from enum import StrEnum
 
 # The value of `cluster` for a finding about this machine. No edge can have a name with a space.
 MACHINE = "this machine"
-CENTRAL = "central"
 _NAMES_MOST = 4
 
 

@@ -6,7 +6,8 @@ Invariant: pure. No finding holds text of a registry, and of a record it holds o
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.doctor.finding import CENTRAL, Finding, failed, listed, ok, warning
+from aggregator.coordinates import CENTRAL
+from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -41,7 +40,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.releases import Release
 from aggregator.state.request_log import read_releases
-from aggregator.threads import Pulse
+from aggregator.threads import Pulse, map_concurrently
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -219,12 +218,8 @@ class LakeDriver:
 
     def _side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Work on the items in parallel, and return the results in their order."""
-        todo = list(items)
-        if len(todo) < 2:  # noqa: PLR2004 - one thread
-            return [work(one) for one in todo]
-        with ThreadPoolExecutor(self._bounds.tables) as pool:
-            futures = [pool.submit(work, one) for one in todo]
-        return [one.result() for one in futures]  # all have ended, so an error of one interrupts no other
+        todo = dict(enumerate(items))
+        return [*map_concurrently(lambda at: work(todo[at]), todo, most=self._bounds.tables).values()]
 
     @staticmethod
     def _told(name: str, work: Callable[[], R]) -> R | TableReport:

@@ -9,6 +9,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from aggregator.escapes import text_or_none
+
 # Six parts, or seven: a further tombstone of a record ends in its number. It deletes what its record would delete,
 # under another key.
 _ORIGIN_PARTS = (6, 7)
@@ -19,15 +21,8 @@ def origin_columns(headers: Sequence[bytes | None]) -> tuple[Any, ...]:
     try:
         texts = pl.Series(headers, dtype=pl.Binary).cast(pl.String)
     except pl.exceptions.PolarsError:  # not written by the hub: a header is not UTF-8
-        texts = pl.Series([_text(header) for header in headers], dtype=pl.String)
+        texts = pl.Series([text_or_none(header) for header in headers], dtype=pl.String)
     return _alike(texts) or _each(texts)
-
-
-def _text(header: bytes | None) -> str | None:
-    try:
-        return None if header is None else header.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _alike(texts: pl.Series) -> tuple[Any, ...] | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from aggregator.config.model import HubConfig
 from aggregator.observe.central_tails import CentralFeeds
 from aggregator.replicate.discovery.edge_watch import EdgeAnswer
-from aggregator.replicate.identity.clusters import CENTRAL, Identity, KnownClusters, foreign_cluster
+from aggregator.replicate.identity.clusters import KEY_OF_CENTRAL, Identity, KnownClusters, foreign_cluster
 
 
 class ClusterIdentities:
@@ -26,7 +26,7 @@ class ClusterIdentities:
     def judge(self, edge: str, shown: str) -> str:
         """Why the cluster that answers for an edge is not its own; see `clusters.foreign_cluster`."""
         known = self._known()
-        return foreign_cluster(edge, shown, known, known.kept.get(CENTRAL, ""), {})
+        return foreign_cluster(edge, shown, known, known.kept.get(KEY_OF_CENTRAL, ""), {})
 
     def of(self, answers: Mapping[str, EdgeAnswer]) -> tuple[Identity, ...]:
         """Every name, as the edges answered last: a watch has judged its own."""
@@ -35,7 +35,7 @@ class ClusterIdentities:
             Identity(edge, _shown_id(answer), kept.get(edge), answer.foreign if answer.trouble else "")
             for edge, answer in answers.items()
         )
-        return (Identity("central", kept.get(CENTRAL), kept.get(CENTRAL)), *edges)
+        return (Identity("central", kept.get(KEY_OF_CENTRAL), kept.get(KEY_OF_CENTRAL)), *edges)
 
     def _known(self) -> KnownClusters:
         return KnownClusters.of(self._config, self._feeds.control.clusters, self._feeds.successions)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.coordinates import CENTRAL
 from aggregator.errors import Unreachable
 from aggregator.kafka.cluster.authorized_operations import authorized
 from aggregator.kafka.cluster.topics import topic_names
@@ -30,7 +31,6 @@ from aggregator.state.rights import (
 from aggregator.threads import map_concurrently
 
 _PATIENCE_S = 5.0
-CENTRAL = "central"
 
 
 class MissingRights(NamedTuple):

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aggregator.escapes import visible
-from aggregator.moments import utc
+from aggregator.moments import to_the_second, utc
 from aggregator.observe.formatting import ago, per_second, share, size
 from aggregator.page.states import badge_of
 
@@ -41,7 +41,7 @@ def environment() -> Environment:
         "count": lambda value: "-" if value is None else f"{value:,.0f}",
         "clock": clock,
         "date": date,
-        "moment": moment,
+        "moment": to_the_second,
         "badge": badge_of,
     }
     return made
@@ -60,11 +60,6 @@ def clock(milliseconds: int) -> str:
 def date(milliseconds: int) -> str:
     """Format a time as a UTC date."""
     return f"{utc(milliseconds):%Y-%m-%d}"
-
-
-def moment(milliseconds: int) -> str:
-    """Format a time as UTC, to the second."""
-    return f"{utc(milliseconds):%Y-%m-%d %H:%M:%S}"
 
 
 class Pages:

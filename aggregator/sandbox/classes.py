@@ -7,12 +7,13 @@ import tempfile
 from pathlib import Path
 
 from aggregator.class_archive import archive_of, reading, writing
+from aggregator.coordinates import CENTRAL
 from aggregator.errors import Failed
 from aggregator.sandbox.cluster import Cluster
 from aggregator.sandbox.jars import Say
 from aggregator.sandbox.program import Kafka
 from aggregator.sandbox.releases import Release
-from aggregator.sandbox.state import CENTRAL, SandboxState
+from aggregator.sandbox.state import SandboxState
 
 
 def kafka_of(release: Release, java: Path, jars: Path) -> Kafka:

@@ -7,7 +7,6 @@ Three brokers keep three replicas of every topic, and a write with `acks=all` ne
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +20,7 @@ from aggregator.sandbox.process import stop_all
 from aggregator.sandbox.program import Kafka
 from aggregator.sandbox.state import ClusterState
 from aggregator.sandbox.zookeeper import ZooKeeper
+from aggregator.threads import map_concurrently
 
 # One broker, or the smallest number that allows one broker to be away.
 SIZES = (1, 3)
@@ -226,9 +226,7 @@ class Cluster:
         return {(name, number): shown for name, topic in topics.items() for number, shown in topic.partitions.items()}
 
     def _each(self, act: Callable[[Broker], None]) -> None:
-        with ThreadPoolExecutor(len(self.brokers)) as pool:
-            for done in [pool.submit(act, broker) for broker in self.brokers]:
-                done.result()
+        map_concurrently(lambda at: act(self.brokers[at]), range(len(self.brokers)))
 
 
 def stop_clusters(clusters: Sequence[Cluster]) -> None:

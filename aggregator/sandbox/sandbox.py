@@ -9,11 +9,11 @@ that is too small.
 import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
+from aggregator.coordinates import CENTRAL
 from aggregator.errors import Failed
 from aggregator.sandbox.broker import Broker
 from aggregator.sandbox.classes import kafka_of
@@ -25,7 +25,8 @@ from aggregator.sandbox.lock import exclusive
 from aggregator.sandbox.machine import available_memory, check_disk, check_memory
 from aggregator.sandbox.program import Kafka
 from aggregator.sandbox.releases import KAFKA_VERSION, release
-from aggregator.sandbox.state import CENTRAL, SandboxState
+from aggregator.sandbox.state import SandboxState
+from aggregator.threads import map_concurrently
 
 DEFAULT_EDGES = ("ewr", "jfk", "lga")
 STATE_FILE = "sandbox.json"
@@ -177,13 +178,12 @@ def _absent(sandbox: Sandbox) -> list[Cluster]:
 
 
 def _start(clusters: Sequence[Cluster], say: Say) -> None:
-    def start(cluster: Cluster) -> None:
+    def start(at: int) -> None:
+        cluster = clusters[at]
         cluster.start()
         say(f"  {cluster.name} is ready on {cluster.bootstrap}")
 
-    with ThreadPoolExecutor(len(clusters)) as pool:
-        for done in [pool.submit(start, cluster) for cluster in clusters]:
-            done.result()
+    map_concurrently(start, range(len(clusters)))
 
 
 def _check_names(folder: Path, edges: Sequence[str] | None) -> None:

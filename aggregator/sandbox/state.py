@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from aggregator.coordinates import CENTRAL
 from aggregator.errors import Failed
 from aggregator.sandbox.ports import free_ports
 from aggregator.sandbox.releases import FIRST_VERSION, KAFKA_VERSION, NEWEST_FIRST
-
-CENTRAL = "central"
 
 
 @dataclass(frozen=True, slots=True)

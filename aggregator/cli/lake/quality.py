@@ -13,6 +13,7 @@ import click
 
 from aggregator.cli.terminal.output import config_option, emit, output_option, table, write_page
 from aggregator.config.load import load_config
+from aggregator.moments import to_the_second
 
 if TYPE_CHECKING:
     from aggregator.report.quality import QualityReport
@@ -59,7 +60,7 @@ def _text(found: "QualityReport") -> Iterator[str]:
             _AUDITS,
             [
                 (
-                    f"{datetime.fromtimestamp(audit.at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}",
+                    to_the_second(audit.at_ms),
                     audit.verdict.value,
                     audit.rows,
                     audit.diverted,

@@ -15,6 +15,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, t
 from aggregator.config.load import load_config
 from aggregator.counted import counted
 from aggregator.errors import DeadLetterError
+from aggregator.escapes import text_or_none
 from aggregator.privacy.policy.suggest import (
     HEADERS,
     KEY,
@@ -117,7 +118,7 @@ def _found(sample: Sample, count: int, key: str) -> _Found:
         one for record_key, _, _ in records if record_key is not None for one in _words(record_key, sample.registry)
     ]
     of_key = whole_suggestion(keys, key=key, place=KEY)
-    named = [{name: _text(text) for name, text in headers} for _, _, headers in records if headers]
+    named = [{name: text_or_none(text) for name, text in headers} for _, _, headers in records if headers]
     of_headers = json_suggestions(named, key=key, place=HEADERS) if named else []
     return _Found(form, [*found, *([of_key] if of_key else []), *of_headers], unreadable)
 
@@ -158,13 +159,6 @@ def _words(record_key: bytes, registry: Registry) -> list[str | int]:
         return [record_key.decode()]
     except _UNREADABLE:
         return []
-
-
-def _text(raw: bytes | None) -> str | None:
-    try:
-        return None if raw is None else raw.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:

@@ -17,7 +17,7 @@ from aggregator.state.control import Cluster
 from aggregator.state.successions import Succession
 
 # The control topic keeps central's id under an empty edge name.
-CENTRAL = ""
+KEY_OF_CENTRAL = ""
 
 
 class ClusterIds(NamedTuple):
@@ -47,7 +47,7 @@ class KnownClusters:
     @classmethod
     def of(cls, config: HubConfig, kept: Mapping[str, str], successions: Mapping[str, Succession]) -> Self:
         """What is known of the names of a configuration; a name that it has no more stands for nothing."""
-        names = {CENTRAL, *config.edges}
+        names = {KEY_OF_CENTRAL, *config.edges}
         return cls(
             {name: one for name, one in kept.items() if name in names},
             {name: one for name, one in successions.items() if name in names},
@@ -90,8 +90,8 @@ def refuse_central(central: str, known: KnownClusters) -> None:
     Raises:
         ConfigError: names both.
     """
-    if not known.takes(CENTRAL, central):
-        before = known.kept[CENTRAL]
+    if not known.takes(KEY_OF_CENTRAL, central):
+        before = known.kept[KEY_OF_CENTRAL]
         raise ConfigError(
             f"central is {_named(central)}, and what it has of this hub was written at {_named(before)}:"
             " a copy of a central is not the central that the positions speak of",
@@ -112,7 +112,9 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
     """
     if shown and shown == central:
         return f"edge {edge} leads to central itself ({shown}): correct its `bootstrap_servers`"
-    elsewhere = {name: known.stands_for(name) for name in {*known.kept, *known.successions} - {CENTRAL}} | dict(others)
+    elsewhere = {name: known.stands_for(name) for name in {*known.kept, *known.successions} - {KEY_OF_CENTRAL}} | dict(
+        others
+    )
     twin = next((other for other, one in sorted(elsewhere.items()) if other != edge and one and one == shown), "")
     if twin and twin not in others and not known.takes(edge, shown):
         twin = ""  # the cause is that its name stood for another cluster
@@ -139,7 +141,7 @@ def succession_fault(asked: Succession, known: KnownClusters, central: str, show
         central: Id of central.
         shown: Ids by edge, as they answer.
     """
-    if asked.edge == CENTRAL:
+    if asked.edge == KEY_OF_CENTRAL:
         return ""
     then = replace(known, successions={**known.successions, asked.edge: asked})
     read = {name: one for name, one in shown.items() if one and name != asked.edge and known.takes(name, one)}
@@ -182,7 +184,7 @@ def identities(central: str, shown: Mapping[str, str | None], known: KnownCluste
         known: What the names have stood for.
     """
     read: dict[str, str] = {}
-    found = [Identity("central", central, known.kept.get(CENTRAL))]
+    found = [Identity("central", central, known.kept.get(KEY_OF_CENTRAL))]
     for edge, one in shown.items():
         why = "" if one is None else foreign_cluster(edge, one, known, central, read)
         found.append(Identity(edge, one, known.kept.get(edge), why))
@@ -243,7 +245,7 @@ class ClusterGuard:
     def fresh(self) -> list[Cluster]:
         """What is read and not kept yet, or kept otherwise: a record for each."""
         with self._lock:
-            found = {CENTRAL: self.central, **self._read}
+            found = {KEY_OF_CENTRAL: self.central, **self._read}
             return [Cluster(name, one) for name, one in found.items() if self._known.kept.get(name) != one]
 
     @property

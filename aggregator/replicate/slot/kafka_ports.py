@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import psutil
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Partition
+from aggregator.coordinates import CENTRAL, EdgePartition, OffsetRange, Partition
 from aggregator.errors import OutcomeUnknown
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.cluster import topic_settings, topics
@@ -31,8 +31,6 @@ from aggregator.state.names import HubNames
 
 # The caller asks again soon, so it does not wait longer for an answer.
 _SOON_S = 1.0
-# The name of the writer's client in telemetry; a reader's client is named after its edge.
-CENTRAL = "central"
 
 
 class _SlotWriter(TransactionalWriter):

@@ -8,7 +8,7 @@ from aggregator.kafka.cluster.cluster_metadata import ClusterMetadata
 from aggregator.replicate.discovery import edge_watch
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.identity.clusters import (
-    CENTRAL,
+    KEY_OF_CENTRAL,
     ClusterGuard,
     KnownClusters,
     foreign_cluster,
@@ -90,19 +90,19 @@ def test_who_may_answer_for_an_edge(kept, successions, shown, others, words):
 
 def test_a_name_that_is_gone_stands_for_nothing():
     """A cluster may have a new name once the former one is out of the configuration."""
-    known = KnownClusters.of(CONFIG, {"former": "A", "eu": "B", CENTRAL: "C"}, said("former", "D"))
-    assert known == KnownClusters({"eu": "B", CENTRAL: "C"}, {})
+    known = KnownClusters.of(CONFIG, {"former": "A", "eu": "B", KEY_OF_CENTRAL: "C"}, said("former", "D"))
+    assert known == KnownClusters({"eu": "B", KEY_OF_CENTRAL: "C"}, {})
     assert foreign_cluster("us", "A", known, "C", {}) == ""
 
 
 def test_a_copied_central_is_refused():
     """Positions speak of the central that they were written at; a person may say that it is the same one."""
     refuse_central("C", NOTHING)
-    known = KnownClusters({CENTRAL: "C"}, {})
+    known = KnownClusters({KEY_OF_CENTRAL: "C"}, {})
     refuse_central("C", known)
     with pytest.raises(ConfigError, match=r"central is cluster X, .* was written at cluster C"):
         refuse_central("X", known)
-    refuse_central("X", KnownClusters({CENTRAL: "C"}, said(CENTRAL, "X")))
+    refuse_central("X", KnownClusters({KEY_OF_CENTRAL: "C"}, said(KEY_OF_CENTRAL, "X")))
 
 
 def test_what_a_person_cannot_decide():
@@ -112,7 +112,7 @@ def test_what_a_person_cannot_decide():
     assert succession_fault(asked, known, "C", {"eu": "D", "us": "B"}) == ""
     assert "central itself" in succession_fault(said("eu", "C")["eu"], known, "C", {"eu": "C"})
     assert "edge us" in succession_fault(said("eu", "B")["eu"], known, "C", {"eu": "B", "us": "B"})
-    assert succession_fault(said(CENTRAL, "X")[CENTRAL], known, "X", {}) == ""
+    assert succession_fault(said(KEY_OF_CENTRAL, "X")[KEY_OF_CENTRAL], known, "X", {}) == ""
 
 
 def test_what_is_to_be_kept():
@@ -121,7 +121,7 @@ def test_what_is_to_be_kept():
     guard.learn("C", KnownClusters({"eu": "A"}, {}))
     assert guard.judge("eu", "B")
     assert guard.judge("us", "B") == ""
-    assert guard.fresh() == [Cluster(CENTRAL, "C"), Cluster("us", "B")]
+    assert guard.fresh() == [Cluster(KEY_OF_CENTRAL, "C"), Cluster("us", "B")]
     guard.keep(guard.fresh())
     assert guard.fresh() == []
     assert guard.ids == ("C", {"us": "B"})
