@@ -14,6 +14,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.scanner import RoundTripScanner
 
 Place = tuple[str | int, ...]
 # A hub file has hundreds of nodes, but nested aliases reach billions in ten lines.
@@ -81,9 +82,24 @@ def read_document(text: str) -> Document:
     return document
 
 
+class _BoundedScanner(RoundTripScanner):
+    """Ends at the depth that no file has: the library's time grows with the square of open brackets."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: Any) -> None:  # noqa: N803 - the library's name
+        """Open a bracket.
+
+        Raises:
+            RecursionError: too many are open.
+        """
+        if len(self.flow_context) >= MAXIMUM_DEPTH:
+            raise RecursionError
+        super().fetch_flow_collection_start(TokenClass, to_push)
+
+
 def _read(text: str, document: Document) -> None:
     try:
         yaml = YAML(typ="rt")
+        yaml.Scanner = _BoundedScanner
         # YAML allows an anchor to be written twice. The library's warning of it would quote the text.
         yaml.composer.warn_double_anchors = False
         root = yaml.compose(text)

@@ -291,7 +291,7 @@ def _document(file: Path) -> Any:
 
     try:
         return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
+    except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
         raise ConfigError(f"{file}: cannot be read ({type(error).__name__})", hint="a YAML or JSON file") from None
 
 

@@ -57,6 +57,7 @@ def test_contradictions_are_usage_errors(aggregator, words, told):
         (("r.yaml", "5"), ["backfill", "plan", "--ranges"], "a window"),
         (("p.json", "[1]"), ["backfill", "run", "--plan"], "is no plan"),
         (("none.json", None), ["backfill", "run", "--plan"], "cannot be read"),
+        (("deep.json", "[" * 1500), ["backfill", "run", "--plan"], "cannot be read"),
     ],
 )
 def test_files_that_are_none_are_configuration_errors(aggregator, tmp_path, file, words, told):

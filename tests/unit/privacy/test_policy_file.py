@@ -20,6 +20,7 @@ from aggregator.privacy.operators.redact import Redact
 from aggregator.privacy.policy.file import load_policy, parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.memory import MemoryRegistry
+from tests.growth import cpu_s
 from tests.unit.privacy.kernel.differential import KEYS
 
 EXAMPLE = """\
@@ -230,3 +231,14 @@ def test_a_file_that_nests_without_end_has_a_fault(text):
     """It is told like every other fault, and ends nobody who reads a policy."""
     with pytest.raises(ConfigError, match="nests too deep"):
         parse_policy(f"policy: p\nversion: 1\ntags: {text}\n")
+
+
+@pytest.mark.parametrize("opening", ["[", "{", "{a: ", "[a,", "- ", "? "])
+def test_the_time_for_a_file_that_nests_grows_no_faster_than_it(opening):
+    """A parser that looks at every open bracket for each token takes the square: 3,000 brackets took 16 seconds."""
+
+    def refuse(count: int) -> None:
+        with pytest.raises(ConfigError, match="nests too deep"):
+            parse_policy(opening * count)
+
+    assert cpu_s(lambda: refuse(6000)) < 20 * cpu_s(lambda: refuse(600)) + 0.1
