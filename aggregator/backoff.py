@@ -15,9 +15,9 @@ class Backoff:
     """Computes the pauses between attempts at one task.
 
     Attributes:
-        first_s: After the first failure, in seconds.
-        most_s: No pause is longer.
-        growth: By how much a pause is longer than the one before.
+        first_s: Pause after the first failure, in seconds.
+        most_s: Longest pause, in seconds.
+        growth: Factor by which each pause is longer than the one before.
     """
 
     first_s: float
@@ -25,11 +25,11 @@ class Backoff:
     growth: float = 2.0
 
     def pause_s(self, failures: int, *, chance: float = 0.0) -> float:
-        """The pause after so many failures in a row, in seconds.
+        """Return the pause after a number of failures in a row, in seconds.
 
         Args:
-            failures: 1 after the first.
-            chance: From 0 to 1; at 1, half of the pause is left out.
+            failures: Number of failures in a row; at least 1.
+            chance: Random number from 0 to 1; at 1, the pause is halved.
         """
         whole = min(self.most_s, self.first_s * self.growth ** min(failures - 1, _STEPS_MOST))
         return whole * (1 - chance / 2)

@@ -28,7 +28,7 @@ class Budget(NamedTuple):
         of: The kind of thing that it bounds.
         limit: The largest number that is accepted.
         unit: The unit that is counted.
-        beyond: What happens to more: a dead letter's reason, or what is done instead.
+        beyond: Consequence of exceeding the limit: a dead letter's reason, or another action.
     """
 
     of: Of
@@ -143,5 +143,5 @@ TABLE: tuple[Budget, ...] = (
 
 
 def made_most(taken: int) -> int:
-    """Bytes that may be made of a batch whose values have `taken` bytes."""
+    """Return how many bytes may be made of a batch whose values have `taken` bytes."""
     return max(MADE_BYTES.limit, TIMES_MADE * taken)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def ends_of(sizes: NDArray[Any]) -> Integers:
-    """Where each of some things that lie one behind the other ends, after a first 0."""
+    """Return the ends of adjacent things of these sizes, after a first 0."""
     ends = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])
     return ends
@@ -85,7 +85,7 @@ class BytesColumn(Packed[bytes | None]):
 
     Args:
         data: All bytes; not to be written to any more.
-        ends: Where each cell ends in them, behind where the first one begins: one number more than there are cells.
+        ends: End of each cell in `data`, preceded by the start of the first one; one number more than there are cells.
         nulls: True where a cell is None, which has no bytes; None where no cell is.
     """
 
@@ -118,7 +118,7 @@ class BytesColumn(Packed[bytes | None]):
 
     @classmethod
     def concat(cls, parts: Sequence["BytesColumn"]) -> "BytesColumn":
-        """Several one behind the other; none of them has None."""
+        """Return several columns as one; none of them has a None."""
         if len(parts) == 1:
             return parts[0]
         datas = [part.data[part.ends[0] : part.ends[-1]] for part in parts]
@@ -132,7 +132,7 @@ class BytesColumn(Packed[bytes | None]):
 
     @property
     def firsts(self) -> Bytes:
-        """The first byte of each cell that has one."""
+        """Return the first byte of each cell that is not empty."""
         return self.data[self.ends[:-1][self.sizes > 0]]
 
     def are_text(self) -> bool:
@@ -179,7 +179,7 @@ class BytesColumn(Packed[bytes | None]):
         return self.data[self.ends[0] : self.ends[-1]][np.repeat(stays, self.sizes)]
 
     def tolist(self) -> list[bytes | None]:
-        """Each cell as an object; one call for all of them is three times as fast as slices."""
+        """Return each cell as an object; one call for all cells is three times as fast as slices."""
         valid = None if self.nulls is None else pa.py_buffer(np.packbits(~self.nulls, bitorder="little"))
         buffers = [valid, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
         cut = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
@@ -187,7 +187,7 @@ class BytesColumn(Packed[bytes | None]):
         return listed
 
     def count(self, value: Any) -> int:
-        """How often a value is among the cells."""
+        """Return how often a value is among the cells."""
         if value is None:
             return 0 if self.nulls is None else int(np.count_nonzero(self.nulls))
         return self.tolist().count(value)

@@ -19,11 +19,11 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=warning,cds*=off:stderr")
 
 
 def archive_of(program: str, java: Path) -> Path | None:
-    """Where the archive of a program lies, or would lie; None where no folder is ours alone.
+    """Return the path of a program's archive, which need not exist; None if no folder belongs to this user alone.
 
     Args:
-        program: Its name and version, and where its jars lie.
-        java: Which one runs it.
+        program: Name and version of the program, and the folder of its jars.
+        java: Executable of the Java that runs the program.
     """
     folder = own_folder("classes")
     if folder is None:
@@ -35,7 +35,7 @@ def archive_of(program: str, java: Path) -> Path | None:
 
 
 def reading(program: str, java: Path) -> tuple[str, ...]:
-    """Options of a JVM that uses the archive; none where there is none."""
+    """Return the options with which a JVM uses the archive; none if there is no archive."""
     archive = archive_of(program, java)
     return (f"-XX:SharedArchiveFile={archive}", *_QUIET) if archive is not None and archive.exists() else ()
 

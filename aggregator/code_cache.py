@@ -14,7 +14,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def own_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """A folder of this name in the user's cache, or in a folder of the user's in the temporary one.
+    """Return a folder of this name in the user's cache, or in a folder of the user's in the temporary one.
 
     Returns:
         A folder that exists and can be written, by nobody else; None if there is none.
@@ -34,7 +34,7 @@ def own_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path | Non
 
 
 def given_folder(folder: Path) -> Path | None:
-    """The folder that somebody names, followed to its end; None where others may write in it or put another there."""
+    """Return a folder that somebody names, with links resolved; None if others may write to it or replace it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         end = folder.resolve()
@@ -53,7 +53,7 @@ def _is_ours(folder: Path) -> bool:
 def _stays(folder: Path) -> bool:
     """Whether nobody else can put another folder in the place of this one: by any folder that it lies in.
 
-    Where all may write, as in /tmp, the sticky bit keeps each one's own from the others.
+    A folder in which all may write, such as /tmp, has the sticky bit, which protects each user's entries from others.
     """
     return all(
         one.st_uid in (0, os.getuid()) and (not one.st_mode & _OTHERS or bool(one.st_mode & stat.S_ISVTX))

@@ -73,7 +73,7 @@ class Position(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a central record came from; travels as header `hub.origin`, readable with kcat.
+    """The source of a central record; it travels as header `hub.origin`, readable with kcat.
 
     `tombstone` numbers the further tombstones of one record, under the tokens that its key has by other versions of the
     policy's key, from 1 on; 0 is the record itself.
@@ -105,7 +105,7 @@ class Origin(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """One copy of an edge's record, or its dead letter: where it came from, and which backfill wrote it."""
+    """One copy of an edge's record, or its dead letter, with the origin and the backfill that wrote it."""
 
     origin: Origin
     backfill: str = ""
@@ -117,7 +117,7 @@ SchemaName = int | str
 
 
 class CentralPartition(NamedTuple):
-    """One partition of a central topic, of the incarnation that `topic_id` names."""
+    """A partition of a central topic, in the incarnation that `topic_id` names."""
 
     topic: str
     topic_id: str

@@ -22,9 +22,9 @@ class HeaderTable(Packed[Headers]):
 
     Args:
         names: Every name that may occur.
-        ends: For each record where its headers end, after a first 0.
-        codes: For each header the place of its name among `names`.
-        values: For each header its value.
+        ends: End of each record's headers, after a first 0.
+        codes: Index in `names` of each header's name.
+        values: Value of each header.
     """
 
     __slots__ = ("codes", "ends", "names", "values")
@@ -63,13 +63,13 @@ class HeaderTable(Packed[Headers]):
         return len(self.codes)
 
     def sizes(self, overhead: int) -> Integers:
-        """Bytes of each record's headers: names, values, and so many more for each."""
+        """Return the bytes of each record's headers: names, values, and `overhead` bytes for each header."""
         of_names = np.array([len(name.encode()) + overhead for name in self.names], np.int64)
         each = self.values.sizes + (of_names[self.codes] if len(self.codes) else 0)
         return np.diff(ends_of(each)[self.ends])
 
     def only(self, names: Collection[str], lost: Collection[int]) -> "HeaderTable":
-        """Headers of these names alone, and none of the records that are lost."""
+        """Return the headers of these names alone, and no headers for the records that are lost."""
         if not names or not self.names:
             return HeaderTable.empty(len(self))
         if not lost and self.used <= frozenset(names):
@@ -83,7 +83,7 @@ class HeaderTable(Packed[Headers]):
         return HeaderTable(self.names, ends_of(stays)[self.ends], self.codes[stays], self.values.where(stays))
 
     def tolist(self) -> list[Headers]:
-        """Each record's headers as a list of name and value."""
+        """Return each record's headers as a list of name and value."""
         names = [self.names[code] for code in self.codes.tolist()]
         pairs = list(zip(names, self.values.tolist(), strict=True))
         return [pairs[start:end] for start, end in pairwise(self.ends.tolist())]

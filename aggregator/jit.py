@@ -49,11 +49,11 @@ def _sources_digest() -> str:
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where machine code is kept: `NUMBA_CACHE_DIR`, or a folder of this user's for this state of the sources.
+    """Return the folder for machine code: `NUMBA_CACHE_DIR`, or this user's folder for this state of the sources.
 
     Returns:
-        A folder that exists and that nobody else can write; None if there is none, as in a container with a read-only
-        disk, or where `NUMBA_CACHE_DIR` names one that others can write.
+        The folder exists, and nobody else can write to it. None if there is no such folder, as in a container with a
+        read-only disk, or if others can write to the one that `NUMBA_CACHE_DIR` names.
     """
     if environ.get("NUMBA_CACHE_DIR"):
         return given_folder(Path(environ["NUMBA_CACHE_DIR"]))

@@ -8,5 +8,5 @@ from datetime import UTC, date, datetime
 
 
 def utc_today() -> date:
-    """The day in UTC, by which a `keep` expires."""
+    """Return the day in UTC, by which a `keep` expires."""
     return datetime.now(UTC).date()

@@ -14,7 +14,7 @@ class Measure(NamedTuple):
     Attributes:
         name: The name under which it is exposed.
         kind: `counter`, `gauge` or `info`.
-        unit: In words; empty for a plain number.
+        unit: Unit in words; empty for a plain number.
         labels: Names of its labels, in order.
         meaning: The meaning of the metric in one sentence.
     """
@@ -26,7 +26,7 @@ class Measure(NamedTuple):
     meaning: str
 
     def of(self, value: float, *labels: str) -> "Sample":
-        """One value of it, with its labels' values in order."""
+        """Return a sample of this measure; the labels' values are in order."""
         assert len(labels) == len(self.labels), self.name
         return Sample(self, labels, value)
 

@@ -15,10 +15,10 @@ def utc(milliseconds: float) -> datetime:
 
 
 def to_the_second(milliseconds: float) -> str:
-    """The moment in UTC as people read it, as `2026-11-23 17:30:00`."""
+    """Return a moment in UTC as people read it, such as `2026-11-23 17:30:00`."""
     return f"{utc(milliseconds):%Y-%m-%d %H:%M:%S}"
 
 
 def iso(milliseconds: float, *, timespec: str = "seconds") -> str:
-    """The moment as ISO 8601 in UTC, as `2026-11-23T17:30:00Z`."""
+    """Return a moment as ISO 8601 in UTC, such as `2026-11-23T17:30:00Z`."""
     return utc(milliseconds).isoformat(timespec=timespec).replace("+00:00", "Z")

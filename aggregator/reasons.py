@@ -5,10 +5,10 @@ Reasons explain a decision, an open connection, or a field that is kept, to peop
 
 
 def says_something(text: str) -> bool:
-    """Whether there are words, and not what documentation writes in their place: `…`, `<reason>`.
+    """Whether the text has words, and is not a placeholder from documentation: `…`, `<reason>`.
 
     Args:
-        text: As a person wrote it.
+        text: The reason, as a person wrote it.
     """
     words = text.strip()
     return any(map(str.isalnum, words)) and not (words.startswith("<") and words.endswith(">"))

@@ -37,7 +37,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    r"""The text of a regular file in UTF-8, its lines ended by `\n`.
+    r"""Return the text of a regular file in UTF-8, with lines that end in `\n`.
 
     Raises:
         OSError: as above.
@@ -47,7 +47,7 @@ def read_text(path: str | Path) -> str:
 
 
 def is_special(path: str | Path) -> bool:
-    """Whether a pipe, a socket or a device is there, which whoever opens it may wait for without end."""
+    """Whether the path is a pipe, a socket or a device, on which an open may block for ever."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - a path may be too long for Path
     except (OSError, ValueError):

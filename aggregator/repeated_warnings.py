@@ -21,7 +21,7 @@ class RepeatedWarnings:
     """Remembers which warnings were said, and when.
 
     Args:
-        again_s: Seconds after which what still stands is said again.
+        again_s: Seconds after which a lasting fault is reported again.
     """
 
     again_s: float = AGAIN_S
@@ -31,8 +31,8 @@ class RepeatedWarnings:
         """Return the sentences that are due to be said now.
 
         Args:
-            found: All that stands at this look: sentences by what they are about.
-            now_s: On a clock that only goes forward.
+            found: Present faults: a sentence by the subject of each.
+            now_s: Time on a clock that only goes forward, in seconds.
         """
         said = []
         for key, sentence in found.items():

@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 
 
 def ask_aside(question: Callable[[], T], name: str) -> "Future[T]":
-    """Ask a question that knows no bound in time, in a thread of its own; a process that ends does not wait for it.
+    """Ask a question without a time limit in a thread of its own; the process does not wait for the thread at its end.
 
     Args:
-        question: What to ask; its error is raised where the answer is read.
-        name: Of the thread.
+        question: Function that asks; its error is raised to whoever reads the answer.
+        name: Name of the thread.
     """
     future: Future[T] = Future()
     threading.Thread(target=_settle, args=(future, question), name=name, daemon=True).start()
@@ -70,9 +70,9 @@ class ThreadStatus:
         name: The name of the thread's work.
         condition: `running`; `hanging`: no pulse for longer than its work can take; `restarting`: an error ended it,
             and it begins again after a pause; `dead`: an error ended it for good.
-        since_ms: When that began, by this machine's clock; to be shown and never compared.
-        restarts: How often it began again since the process started.
-        error: What ended it last, in one line; empty where nothing ever did.
+        since_ms: Time at which the condition began, by this machine's clock; for display only, never compared.
+        restarts: Number of restarts since the process started.
+        error: Last error that ended the thread, in one line; empty if there was none.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ThreadStatus:
 
     @property
     def is_well(self) -> bool:
-        """Whether nobody has to look at it."""
+        """Whether the thread needs no attention."""
         return self.condition is Condition.RUNNING
 
 
@@ -149,7 +149,7 @@ class Threads:
         """Start a daemon thread that begins again after every error.
 
         Args:
-            name: Of what it does; the newest thread of a name is told.
+            name: Name of the thread's work; only the newest thread of a name is reported.
             body: Its work, which calls the pulse it gets at every turn; returning ends the thread.
             stop: Set: it does not begin again.
             bound_s: A turn never takes so many seconds; None where nobody can say.
@@ -169,8 +169,8 @@ class Threads:
         """Supervise the calling thread while the block lasts: it is named when it hangs; its errors are its caller's.
 
         Args:
-            name: Of what it does.
-            bound_s: As for `start`.
+            name: Name of the thread's work.
+            bound_s: Longest time of a turn, as for `start`.
         """
         made = Supervised(name, bound_s)
         with self._lock:
@@ -187,7 +187,7 @@ class Threads:
                 del self._known[ended.name]
 
     def statuses(self) -> tuple[ThreadStatus, ...]:
-        """Every thread that should be there, by name."""
+        """Return the status of every thread that should run, by name."""
         with self._lock:
             known = sorted(self._known.items())
         now_s, now_ms = time.monotonic(), int(time.time() * 1000)
@@ -206,8 +206,8 @@ class Threads:
         """Start the thread that looks at all others: it logs who hangs, and tells all of them, once a second.
 
         Args:
-            stop: Ends it.
-            report: Takes what it finds.
+            stop: Event that ends the thread.
+            report: Function that takes the statuses.
         """
 
         def look(pulse: Pulse) -> None:
@@ -220,12 +220,12 @@ class Threads:
         return self.start("threads", look, stop=stop, bound_s=60.0)
 
     def end(self, error: AggregatorError) -> None:
-        """The process cannot live on: it stops, and ends with this error."""
+        """Stop the process, which cannot go on, with this error."""
         self.fatal = self.fatal or error
         self._stop.set()
 
     def check(self) -> None:
-        """Raise what ended the process, if a thread did.
+        """Raise the error that ended the process, if a thread did.
 
         Raises:
             AggregatorError: the first such error.
@@ -308,12 +308,12 @@ class _Supervision:
 
 
 def map_concurrently(question: Callable[[K], T], asked: Collection[K], *, most: int | None = None) -> dict[K, T]:
-    """Ask one question about each of these in threads, and wait for all answers.
+    """Ask one question about each of several things in threads, and wait for all answers.
 
     Args:
-        question: Called once for each.
-        asked: For instance names of clusters.
-        most: How many threads; None: one for each question.
+        question: Function that is called once for each thing.
+        asked: The things, for instance names of clusters.
+        most: Number of threads; None: one for each question.
 
     Returns:
         The answers, in the order of `asked`. If a question raises, all others are answered, then the error is raised.

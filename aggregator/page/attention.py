@@ -44,11 +44,11 @@ class Need(NamedTuple):
     """One thing that needs a person's attention.
 
     Attributes:
-        badge: What kind.
+        badge: Kind of the need.
         what: An edge, a flow, a table.
-        why: In a sentence.
+        why: Reason in a sentence.
         next: A command as it can be typed, or nothing.
-        edge: Whose page says more; empty for none.
+        edge: Edge whose page says more; empty for none.
         runbook: File in `docs/runbooks`; empty for none.
     """
 

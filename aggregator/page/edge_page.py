@@ -33,8 +33,8 @@ class TopicRow(NamedTuple):
         per_s: Records a second now.
         flows: The flows of its partitions.
         lag_records: The number of records that wait.
-        lag_ms: How long the oldest of them has waited.
-        margin_ms: Until the edge deletes the first unread record.
+        lag_ms: Time that the oldest of them has waited.
+        margin_ms: Time until the edge deletes the first unread record.
         delivered: Records that were delivered.
         dead: Records that became dead letters.
         why: Why it stands still, or is not replicated any more; empty: it flows.

@@ -18,7 +18,7 @@ _TELL_S = 1.0
 
 
 class Frame(NamedTuple):
-    """What the page shows at one moment.
+    """The content of the page at one moment.
 
     Attributes:
         seen: The newest snapshot; None before the first.

@@ -57,19 +57,19 @@ class Overview:
         mood: Its badge.
         picture: The hub and its edges.
         needs: What needs somebody.
-        needs_more: How many of these are not shown.
+        needs_more: Number of needs that are not shown.
         edges: One row per edge.
         per_s: Records a second, all edges.
         lag_records: What waits, all edges.
         dead: Dead letters since the first start.
         stripped: Topics with what is stripped.
-        stripped_more: How many are not shown.
+        stripped_more: Number of stripped topics that are not shown.
         unclassified: Fields that nobody classified.
         lake: Tables.
-        lake_more: How many are not shown.
+        lake_more: Number of tables that are not shown.
         backfills: The newest first.
-        backfills_more: How many are not shown.
-        window: How far the bars go back.
+        backfills_more: Number of backfills that are not shown.
+        window: Period that the bars cover.
         pasts: One bar per edge.
         changes: The newest changes of states.
     """

@@ -9,7 +9,7 @@ from aggregator.edges.availability import BADNESS, State
 
 
 class Badge(NamedTuple):
-    """How a state is shown: a badge with a word and a sign.
+    """The look of a state: a badge with a word and a sign.
 
     Attributes:
         word: In capitals and spaces, as a person reads it.

@@ -26,7 +26,7 @@ class Change(NamedTuple):
 
     Attributes:
         edge: The edge's name.
-        at_ms: When it went into the state, in milliseconds since 1970.
+        at_ms: Time at which it went into the state, in milliseconds since 1970.
         badge: The badge of the state.
         lasted: For how long; it may last still.
         lasts: Whether the state lasts still.
@@ -67,7 +67,7 @@ def pasts(history: Mapping[str, Sequence[Span]], *, now_ms: int, window: str) ->
     Args:
         history: The spans of states by edge.
         now_ms: The time at which the bars end.
-        window: How far they go back, a name of `WINDOWS_MS`.
+        window: Period that the bars cover, a name of `WINDOWS_MS`.
     """
     window_ms = WINDOWS_MS[window]
     cells = _CELLS if len(history) <= _MANY else _CELLS_OF_MANY

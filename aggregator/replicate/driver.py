@@ -54,10 +54,10 @@ class Report:
     Attributes:
         holds: Flows that stood still at the end.
         undrained: Flows whose edge stayed silent during `--drain`.
-        silent: Why edges never told their topics, by edge.
+        silent: Reasons why edges never told their topics, by edge.
         undecided: Offsets of flows that open transactions kept from every reader when `--drain` began.
         invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
-        foreign_clusters: Why edges are not read whose names lead to another cluster than before.
+        foreign_clusters: Reasons why edges are not read whose names lead to another cluster than before.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -73,12 +73,12 @@ class Driver:
 
     Args:
         config: The hub.
-        spark: Where the slots run.
+        spark: Spark session in which the slots run.
         policies: Policies of the rules, by path.
         identity: Unique name of this process, shown to whoever starts a second one.
         drain: End when everything that existed at the start is at central.
         stop: Set from outside (SIGTERM) to end cleanly.
-        threads: Of this process.
+        threads: Threads of this process.
         leading: Called once when this process has the lease and the id, with the watches of its edges.
         refusing: Called at the begin of every epoch with the flows that no slot gets.
     """
@@ -145,7 +145,7 @@ class Driver:
             central.close()
 
     def turn_to(self, policies: Mapping[Path, Policy]) -> None:
-        """Go by these policies from the next epoch on, which begins at once."""
+        """Use these policies from the next epoch on, which begins at once."""
         self._terms.replace(policies)
 
     def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> Report:
@@ -188,7 +188,7 @@ class Driver:
         return Report(result.holds, undrained, silent, open_at_edges, invisible, foreign_clusters)
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
-        """Leave the check values of new keys at central, before the first record, when nobody else writes any more."""
+        """Record the check values of new keys at central before the first record, while no other process writes."""
         recorded = dict(central.control().keys)
         for check in unrecorded(self._config.keys, recorded):
             central.publish(check)
@@ -217,14 +217,14 @@ class Driver:
         return done and self._waited_for_edges(began)
 
     def _waits_for_central(self, result: EpochResult, began: float) -> bool:
-        """With `--drain`: whether another epoch is to try what central had not decided, within the patience."""
+        """Return with `--drain` whether another epoch shall try what central had not decided, while patience lasts."""
         patience_s = self._config.replication.drain_patience.total_seconds()
         if not result.undecided and all(hold.reason is not HoldReason.UNDECIDED for hold in result.refused):
             return False
         return time.monotonic() - began < patience_s and not self._stop.wait(_AGAIN_S)
 
     def _waited_for_edges(self, began: float) -> bool:
-        """With `--drain`: give whoever has not answered the rest of the patience; False when one of them came."""
+        """Wait with `--drain` for silent edges for the rest of the patience; return False when one of them answers."""
         patience_s = self._config.replication.drain_patience.total_seconds()
         waiting = self._waiting()
         while waiting and time.monotonic() - began < patience_s and not self._stop.is_set():
@@ -252,5 +252,5 @@ class Driver:
 
 
 def _newest(runner: EpochRunner, before: int) -> int:
-    """Number of the newest epoch that this driver knows."""
+    """Return the number of the newest epoch that this driver knows."""
     return runner.opened.epoch if runner.opened else before

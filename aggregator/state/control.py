@@ -107,7 +107,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ControlState:
-    """What the control topic says.
+    """The state that the control topic describes.
 
     Attributes:
         epoch: The newest epoch; None before the first.
@@ -196,9 +196,9 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
     """Apply records in log order.
 
     Args:
-        state: Before them.
-        records: Of the control topic.
-        topic: For the sentence about a damaged one.
+        state: State before the records.
+        records: Records of the control topic.
+        topic: Name of the topic, for the sentence about a damaged record.
 
     Raises:
         Failed: a record is damaged, and none of its key came later; names it.

@@ -56,10 +56,10 @@ class Decided(Struct, frozen=True):
     """One decision, before it becomes a link of the chain.
 
     Attributes:
-        kind: What kind.
-        about: What it speaks of: an edge, a gap, a range, a backfill, a policy.
+        kind: Kind of the decision.
+        about: Subject of the decision: an edge, a gap, a range, a backfill, a policy.
         by: Who decided, in his own words.
-        at_ms: When, by the clock of whoever decided.
+        at_ms: Time of the decision, by the clock of whoever decided.
         reason: Why, in his own words.
     """
 
@@ -110,7 +110,7 @@ def decode(record: LogRecord) -> Link | None:
 
 
 def place_of(link: Link | None) -> tuple[int, str]:
-    """Where a link stands in the chain: its number and hash; None is the beginning."""
+    """Return the place of a link in the chain, its number and hash; for None, the beginning."""
     return (link.number, link.hash) if link else (0, BEGINNING)
 
 

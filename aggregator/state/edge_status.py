@@ -56,8 +56,8 @@ class EdgeState:
 
     Attributes:
         state: One word of `edges.availability.State`.
-        reason: Why.
-        since_ms: When it began, by central's clock.
+        reason: Reason for the state.
+        since_ms: Time at which it began, by central's clock.
         maintenance: Whether a maintenance window was open.
         skew_ms: The edge's clock less central's; None where nothing told.
         latency_ms: From the writing of the last beat to its arrival at central, by the writer's clock.
@@ -85,10 +85,10 @@ class EdgeStatuses:
 
     Attributes:
         pulse_ms: Central's stamp of the newest pulse; None before the first, and after a last one that said so.
-        states: By edge.
+        states: States by edge.
         days: Rows [start_ms, end_ms, state, excused] by edge and day.
         refused: Flows that no slot of the newest epoch got, as `edge/topic/partition`, with a word and a sentence why.
-        threads: Of the leading hub; none after its last word.
+        threads: Threads of the leading hub; none after its last word.
         objections: Why the leading hub did not take policies that changed; empty where it goes by those of the files.
         lake: What kept the lake's tables from going on, when it last told.
         upkeep: What the upkeep of the lake's tables did, by table.

@@ -12,7 +12,7 @@ from aggregator.coordinates import EdgePartition, Position
 
 
 class GapKind(StrEnum):
-    """How an edge came to lack an offset."""
+    """The reason why an edge lacks an offset."""
 
     EXPIRED = "expired"
     TRUNCATED = "truncated"
@@ -57,7 +57,7 @@ class Gap:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has an end where its kind has one."""
+        """Whether the gap has an end, if its kind has one."""
         return self.end is not None or self.kind not in _ENDING
 
     def is_of(self, position: Position) -> bool:
@@ -76,11 +76,11 @@ class Decision:
 
     Attributes:
         source: The flow.
-        position: Where the flow stood: the decision holds for this position only.
-        gap: What was decided about.
-        by: Who decided: a person, or the hub by a rule.
-        at_ms: When.
-        reason: Why.
+        position: Position of the flow; the decision holds for this position only.
+        gap: Gap that was decided about.
+        by: Author of the decision: a person, or the hub by a rule.
+        at_ms: Time of the decision.
+        reason: Reason for the decision.
         automatic: Decided by a rule (`on_gap: skip`, a recreated topic) instead of a person.
     """
 

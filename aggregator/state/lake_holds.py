@@ -29,10 +29,10 @@ class LakeHold:
     Attributes:
         table: Its name.
         topic: Central topic; empty where the whole table stands.
-        partition: Of that topic.
-        next_offset: Where it stands.
-        since_ms: Since when, by the clock of whoever runs the lake.
-        reason: Why, and what to do next.
+        partition: Partition of that topic.
+        next_offset: Offset at which the table stands.
+        since_ms: Time at which the hold began, by the clock of whoever runs the lake.
+        reason: Reason for the hold, and the next step.
     """
 
     table: str

@@ -127,7 +127,7 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
 
     Args:
         records: In log order within each partition.
-        topic: For the sentence about a damaged one.
+        topic: Name of the topic, for the sentence about a damaged record.
         backfill: Whose flows, in the ledger of all backfills; those of others are passed over.
 
     Raises:
@@ -200,6 +200,6 @@ class Totals(NamedTuple):
 
 
 def totals(ledger: Mapping[EdgePartition, LedgerRecord], edge: str) -> Totals:
-    """What became of an edge's records since the hub's first start."""
+    """Return the totals of an edge's records since the hub's first start."""
     entries = [entry for source, entry in ledger.items() if source.edge == edge]
     return Totals(*(sum(getattr(entry, name) for entry in entries) for name in Totals._fields))

@@ -74,7 +74,7 @@ def central_topic(pattern: str, edge: str, topic: str) -> str:
 
 
 def central_heartbeats(edge: str) -> str:
-    """Where an edge's heartbeats arrive; MirrorMaker 2's default naming."""
+    """Return the central topic of an edge's heartbeats, in MirrorMaker 2's default naming."""
     return f"{edge}.{HEARTBEATS}"
 
 

@@ -24,11 +24,11 @@ class Pause:
     """Whether an edge is paused, and who decided that.
 
     Attributes:
-        edge: Which one.
-        paused: False: it was resumed.
-        by: Who asked for it.
-        at_ms: When, by the clock of whoever asked.
-        reason: Why.
+        edge: Name of the edge.
+        paused: Whether the edge is paused; False: it was resumed.
+        by: Name of the person who asked.
+        at_ms: Time of the request, by the clock of whoever asked.
+        reason: Reason for the request.
     """
 
     edge: str

@@ -23,12 +23,12 @@ class Release:
     """Central offsets that a table may take although its suites say no.
 
     Attributes:
-        table: Which one.
-        partition: Of central.
-        offsets: From start to end.
-        by: Who decided.
-        at_ms: When, by the clock of whoever decided.
-        reason: Why.
+        table: Name of the table.
+        partition: Partition of central.
+        offsets: Offsets from start to end.
+        by: Name of the person who decided.
+        at_ms: Time of the decision, by the clock of whoever decided.
+        reason: Reason for the decision.
     """
 
     table: str

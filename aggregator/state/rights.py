@@ -37,7 +37,7 @@ class Right(NamedTuple):
         kind: `topic`, `transactional-id` or `group`.
         name: Its name, or how names begin.
         prefixed: Whether it is a beginning.
-        operations: As Kafka calls them.
+        operations: Operations, in Kafka's names.
         why: For what, in words.
         pattern: The rule's pattern, where the right is wider than that.
     """

@@ -24,10 +24,10 @@ class Succession:
 
     Attributes:
         edge: The name; empty for central.
-        cluster_id: As the cluster tells it; empty: it tells none.
-        by: Who decided.
-        at_ms: When, by the clock of whoever decided.
-        reason: Why.
+        cluster_id: Cluster id, as the cluster tells it; empty if it tells none.
+        by: Name of the person who decided.
+        at_ms: Time of the decision, by the clock of whoever decided.
+        reason: Reason for the decision.
     """
 
     edge: str

@@ -35,7 +35,7 @@ def unsupported(options: Options) -> Iterator[tuple[str, str]]:
 
 
 def _refused(options: Options) -> Iterator[tuple[str, str]]:
-    """What the library does not take, whatever stands beside it. Its own text holds the value."""
+    """Yield the settings that the library refuses in any context. Its own text would quote the value."""
     conf, text = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES)
     try:
         for name, value in properties(options).items():

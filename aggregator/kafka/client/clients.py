@@ -221,7 +221,7 @@ def named_failure(cluster: ClusterConfig, role: Role) -> Iterator[None]:
 
 
 def compressing(options: dict[str, Any]) -> dict[str, Any]:
-    """How records go to central where the configuration names no codec of its own."""
+    """Return the options with a codec for records to central, unless the configuration names one."""
     return options if "compression.type" in options else COMPRESSION | options
 
 

@@ -41,7 +41,7 @@ class Connection(Generic[C]):
     """Holds one client of a cluster, and replaces it when needed.
 
     Args:
-        cluster: Which one.
+        cluster: The cluster.
         connect: Makes a client of it that has these further properties of librdkafka's.
         leave: Ends a client that is lost.
         every_ms: How often they tell of themselves.

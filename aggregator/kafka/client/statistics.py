@@ -19,11 +19,11 @@ class ClientStatistics:
     """Keeps the newest numbers of a client and of its successors; `options` go into the configuration of each.
 
     Args:
-        every_ms: How often the client tells.
+        every_ms: Interval of the client's reports, in milliseconds.
 
     Attributes:
         numbers: Those that operators watch.
-        received_bytes: From the brokers, by all clients so far.
+        received_bytes: Bytes received from the brokers by all clients so far.
     """
 
     def __init__(self, every_ms: int = EVERY_MS) -> None:

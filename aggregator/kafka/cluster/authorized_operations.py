@@ -27,7 +27,7 @@ EVERY = frozenset(_NAMES.values())
 def authorized(
     cluster: ClusterConfig, names: Collection[str], *, patience_s: float
 ) -> dict[str, frozenset[str] | None]:
-    """The operations that we may do, by topic; None where it is hidden, and no entry where it is not there.
+    """Return the operations that we may do, by topic; None if it is hidden, and no entry if it does not exist.
 
     Args:
         cluster: Which one.

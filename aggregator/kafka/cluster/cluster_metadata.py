@@ -23,7 +23,7 @@ class ClusterMetadata(NamedTuple):
     """Holds what a cluster tells about itself.
 
     Attributes:
-        cluster_id: As Kafka drew it; empty where the brokers tell none.
+        cluster_id: Id that Kafka drew; empty if the brokers tell none.
         brokers: Their numbers.
         leaders: Of each topic and each of its partitions, whether a broker leads it.
     """

@@ -33,7 +33,7 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
 
 
 def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
-    """What a topic gets from the brokers where nobody says anything; empty where we may not ask for it.
+    """Return the topic settings that the brokers give by default; empty if the hub may not ask for them.
 
     Raises:
         Unreachable: no broker answers.

@@ -11,7 +11,7 @@ _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 
 
 def inherited(broker: Mapping[str, str]) -> dict[str, str]:
-    """What a topic gets from its brokers where nobody says anything, as far as the hub goes by it.
+    """Return the topic settings that a broker gives by default, as far as the hub uses them.
 
     Args:
         broker: A broker's own settings; empty where it does not tell them.

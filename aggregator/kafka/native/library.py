@@ -174,7 +174,7 @@ rd = Functions()
 
 
 def address(function: str) -> int:
-    """Where a function lies, for code that is compiled."""
+    """Return the address of a function, for compiled code."""
     return ctypes.cast(getattr(_LIBRARY, function), c_void_p).value or 0
 
 

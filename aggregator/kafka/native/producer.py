@@ -172,7 +172,7 @@ class Producer(Client):
         super().heard(event)
 
     def failures(self) -> list[Failure]:
-        """What was not delivered of the transaction that began last."""
+        """Return the failures of the transaction that began last."""
         self.poll(0)
         return list(self._failed)
 

@@ -14,9 +14,9 @@ class Acknowledged(NamedTuple):
     """One batch that was written.
 
     Attributes:
-        topic: Where.
+        topic: Topic of the batch.
         partition: The one that was chosen.
-        offset: Of its first record.
+        offset: Offset of its first record.
     """
 
     topic: str
@@ -28,9 +28,9 @@ class Failure(NamedTuple):
     """One batch of which nothing was written.
 
     Attributes:
-        topic: Where it was to go.
+        topic: Topic of the batch.
         partition: -1 where none was chosen yet.
-        code: Why.
+        code: Error code.
     """
 
     topic: str

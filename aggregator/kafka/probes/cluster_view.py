@@ -28,7 +28,7 @@ class ClusterView:
     """Holds what a cluster shows to our principal.
 
     Attributes:
-        cluster_id: As Kafka drew it; empty where only its brokers' addresses are known.
+        cluster_id: Id that Kafka drew; empty if only its brokers' addresses are known.
         brokers: Where each says that it is reached, by its number.
         settings: Of the broker that was asked; None: it does not tell.
         rights: What we may do with the cluster as a whole; None: it does not tell.
@@ -47,7 +47,7 @@ class TopicView:
     """Holds what a cluster tells about one topic.
 
     Attributes:
-        partitions: How many it has.
+        partitions: Number of its partitions.
         replicas: Fewest replicas of a partition.
         in_sync: Fewest replicas in sync of a partition.
         leaderless: Partitions that no broker leads.

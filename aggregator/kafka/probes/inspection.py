@@ -108,10 +108,10 @@ def look(cluster: ClusterConfig, view: ClusterView, broker: int, *, patience_s: 
     """The rest of what a cluster tells of itself.
 
     Args:
-        cluster: Which.
-        view: What signing in told.
+        cluster: The cluster.
+        view: View from the sign-in.
         broker: Number of the one whose settings are asked for.
-        patience_s: For all answers together.
+        patience_s: Patience for all answers together.
     """
     admin, deadline = clients.admin(cluster), time.monotonic() + patience_s + _GRACE_S
     every = AclBindingFilter(
@@ -172,7 +172,7 @@ def _topic(shown: Any, entries: Any) -> TopicView:
 
 
 def _answer(future: "Future[Any]", deadline: float) -> Any:
-    """What was answered; None where nothing was, or nothing that we may see."""
+    """Return the answer; None if there is none, or none that the hub may see."""
     with contextlib.suppress(KafkaException, TimeoutError):
         return future.result(max(0.0, deadline - time.monotonic()))
     return None

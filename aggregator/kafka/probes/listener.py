@@ -48,8 +48,8 @@ class Listener:
     """How far a connection to one address came.
 
     Attributes:
-        address: Which.
-        obstacle: What stopped it; None: it speaks Kafka.
+        address: The address.
+        obstacle: Obstacle that stopped the connection; None: it speaks Kafka.
         detail: The system's or the library's own words for that; may be empty.
         chain: Certificates that it showed, its own first; empty without TLS.
         versions: Highest version of each request that it takes, by the request's number in Kafka's protocol.

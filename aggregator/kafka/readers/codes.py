@@ -106,7 +106,7 @@ WRITING: Final = _by_name(_WRITING)
 
 
 def name_of(code: int) -> str:
-    """Return the name of a code in Kafka's documentation; names of librdkafka's own codes begin with an underscore."""
+    """Return a code's name from Kafka's documentation; names of librdkafka's own codes begin with an underscore."""
     name: bytes = rd.err2name(code)
     return name.decode()
 
@@ -118,10 +118,10 @@ def text_of(code: int) -> str:
 
 
 def when_reading(code: int) -> FaultKind | Passing:
-    """What a code means to the partition that is read."""
+    """Return the meaning of a code for a partition that is read."""
     return READING.get(name_of(code), FaultKind.FAILED)
 
 
 def when_writing(code: int) -> RefusalKind | Attempt:
-    """What a code means to the record that was to be written."""
+    """Return the meaning of a code for a record that was to be written."""
     return WRITING.get(name_of(code), Attempt.AGAIN)

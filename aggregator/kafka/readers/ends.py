@@ -160,7 +160,7 @@ def _asked(
 
 
 def _refusal(why: KafkaError) -> "Future[Any]":
-    """The answer to a question that is not asked."""
+    """Return the unanswered result of a question that is not asked."""
     future: Future[Any] = Future()
     future.set_exception(KafkaException(why))
     return future
@@ -228,7 +228,7 @@ class LogOffsets(NamedTuple):
 
     @property
     def readable(self) -> OffsetRange:
-        """What a read_committed reader can reach."""
+        """Return the range that a read_committed reader can reach."""
         return OffsetRange(self.start, self.last_stable)
 
     @property

@@ -11,7 +11,7 @@ def poll_batch(consumer: Consumer, most: int, wait_s: float) -> list[Message]:
     """What is queued, after waiting for the first.
 
     Args:
-        consumer: Where from.
+        consumer: Consumer to poll.
         most: Messages, events among them; at least two.
         wait_s: Seconds that the first may take.
 

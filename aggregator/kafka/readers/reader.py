@@ -118,7 +118,7 @@ class EdgeReader:
                 damaged[at] = min(event.offset, damaged.get(at, event.offset))
 
     def log_range(self, at: Partition) -> OffsetRange:
-        """What the edge has of a partition for its readers: [first offset, last stable offset).
+        """Return the readable range of a partition: [first offset, last stable offset).
 
         Raises:
             Unreachable: the edge does not answer within three seconds.
@@ -130,7 +130,7 @@ class EdgeReader:
         return OffsetRange(low, high)
 
     def leader_epoch(self, at: Partition) -> int | None:
-        """That of the partition's present leader, where the edge tells.
+        """Return the epoch of the partition's present leader, if the edge tells it.
 
         Raises:
             Unreachable: the edge does not answer within three seconds.
@@ -138,7 +138,7 @@ class EdgeReader:
         return leader_epoch(self._cluster, at, timeout_s=3.0)
 
     def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
-        """Where a log was cut that we had read up to a record of `leader_epoch`.
+        """Return the place where a log was cut that we had read up to a record of `leader_epoch`.
 
         Args:
             at: The partition.
@@ -151,7 +151,7 @@ class EdgeReader:
         return find_cut(self._cluster, at, log, leader_epoch)
 
     def readable_from(self, at: Partition, offset: int) -> int | None:
-        """Where a log can be read on behind a damaged batch; None where it can be read at `offset` after all.
+        """Return the first readable offset behind a damaged batch; None if `offset` is readable after all.
 
         Raises:
             Unreachable: the edge does not answer within seven seconds.

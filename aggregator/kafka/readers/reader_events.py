@@ -37,7 +37,7 @@ class Fault(NamedTuple):
 
     Attributes:
         at: The partition.
-        kind: What its flow does about it.
+        kind: Kind of the fault, which decides what its flow does.
         detail: What the client says, with the code's name.
     """
 
@@ -64,7 +64,7 @@ class Polled:
 
 
 class Cut(NamedTuple):
-    """Where a log was cut: the end of the old records, and offset and leader epoch of the first newer one, if any.
+    """The place where a log was cut: the end of the old records, and the first newer record's offset and epoch, if any.
 
     If the newer record cannot be read, the epoch is that of the first readable record behind it, or None.
     """

@@ -27,7 +27,7 @@ class Refusal(NamedTuple):
     Attributes:
         topic: Central topic.
         partition: -1 where it is about all of them.
-        kind: What it is about.
+        kind: Kind of the refusal.
         why: The code in words.
     """
 

@@ -24,7 +24,7 @@ _HEARTBEAT_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.polic
 
 
 def target(config: HubConfig, edge: str, topic: str) -> str:
-    """Central topic of an edge topic that is replicated."""
+    """Return the central topic of a replicated edge topic."""
     if topic == HEARTBEATS:
         return central_heartbeats(edge)
     rule = rule_for(config, edge, topic)
@@ -34,7 +34,7 @@ def target(config: HubConfig, edge: str, topic: str) -> str:
 
 
 def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
-    """Topics that central needs, each with as many partitions as its widest source."""
+    """Return the topics that central needs, each with as many partitions as its widest source."""
     specs: dict[str, TopicSpec] = {}
     for edge, shown in snapshots.items():
         for topic in shown.values():

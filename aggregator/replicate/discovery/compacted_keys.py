@@ -29,7 +29,7 @@ def losing_keys(
     *,
     now_ms: int,
 ) -> dict[tuple[str, str], str]:
-    """Edge and topic of the flows that must not start, each with the reason.
+    """Return edge and topic of the flows that must not start, each with the reason.
 
     Args:
         config: The hub.
@@ -52,12 +52,12 @@ def losing_keys(
 
 
 def require_keys(central: str, keys: Sequence[bytes | None], stripped: Stripped) -> None:
-    """Judge a stripped batch that goes into a compacted topic; a record that came without a key is rejected.
+    """Judge a stripped batch for a compacted topic; a record that had no key at the edge is rejected.
 
     Args:
         central: The topic.
-        keys: As they were read.
-        stripped: The batch; what is rejected is added.
+        keys: Record keys before stripping.
+        stripped: The stripped batch; rejections are added to it.
 
     Raises:
         HoldError: nothing is left of a key, by the tags of its schema or because a `keep` has ended since the start.

@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 
 def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], before: Collection[str] = ()) -> EdgeShown:
-    """Ask an edge what it has; offsets and settings only for topics whose id or partition count is new.
+    """Ask an edge for its topics; offsets and settings only for topics whose id or partition count is new.
 
     Args:
         config: The hub.
-        edge: Which one.
-        known: What it showed before.
-        before: Topics that nobody answered for then; no leader of theirs is waited for.
+        edge: Name of the edge.
+        known: Topics that the edge showed before.
+        before: Topics for which no broker answered before; no leader of theirs is waited for.
 
     Raises:
         Unreachable: the edge does not answer.
@@ -52,14 +52,14 @@ def discovered(
     known: Mapping[str, EdgeTopic],
     before: Collection[str],
 ) -> EdgeShown:
-    """Take a snapshot as `snapshot` does, from what the edge is already known to have.
+    """Take a snapshot as `snapshot` does, from partition counts that are already known.
 
     Args:
         config: The hub's configuration.
         edge: The edge's name.
         counts: Partitions of each of its topics, replicated or not.
-        known: What the edge showed before.
-        before: Topics that nobody answered for then.
+        known: Topics that the edge showed before.
+        before: Topics for which no broker answered before.
     """
     cluster = config.edges[edge]
     wanted = {name for name in counts if start_of(config, edge, name) is not None}
@@ -83,7 +83,7 @@ def discovered(
 def _described(
     cluster: ClusterConfig, names: Collection[str], before: Collection[str]
 ) -> tuple[dict[str, topics.Topic], dict[str, str]]:
-    """Topics with their ids; the first leaders of new ones are waited for, for a moment."""
+    """Return topics with their ids; the first leaders of new topics are awaited for a moment."""
     deadline = time.monotonic() + _ELECTION_S
     while True:
         shown, refused = topics.described_each(cluster, names)
@@ -101,7 +101,7 @@ def _leaderless(topic: topics.Topic) -> str:
 def _detailed(
     config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]
 ) -> tuple[dict[str, EdgeTopic], dict[str, str]]:
-    """Offsets and settings of topics, in as many questions for two hundred of them as for one; and who stays silent."""
+    """Return offsets and settings of topics, and silent topics; two hundred topics cost as many requests as one."""
     cluster = config.edges[edge]
     settings, silent = topic_settings.settings_each(cluster, fresh)
     at = {name: [(name, p) for p in range(topic.partitions)] for name, topic in fresh.items() if name in settings}
@@ -139,11 +139,11 @@ def _kept(settings: topic_settings.Settings) -> dict[str, str]:
 
 
 def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
-    """Known topics with the settings that they have now; one that does not tell them stays as it was.
+    """Return known topics with their present settings; a topic that does not tell them stays as it was.
 
     Args:
         cluster: The edge.
-        known: What it showed before.
+        known: Topics that the edge showed before.
     """
     settings, _ = topic_settings.settings_each(cluster, known)
     return {
@@ -162,10 +162,10 @@ def _firsts_ms(
 
     Args:
         config: The hub.
-        edge: Which one.
+        edge: Name of the edge.
         name: The topic.
-        waits: By partition: whether anything lies behind its first offset.
-        oldest: By partition: timestamp of the log's first record.
+        waits: Whether anything lies behind the first offset, by partition.
+        oldest: Timestamp of the log's first record, by partition.
     """
     start = start_of(config, edge, name)
     if start == "earliest" or isinstance(start, MirrorMaker2):
@@ -199,10 +199,10 @@ def _later_starts(
 
 
 def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
-    """Why the flows of topics that nobody answers for do not run.
+    """Return the holds of the flows of topics for which no broker answers.
 
     Args:
-        shown: By edge.
+        shown: Topics by edge.
     """
     return [
         Hold(EdgePartition(edge, name, partition), HoldReason.DISCOVERY, one.why)
@@ -216,11 +216,11 @@ def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
 def without(
     ledger: Mapping[EdgePartition, LedgerRecord], shown: Mapping[str, EdgeShown]
 ) -> Mapping[EdgePartition, LedgerRecord]:
-    """The ledger without flows of topics that nobody answers for; these are not taken for deleted.
+    """Return the ledger without flows of topics for which no broker answers; these do not count as deleted.
 
     Args:
         ledger: Winning records.
-        shown: By edge.
+        shown: Topics by edge.
     """
     waiting = {(edge, name) for edge, seen in shown.items() for name in seen.unanswered.keys() - seen.topics.keys()}
     if not waiting:

@@ -19,22 +19,23 @@ _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
 
 @dataclass(frozen=True, slots=True)
 class EdgeTopic:
-    """One wanted edge topic, as it was when its id and partition count were first seen.
+    """A wanted edge topic, as it was when its id and partition count were first seen.
 
     Attributes:
-        name: Topic.
-        topic_id: Changes when the topic is created again.
+        name: Name of the topic.
+        topic_id: Id of the topic; it changes when the topic is created again.
         starts: First offset per partition.
         firsts: Offset per partition at which the rule's `start` begins.
         ends: Last stable offset per partition at that moment: what `--drain` must reach.
         oldest_ms: Timestamp of each partition's first record, None where it is empty.
         settings: Topic settings that central must respect.
         undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
-        leader_epochs: Of each partition's leader, just before the ends were asked for; where the edge tells.
-        firsts_ms: As `oldest_ms` for the record at `firsts`, or earlier; empty where every flow begins at `starts`.
+        leader_epochs: Epoch of each partition's leader just before the ends were asked for, if the edge tells it.
+        firsts_ms: Timestamps as in `oldest_ms` for the records at `firsts`, or earlier; empty if every flow begins at
+            `starts`.
         follows: Settings that follow to central, as the edge showed them last.
-        copied: Per partition, up to where MirrorMaker 2 had copied when flows begin behind it; 0: nothing.
-        unready: Why no flow can begin where the rule's `start` says; empty: any can.
+        copied: Offset per partition below which MirrorMaker 2 had copied everything when flows begin there; 0: nothing.
+        unready: Reason why no flow can begin at the rule's `start`; empty if all can.
     """
 
     name: str
@@ -55,8 +56,8 @@ class EdgeTopic:
         """Timestamp of the oldest record that a new flow reads, or an earlier one; None where nothing waits for it.
 
         Args:
-            partition: Which one.
-            from_start: It begins at the log's start, and not where the rule says.
+            partition: Number of the partition.
+            from_start: Whether the flow begins at the log's start instead of at the rule's `start`.
         """
         if from_start or not self.firsts_ms:
             return self.oldest_ms[partition]
@@ -64,11 +65,11 @@ class EdgeTopic:
 
     @property
     def shape(self) -> tuple[str, int]:
-        """What makes an epoch end when it changes."""
+        """Return the part of the topic whose change ends an epoch."""
         return self.topic_id, len(self.starts)
 
     def epoch_before(self, partition: int, offset: int) -> int | None:
-        """A leader epoch between those of the records before and behind an offset: known where nothing is behind it."""
+        """Return a leader epoch between those of the records around an offset; known if nothing is behind it."""
         at_the_end = offset == self.ends[partition] and not (self.undecided and self.undecided[partition])
         return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
 
@@ -77,8 +78,8 @@ class Unanswered(NamedTuple):
     """A topic that the edge has, but for which no broker answers.
 
     Attributes:
-        partitions: How many it has.
-        why: In words.
+        partitions: Number of its partitions.
+        why: Reason in words.
     """
 
     partitions: int
@@ -91,7 +92,8 @@ class EdgeShown:
 
     Attributes:
         topics: Topics that can be replicated, by name.
-        unanswered: Those that nobody answers for; one of them hides no other. Known ones may be among `topics`, too.
+        unanswered: Topics for which no broker answers; one does not hide another. Known topics may be among `topics`
+            too.
     """
 
     topics: Mapping[str, EdgeTopic]
@@ -104,7 +106,7 @@ def is_internal(topic: str) -> bool:
 
 
 def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | MirrorMaker2 | None:
-    """Where a flow of this topic begins, or None when nothing wants the topic."""
+    """Return the start of a flow of this topic, or None if no rule wants the topic."""
     if topic == HEARTBEATS:
         return "earliest"
     rule = None if is_internal(topic) else rule_for(config, edge, topic)

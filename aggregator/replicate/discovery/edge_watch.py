@@ -42,13 +42,14 @@ class EdgeAnswer:
     """Holds the last answer of an edge.
 
     Attributes:
-        answered_s: When it did; None: not yet.
-        trouble: What its last error said; empty while it answers.
-        topics: What it has, replicated or not, with partitions.
-        ends_s: When the ends were asked for.
+        answered_s: Time of the answer; None before the first.
+        trouble: Text of the edge's last error; empty while it answers.
+        topics: Number of partitions of each topic of the edge, replicated or not.
+        ends_s: Time at which the ends were asked for.
         ends: Last stable offset by flow.
-        cluster_id: Of the cluster that answered; empty where it tells none.
-        foreign: Why that is not the edge's cluster; empty: it is. What it has is not looked at.
+        cluster_id: Id of the cluster that answered; empty if it tells none.
+        foreign: Reason why that cluster is not the edge's own, in which case its topics are ignored; empty if it is the
+            edge's own.
     """
 
     answered_s: float | None = None
@@ -69,9 +70,10 @@ class EdgeWatch:
 
     Args:
         config: The hub.
-        edge: Which one.
-        judge: By an edge's name and the id of the cluster that answers: why that is none of its own, if so.
-        discovers: Whether the topics that the configuration wants are looked for, as a driver needs it.
+        edge: Name of the edge.
+        judge: Function of an edge's name and the id of the cluster that answers; it returns why that cluster is a
+            foreign one, if it is.
+        discovers: Whether the watch looks for the topics that the configuration wants, which a driver needs.
     """
 
     def __init__(
@@ -90,11 +92,11 @@ class EdgeWatch:
 
     @property
     def topics(self) -> Mapping[str, EdgeTopic] | None:
-        """What can be replicated; None before the first answer."""
+        """Return the topics that can be replicated; None before the first answer."""
         return None if self.shown is None else self.shown.topics
 
     def follow(self, flows: Callable[[], Iterable[EdgePartition]]) -> None:
-        """Ask for the ends of these flows, too, from now on.
+        """Ask for the ends of these flows too, from now on.
 
         Args:
             flows: Those of this edge that are wanted, asked for at every turn.
@@ -110,7 +112,7 @@ class EdgeWatch:
         threads.start(f"edge-{self.edge}", self._watch, stop=self._stop, bound_s=_BOUND_S)
 
     def stop(self) -> None:
-        """Ask no more; does not wait for an answer that is under way."""
+        """Stop asking, without waiting for an answer that is under way."""
         self._stop.set()
 
     def _watch(self, pulse: Pulse) -> None:
@@ -121,7 +123,7 @@ class EdgeWatch:
             self._stop.wait(max(0.1, EVERY_S - (time.monotonic() - began)))
 
     def ask(self) -> None:
-        """One turn; an edge that does not answer is an answer."""
+        """Ask the edge once; an edge that does not answer is recorded as well."""
         before = self.answer.trouble
         try:
             there = self._known_leaders()
@@ -171,7 +173,7 @@ class EdgeWatch:
         return {name: topic.shape for name, topic in shown.topics.items()}
 
     def _ask_ends(self, there: Mapping[str, tuple[bool, ...]], flows: Iterable[EdgePartition]) -> None:
-        """A partition without a leader is left out: it would hold up all others until the question's time is over."""
+        """Ask for the ends, except of partitions without a leader, which would delay all others until the time-out."""
         at = {source: (source.topic, source.partition) for source in flows if _is_led(there, source)}
         asked_s = time.monotonic()
         found = ends.stable_end_offsets(self._cluster, at.values(), timeout_s=_ENDS_TIMEOUT_S, refused={})
@@ -180,7 +182,7 @@ class EdgeWatch:
         self.answer = replace(self.answer, answered_s=answered_s, ends_s=asked_s, ends=known)
 
     def _tell(self, before: str) -> None:
-        """Log once that the edge does not answer, and once that it does again; not in a watch without discovery."""
+        """Log once that the edge went silent, and once that it answers again; never without discovery."""
         trouble = self.answer.trouble
         if self._discovers and trouble and not before:
             log.warning("edge %s: %s", self.edge, trouble)

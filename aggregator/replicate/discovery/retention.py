@@ -19,18 +19,20 @@ def why_refused(
     central_name: str,
     from_start: bool = True,
 ) -> str | None:
-    """Why a new flow must not start, or None.
+    """Return why a new flow must not start, or None.
 
-    An edge deletes whole segments, so its oldest records may be one segment older than its retention; those it has
-    promised to nobody, and they pass. What the edge still promises to keep and central would delete is refused.
+    An edge deletes whole segments, so its oldest records may be one segment older than its retention. The edge promised
+    such records to nobody, so they pass. Records that the edge still promises to keep, but central would delete, are
+    refused.
 
     Args:
         topic: The edge topic.
-        partition: Which partition.
+        partition: Number of the partition.
         central: Settings of the central topic.
         now_ms: Central's present.
-        central_name: For the sentence.
-        from_start: The flow begins at the log's start; else where its rule says, and what lies before it never reads.
+        central_name: Name of the central topic, for the sentence.
+        from_start: Whether the flow begins at the log's start; otherwise it begins at the rule's `start` and never
+            reads older records.
     """
     oldest = topic.oldest_read_ms(partition, from_start=from_start)
     keeps = int(central.get("retention.ms", -1))
@@ -56,13 +58,13 @@ def why_refused(
 
 
 def deleted_at_once(oldest_ms: int | None, keeps_ms: int, *, now_ms: int, central_name: str) -> str | None:
-    """Why a backfill must not write records of this age, or None: nobody promised them to central's readers.
+    """Return why a backfill must not write records of this age, or None: nobody promised them to central's readers.
 
     Args:
         oldest_ms: Timestamp of the first record.
         keeps_ms: Central's retention; -1 for ever.
         now_ms: Central's present.
-        central_name: For the sentence.
+        central_name: Name of the central topic, for the sentence.
     """
     if oldest_ms is None or oldest_ms < 0 or keeps_ms < 0 or now_ms - oldest_ms <= keeps_ms:
         return None
@@ -86,10 +88,10 @@ class Margin(NamedTuple):
 def margin(
     settings: Mapping[str, str], *, unread_ms: int | None, oldest_ms: int | None, trimmed: bool, now_ms: int
 ) -> Margin | None:
-    """Time until the edge deletes the oldest record that is not yet read; a lower bound, as whole segments are deleted.
+    """Return the time until the edge deletes the oldest unread record; a lower bound, as whole segments are deleted.
 
-    By time it follows from the record's age. By size nobody tells when: the log's own length in time says how long
-    records last at the rate of writing, once something was deleted from it.
+    With retention by time, it follows from the record's age. With retention by size, no broker tells it. Once something
+    was deleted, the time that the log spans says how long records last at the present rate.
 
     Args:
         settings: Settings of the edge topic.

@@ -52,7 +52,7 @@ Shown = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 class DriftAction(StrEnum):
-    """What happens to a difference.
+    """The action for a difference.
 
     `config_sync: apply` and `plan --apply` carry a `change` over. Only `plan --apply` carries a `confirm` over, because
     central would then delete sooner; for `unbounded` it needs `--confirm unbounded`. A `keep` is never carried over.
@@ -70,12 +70,12 @@ class Drift:
 
     Attributes:
         topic: Central topic.
-        setting: Kafka's name.
-        central: As it is; None where central does not tell.
-        edge: As it is at the edges, as far as central may have it; None where none of them says anything of it.
-        edges: Whose.
-        action: What becomes of it.
-        why: In words.
+        setting: Name of the setting in Kafka.
+        central: Value at central; None if central does not tell it.
+        edge: Value at the edges, as far as central may have it; None if no edge sets it.
+        edges: Names of the edges.
+        action: Action for the difference.
+        why: Reason in words.
     """
 
     topic: str
@@ -92,12 +92,13 @@ class Drift:
 
 
 def following(values: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
-    """What follows of an edge topic's settings.
+    """Return the settings of an edge topic that follow to central.
 
     Args:
-        values: All that are in effect.
-        own: Those that were given to the topic itself. What a topic has from its brokers is the edge's own matter; but
-            how large its records may be decides which of them central refuses, wherever that comes from.
+        values: All settings that are in effect.
+        own: Names of the settings that were made on the topic itself. Settings that a topic inherits from its brokers
+            concern the edge alone. The largest record size follows from either source, because it decides which records
+            central refuses.
     """
     return {name: values[name] for name in FOLLOWING if values.get(name) and (name in own or name == _SIZE)}
 
@@ -108,14 +109,14 @@ def drifts(
     central: Mapping[str, Mapping[str, str]],
     own: Mapping[str, Collection[str]] | None = None,
 ) -> list[Drift]:
-    """Where central topics stand apart from their edges.
+    """Return the differences between central topics and their edges.
 
     Args:
-        config: The hub.
+        config: Settings of replicated topics that follow to central.
         shown: What follows of the settings of replicated topics.
-        central: Settings in effect of the central topics, by name; what is not there is not compared.
-        own: By central topic, settings that were given to the topic itself: those that no edge has are told, once every
-            edge has answered. None: nobody asked.
+        central: Settings in effect of the central topics, by name; a topic that is missing here is not compared.
+        own: Settings made on the central topic itself, by topic. Those that no edge has are reported once every edge
+            has answered. None: nobody asked.
     """
     wanted = defaultdict[tuple[str, str], dict[str, str]](dict)
     feeding, ruled = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
@@ -195,7 +196,7 @@ def _same(now: str | None, by_edge: Mapping[str, str]) -> bool:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Several words of one setting have no order."""
+    """Return the words of a setting, whose order has no meaning."""
     return frozenset(text.replace(" ", "").split(",")) - {""}
 
 
@@ -209,8 +210,8 @@ def changes(found: Collection[Drift], *, confirmed: bool, unbounded: bool = Fals
 
     Args:
         found: The differences that were found.
-        confirmed: A person has seen them.
-        unbounded: And has said that central may keep for ever.
+        confirmed: Whether a person has seen the differences.
+        unbounded: Whether a person has also allowed central to keep records for ever.
     """
     carried = {DriftAction.CHANGE}
     carried |= {DriftAction.CONFIRM} if confirmed else set()

@@ -27,8 +27,8 @@ def assign(
 
     Args:
         flows: The edge partitions of the flows.
-        weights: Work of each, in records waiting plus a constant; positive.
-        previous: Where each was in the last epoch: a slot, one that no longer exists, or `NOWHERE`.
+        weights: Work of each flow: its waiting records plus a constant; positive.
+        previous: Slot of each flow in the last epoch: a slot, one that no longer exists, or `NOWHERE`.
         slots: Number of slots, at least one.
 
     Returns:
@@ -63,7 +63,7 @@ def assign(
 
 
 def _homes(flows: Sequence[EdgePartition], placed: NDArray[np.int64], edges: Collection[str]) -> dict[str, set[int]]:
-    """The slots that have flows of these edges."""
+    """Return the slots that have flows of these edges."""
     homes: dict[str, set[int]] = {edge: set() for edge in edges}
     if homes:
         for flow, slot in zip(flows, placed.tolist(), strict=True):

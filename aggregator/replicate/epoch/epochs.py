@@ -71,11 +71,11 @@ class EpochResult:
 
     @property
     def undecided(self) -> frozenset[Partition]:
-        """Partitions of central in which something is undecided still: nobody sees it yet."""
+        """Return central's partitions in which something is still undecided, which no reader sees yet."""
         return self.held.union(*(outcome.closed for outcome in self.outcomes))
 
     def trouble(self) -> str:
-        """What went wrong, slot by slot, in one line; empty where every slot ended by the protocol."""
+        """Return what went wrong, slot by slot, in one line; empty if every slot ended by the protocol."""
         if self.all(SlotResult.STOPPED, SlotResult.DRAINED):
             return ""
         return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in self.outcomes)
@@ -186,7 +186,7 @@ class EpochRunner:
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
 
     def _decided(self) -> Requests:
-        """What people have decided by now; only what comes later makes this epoch an old one."""
+        """Return what people have decided by now; only a later request outdates this epoch."""
         requests = self._central.requests()
         self._guard.succeed(requests.successions)
         for sentence in requests.damaged:
@@ -209,7 +209,7 @@ class EpochRunner:
         self._refusing(holds)
 
     def _in_force(self) -> Policies:
-        """The policies of this epoch, on record as those of a start are."""
+        """Return the policies of this epoch, and record them as a start does."""
         policies = self._terms.policies
         if policies is not self._policies:
             record_terms(self._config, policies, by=self._identity)
@@ -217,7 +217,7 @@ class EpochRunner:
         return policies
 
     def _shown(self) -> tuple[dict[str, EdgeShown], ClusterIds]:
-        """What the edges show whose own clusters answer, and the ids of those, once they are kept at central."""
+        """Return the topics of edges whose own clusters answer, and the cluster ids, once these are kept at central."""
         shown = self._looks()
         fresh = self._guard.fresh()
         if fresh:
@@ -232,7 +232,7 @@ class EpochRunner:
         return {edge: one for edge, one in shown.items() if edge in clusters.edges}, clusters
 
     def _strange(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Hold]:
-        """Flows of edges whose names lead to another cluster than before."""
+        """Return holds for flows of edges whose names lead to another cluster than before."""
         why = {watch.edge: watch.answer.foreign for watch in self._watches if watch.answer.foreign}
         return [
             Hold(source, HoldReason.CLUSTER, why[source.edge])
@@ -275,9 +275,9 @@ class EpochRunner:
         return {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
 
     def _shapes(self, snapshots: Snapshots) -> dict[str, dict[str, Shape]]:
-        """What makes an epoch end when it changes: topics, their ids and partition counts, edge by edge.
+        """Return by edge what ends an epoch when it changes: topics, their ids and their partition counts.
 
-        Settings that are applied to central, too: what a topic takes of a record is asked when an epoch opens.
+        Settings that are applied to central count too, because a topic's limits are asked for when an epoch opens.
         """
         applies = self._config.config_sync == "apply"
         return {
@@ -286,7 +286,7 @@ class EpochRunner:
         }
 
     def _prepared(self, snapshots: Snapshots) -> tuple[dict[str, dict[str, str]], list[Partition]]:
-        """Central's topics, made or widened where they have to be: their settings and partitions.
+        """Create or widen central's topics where needed; return their settings and partitions.
 
         Raises:
             Unreachable: central does not answer.
@@ -300,7 +300,7 @@ class EpochRunner:
         return settings, topics.partitions(counts)
 
     def _followed(self, snapshots: Snapshots, settings: Mapping[str, Mapping[str, str]]) -> bool:
-        """Carry over what follows by itself; whether there was anything."""
+        """Carry over the settings that follow by themselves; return whether there were any."""
         shown = {edge: {name: one.follows for name, one in topics.items()} for edge, topics in snapshots.items()}
         wanted = changes(drifts(self._config, shown, settings), confirmed=False)
         refused = {one[:2]: one.why for one in topic_settings.change_settings(self._config.central, wanted)}
@@ -358,11 +358,11 @@ class EpochRunner:
 def asked_about(
     now: AbstractSet[Partition], named: AbstractSet[Partition], *, is_first: bool
 ) -> AbstractSet[Partition] | None:
-    """Which partitions of central are asked whether something is undecided there when an epoch opens; None: all.
+    """Return which partitions of central are checked for undecided transactions when an epoch opens; None: all.
 
     Args:
-        now: What the epoch is about to write.
-        named: What held something undecided when it was looked at last.
+        now: Partitions that the epoch is about to write.
+        named: Partitions in which something was undecided at the last look.
         is_first: It is the driver's first: nobody has told it anything.
     """
     if is_first:
@@ -371,7 +371,7 @@ def asked_about(
 
 
 def folded_holds(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:
-    """Which flows are held and why, once for all of an edge that are held for the same reason."""
+    """Yield the held flows and the reasons, one line for all flows of an edge with the same reason."""
     found: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
     for hold in holds:
         found[hold.source.edge, hold.detail].append(hold.source)
@@ -383,7 +383,7 @@ def is_old(age_s: float, *, refused: bool) -> bool:
     """Whether an epoch has lasted long enough: what it refused, or its slots hold, is tried again with the next one.
 
     Args:
-        age_s: How long it has lasted.
+        age_s: Age of the epoch in seconds.
         refused: It gave flows to no slot. A new epoch stands still for most of a second: a fifth of a percent then,
             and else a third of a thousandth.
     """

@@ -24,8 +24,8 @@ class Growth:
     """Tracks the topics and partitions that edges got since an epoch opened.
 
     Args:
-        before: What the epoch opened with.
-        shown: What the edges showed then; topics that nobody answered for then are not waited for.
+        before: Topics with which the epoch opened.
+        shown: Topics that the edges showed then; topics for which no broker answered are not waited for.
     """
 
     def __init__(self, before: Shapes, shown: Mapping[str, EdgeShown]) -> None:
@@ -36,11 +36,11 @@ class Growth:
         self._since_s: float | None = None
 
     def is_over(self, now: Shapes, shown: Mapping[str, EdgeShown], now_s: float) -> bool:
-        """Whether to end the epoch for what differs from what it opened with.
+        """Whether the differences from the epoch's opening call for its end.
 
         Args:
-            now: What the edges have.
-            shown: Their last answers; another look is another object.
+            now: Topics that the edges have now.
+            shown: Last answers of the edges; each look makes a new object.
             now_s: The present, on a clock that only goes forward.
         """
         if not _adds(self._before, now):

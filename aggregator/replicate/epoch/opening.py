@@ -40,10 +40,10 @@ class DriverCentral(LedgerCentral, Protocol):
         """Read the control topic to its end."""
 
     def fence(self, slots: Iterable[int]) -> None:
-        """Take and give back the transactional ids of these slots, in parallel."""
+        """Take and release the transactional ids of these slots, in parallel."""
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
-        """Every ledger partition, read to its end, winners only."""
+        """Read every ledger partition to its end, and return the winning records."""
 
 
 def open_epoch(
@@ -63,9 +63,9 @@ def open_epoch(
         slots: Number of slots of the new epoch.
         driver: This driver's identity.
         places: Central's partitions that slots write, or wrote under former rules.
-        whose: Whose records are the slots' own.
-        targets: Where the slots are about to write, for whoever leads when no rule says so any more.
-        asked: Of the places, those that are asked about where the ledger is decided; None: all.
+        whose: Owner of the slots' records, which tells them from others.
+        targets: Central topics that the slots are about to write, for a later driver whose rules no longer say so.
+        asked: Those of the places that are checked if the ledger is decided; None: all.
 
     Raises:
         Fenced: another driver's epoch was published in between.
@@ -96,7 +96,7 @@ def open_epoch(
 
 
 def _read_back(central: DriverCentral, settled: Collection[Partition]) -> None:
-    """Wait until the notes are visibly gone: one that comes back later is judged by a ledger that has moved on.
+    """Wait until the notes are visibly removed; a note that came back later would be judged by a newer ledger.
 
     Raises:
         Unreachable: one is there still.

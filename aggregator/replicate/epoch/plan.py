@@ -52,9 +52,9 @@ class EpochFlows:
 def undecided_elsewhere(
     now: Collection[Target], noted: Collection[Target], undecided: Mapping[Partition, str], letters: str
 ) -> dict[tuple[str, str], str]:
-    """What is undecided in partitions that flows wrote formerly, and among dead letters, which all flows write.
+    """Return what is undecided among dead letters, which all flows write, and in partitions that flows wrote formerly.
 
-    Such a flow waits: if it went on, what lies below its new position would count as committed when it is settled.
+    Such a flow waits. If it went on, records below its new position would count as committed when they are settled.
     """
     held = {topic: why for (topic, _), why in sorted(undecided.items())}
     went = former(now, noted)
@@ -76,14 +76,15 @@ def entry_of(
     first_partitions: int,
     decisions: tuple[Decision, ...] = (),
 ) -> tuple[LedgerRecord, bool]:
-    """Where a flow goes on, and whether that position is new; under which epoch and slot is decided later.
+    """Return where a flow continues, and whether that position is new; epoch and slot are set later.
 
     Args:
         found: Its winning ledger record, if it has one.
         source: The flow.
-        topic: What its edge shows.
-        first_partitions: How many partitions of the topic begin where its rule says; one that was added later does not.
-        decisions: What was decided about its gaps.
+        topic: The topic as its edge shows it.
+        first_partitions: Number of partitions that begin at the rule's `start`; partitions that were added later do
+            not.
+        decisions: Decisions about the flow's gaps.
     """
     if found is not None and found.topic_id == topic.topic_id:
         moved = with_decisions(found, decisions)
@@ -103,11 +104,11 @@ def entry_of(
 
 
 def initial_partitions(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
-    """How many partitions of a topic begin where its rule says, by the records of those that it has now.
+    """Return how many of a topic's partitions begin at the rule's `start`, by the ledger records of its partitions.
 
-    All partitions of a topic that nobody knows; none of one that was created again, because everything in it is new.
-    Ledger records of earlier versions lack the number. A partition without a record counts as added later then, and is
-    read from its beginning.
+    These are all partitions of an unknown topic, and none of a recreated one, because everything in it is new. Ledger
+    records of earlier versions lack the number. A partition without a record then counts as added later, and is read
+    from its beginning.
     """
     known = [entry for entry in entries if entry is not None]
     if not known:
@@ -119,9 +120,9 @@ class _Blocks(NamedTuple):
     """Holds the reasons why flows may not run, by topic or by partition.
 
     Attributes:
-        policy: By edge and topic.
-        undecided: By partition of central.
-        elsewhere: By edge and topic: something may be undecided in a former topic.
+        policy: Reasons by edge and topic.
+        undecided: Reasons by partition of central.
+        elsewhere: Reasons by edge and topic: something may be undecided in a former topic.
     """
 
     policy: Mapping[tuple[str, str], str]
@@ -140,7 +141,7 @@ class _TopicDecision:
     elsewhere: str
 
     def why_not(self, partition: int) -> str:
-        """What is undecided where a partition's records go, or went, if anything is."""
+        """Return what is undecided in the central partitions of a flow's records, present or former, if anything."""
         if self.elsewhere:
             return self.elsewhere
         if self.terms.by_key:
@@ -173,8 +174,8 @@ class _Starts:
     """Holds flows and their starts in columns; one object for each of 200,000 flows would take longer than its plan.
 
     Attributes:
-        ends: Where each log ends; None for one that is gone.
-        fresh: Of those whose position is new: what it goes on without by a rule, if anything.
+        ends: End of each log; None for a log that is gone.
+        fresh: Flows whose position is new, each with the decision of a rule that it rests on, if any.
     """
 
     sources: list[EdgePartition] = field(default_factory=list)
@@ -207,7 +208,7 @@ class _Starts:
         return waiting + _FLOW_WEIGHT
 
     def before(self) -> NDArray[np.int64]:
-        """The slot that each flow was in; `NOWHERE` for one that begins."""
+        """Return the slot that each flow was in; `NOWHERE` for a new flow."""
         return self._of_entries("slot")
 
     def _of_entries(self, name: str) -> NDArray[np.int64]:
@@ -259,10 +260,10 @@ def plan_flows(
         epoch: The new epoch's number.
         drain: Whether flows end at what existed when the edge was first seen.
         now_ms: Central's present, for the comparison of record age with retention.
-        decisions: What was decided about gaps.
+        decisions: Decisions about gaps.
         refused: Edge and topic of flows that must not run, with the reason.
         undecided: Partitions of central that must not be written, with the reason.
-        elsewhere: Edge and topic of flows of which something may be undecided elsewhere, with the reason.
+        elsewhere: Edge and topic of flows that may have undecided records elsewhere, with the reason.
 
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
@@ -328,7 +329,7 @@ def _of_topic(
 def _hold(
     source: EdgePartition, topic: EdgeTopic, rules: _TopicDecision, now_ms: int, *, begins: bool, from_start: bool
 ) -> Hold | None:
-    """Why a flow must not run: its policy, what is undecided at central, or, where it begins, what its start needs."""
+    """Return why a flow must not run: its policy, undecided records at central, or the needs of a first start."""
     if rules.refused:
         return Hold(source, HoldReason.POLICY, rules.refused)
     if undecided := rules.why_not(source.partition):
@@ -345,7 +346,7 @@ def _hold(
 def _own_decision(
     source: EdgePartition, found: LedgerRecord | None, topic: EdgeTopic, terms: TopicTerms, now_ms: int
 ) -> Decision | None:
-    """What the hub decides by itself of a flow; it counts like what a person did."""
+    """Return the hub's own decision about a flow; it counts like a person's."""
     if found is not None and found.topic_id != topic.topic_id:
         return new_incarnation(source, found, now_ms=now_ms)
     if found is not None and found.gap is not None and terms.skips:
@@ -354,7 +355,7 @@ def _own_decision(
 
 
 def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
-    """What the ledger knows of edges that answered, and these do not show."""
+    """Return the ledger records of flows that their edges, although they answered, do not show."""
     shown = {edge: {name: len(topic.starts) for name, topic in topics.items()} for edge, topics in snapshots.items()}
     return {
         source: entry
@@ -366,7 +367,7 @@ def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
 def _lost(
     config: HubConfig, gone: Ledger, decided: Mapping[EdgePartition, tuple[Decision, ...]], now_ms: int
 ) -> Iterator[tuple[EdgePartition, LedgerRecord]]:
-    """Flows that the configuration wants, the ledger knows, and their edge no longer shows."""
+    """Yield the flows that the configuration wants and the ledger knows, but their edge no longer shows."""
     for source, entry in gone.items():
         if is_internal(source.topic) or skips_gaps(config, source.edge, source.topic):
             continue

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str) -> None:
-    """Append a decision for each policy, and for what each rule says of gaps, where it differs from before.
+    """Append a decision for each policy, and for each rule's terms about gaps, if they differ from before.
 
     Args:
         config: The hub.
@@ -42,14 +42,14 @@ def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str)
 def changed_terms(
     rules: Iterable[TopicRule], policies: Mapping[Path, Policy], known: Iterable[Link], *, by: str, now_ms: int
 ) -> list[Decided]:
-    """Decisions that are not on record yet.
+    """Return the decisions that are not recorded yet.
 
     Args:
-        rules: Of the hub.
+        rules: Rules of the hub.
         policies: Theirs, by path.
         known: The decisions so far, in their order.
         by: The process that begins.
-        now_ms: When.
+        now_ms: Time of the decisions.
     """
     strips, before = dict[str, str](), set[SkipRule]()
     for link in known:

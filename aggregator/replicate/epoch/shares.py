@@ -12,16 +12,16 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition
 
 
 def limits_of(config: HubConfig) -> dict[str, int]:
-    """Bytes a second of the edges that have a limit."""
+    """Return the bytes a second of the edges that have a limit."""
     return {name: edge.rate_limit for name, edge in config.edges.items() if edge.rate_limit is not None}
 
 
 def shares(limits: Mapping[str, int], by_slot: Mapping[int, Collection[EdgePartition]]) -> dict[int, dict[str, float]]:
-    """Bytes a second that each slot may receive of each limited edge, by how many of its partitions it reads.
+    """Return the bytes a second that each slot may receive of each limited edge, in proportion to its partitions.
 
     Args:
-        limits: Of the edges that have one, in bytes a second.
-        by_slot: What each slot reads.
+        limits: Bytes a second, by edge that has a limit.
+        by_slot: Partitions that each slot reads.
     """
     if not limits:
         return {}

@@ -40,11 +40,11 @@ def run_watched(
     """Run the slots of one epoch to their end.
 
     Args:
-        spark: Where they run.
+        spark: Spark session in which they run.
         work: Their plans.
         central: The driver's central, which asks them to end.
         renewal: The driver's lease.
-        threads: Of the driver's process.
+        threads: Threads of the driver's process.
         due: Whether the epoch should end; asked ten times a second until it says so.
 
     Raises:
@@ -87,7 +87,7 @@ class _SlotsJob:
         self._spark.sparkContext.setJobGroup(self._group, "the slots of an epoch")
 
     def cancel(self) -> None:
-        """End what was marked by force, and nothing else that Spark runs: the lake's jobs go on."""
+        """Cancel the marked Spark jobs, and no others: the lake's jobs continue."""
         self._spark.sparkContext.cancelJobGroup(self._group)
 
     def one_ended(self, now: float) -> bool:

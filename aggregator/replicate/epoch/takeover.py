@@ -44,8 +44,8 @@ class SourceProgress:
     """Holds the progress that MirrorMaker 2 left at central.
 
     Attributes:
-        offsets: Where it stopped.
-        tasks: How many of its tasks ran exactly once, when it was written last; 0: it ran at least once.
+        offsets: Offsets at which it stopped.
+        tasks: Number of tasks that ran exactly once, by its last word; 0: it ran at least once.
     """
 
     offsets: SourceOffsets
@@ -58,12 +58,12 @@ class Takeover:
 
     Attributes:
         edge: Its edge.
-        topic: As the edge calls it.
-        names: MirrorMaker 2's own.
-        partitions: Those that begin.
-        progress: Where it stopped; None: see `why`.
-        why: Why nothing is taken over.
-        alive: It is because a worker lives.
+        topic: Name of the topic at the edge.
+        names: MirrorMaker 2's own names.
+        partitions: Partitions that begin there.
+        progress: Progress of MirrorMaker 2; None: see `why`.
+        why: Reason why nothing is taken over.
+        alive: Whether the reason is a worker that lives.
     """
 
     edge: str
@@ -75,11 +75,11 @@ class Takeover:
     alive: bool = False
 
     def position(self, partition: int) -> int:
-        """Up to where MirrorMaker 2 had copied; 0: it has no offset."""
+        """Return the offset below which MirrorMaker 2 had copied a partition; 0 if it has no offset."""
         return self.progress.offsets.positions.get((self.topic, partition), 0) if self.progress else 0
 
     def applied(self, shown: EdgeTopic) -> EdgeTopic:
-        """The topic as flows begin in it now; one that MirrorMaker 2 never copied begins at its start, as it would."""
+        """Return the topic with the starts of its flows; one that MirrorMaker 2 never copied begins at its start."""
         if self.progress is None:
             return replace(shown, unready=self.why)
         copied = tuple(map(self.position, range(len(shown.starts))))
@@ -98,7 +98,7 @@ class Takeovers:
 
     @property
     def groups(self) -> frozenset[str]:
-        """Groups of workers that stand in the way."""
+        """Return the groups of workers that prevent a takeover."""
         return frozenset(one.names.group for one in self.topics if one.alive)
 
 
@@ -108,7 +108,7 @@ def wanted(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[
     Args:
         config: The hub.
         ledger: Winning records.
-        snapshots: What the edges show.
+        snapshots: Topics that the edges show.
     """
     for edge, shown in sorted(snapshots.items()):
         for name, topic in sorted(shown.items()):
@@ -123,13 +123,13 @@ def wanted(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[
 
 
 def taken_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fences: bool) -> Takeovers:
-    """Look where MirrorMaker 2 stands, where flows begin by it.
+    """Return the positions of MirrorMaker 2 for the flows that begin there.
 
     Args:
         config: The hub.
         ledger: Winning records.
-        snapshots: What the edges show.
-        fences: Whether its transactional ids are taken away; whoever only looks takes nothing.
+        snapshots: Topics that the edges show.
+        fences: Whether its transactional ids are fenced; a caller that only looks fences none.
     """
     found: dict[MirrorMaker2, SourceProgress | AggregatorError] = {}
     topics = []
@@ -156,7 +156,7 @@ def _progress_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: boo
 
 
 def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> SourceProgress:
-    """What MirrorMaker 2 left, once it is sure that it adds nothing; arguments as `taken_over`.
+    """Return the progress that MirrorMaker 2 left, once it can add nothing; arguments as `taken_over`.
 
     Raises:
         MirrorMakerRuns: a worker is in its group.
@@ -198,7 +198,7 @@ def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool
 
 
 def require_gone(cluster: ClusterConfig, names: MirrorMaker2) -> None:
-    """Refuse to go on while a worker is in the group.
+    """Refuse to continue while a worker is in the group.
 
     Raises:
         MirrorMakerRuns: one is.
@@ -215,7 +215,7 @@ def require_gone(cluster: ClusterConfig, names: MirrorMaker2) -> None:
 
 
 def _fence(cluster: ClusterConfig, ids: Collection[str]) -> None:
-    """Take ids and give them back: what they had open is aborted, and whoever has them still can commit nothing."""
+    """Take and release ids: their open transactions are aborted, and a former owner can commit nothing."""
 
     def take(one: str) -> None:
         writer = TransactionalWriter(cluster, one)
@@ -234,7 +234,7 @@ class WorkerWatch:
 
     Args:
         cluster: Central.
-        groups: Of workers that lived then.
+        groups: Groups of workers that lived then.
     """
 
     cluster: ClusterConfig
@@ -253,7 +253,7 @@ class WorkerWatch:
 
 
 def takeover_lines(takeovers: Collection[Takeover]) -> Iterator[str]:
-    """Where flows begin, for the log."""
+    """Yield for the log where the flows begin."""
     for one in takeovers:
         if one.progress is None:
             continue

@@ -23,7 +23,7 @@ from aggregator.state.ledger import LedgerRecord
 
 
 class HoldReason(StrEnum):
-    """Why a flow stands still; metrics count by these words."""
+    """The reason why a flow stands still; metrics count by these words."""
 
     GAP = "gap"
     POLICY = "policy"
@@ -41,7 +41,7 @@ class HoldReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a flow stands still; `gap` is set if the reason is offsets that are gone or cannot be read."""
+    """A flow that stands still, and why; `gap` is set if its offsets are gone or cannot be read."""
 
     source: EdgePartition
     reason: HoldReason
@@ -53,9 +53,9 @@ class Waiting(NamedTuple):
     """Describes the wait of a flow.
 
     Attributes:
-        since_s: Since when, over all tries.
-        retry_at_s: When it is tried again; None: it is being tried.
-        why: What did not answer.
+        since_s: Time at which the wait began, over all tries.
+        retry_at_s: Time of the next try; None: a try is under way.
+        why: Description of what did not answer.
     """
 
     since_s: float
@@ -64,14 +64,14 @@ class Waiting(NamedTuple):
 
 
 class Cursor(Struct, frozen=True):
-    """Where the open transaction stands with one flow.
+    """The state of the open transaction with one flow.
 
     Attributes:
         source: The flow.
         entry: The ledger record that the transaction commits.
-        decisions: What it goes on without, to be written beside the record.
-        hold: Why no record may be taken.
-        waiting: Why none may be taken for a while; beside a hold: when that is tried again.
+        decisions: Decisions about gaps that the flow passes, to be written beside the record.
+        hold: Reason why no record may be taken.
+        waiting: Reason why no record may be taken for a while; beside a hold: when that is tried again.
     """
 
     source: EdgePartition
@@ -82,13 +82,13 @@ class Cursor(Struct, frozen=True):
 
     @classmethod
     def at(cls, source: EdgePartition, entry: LedgerRecord) -> Self:
-        """Where a ledger record puts a flow; one with an open gap stands still, unless that is to be tried again."""
+        """Make the cursor of a ledger record; a flow with an open gap is held, unless the gap shall be tried again."""
         cursor = cls(source, entry)
         return cursor if entry.gap is None or entry.gap.kind is GapKind.DAMAGED else cursor.with_gap(entry.gap)
 
     @property
     def start(self) -> Start:
-        """Where a reader starts."""
+        """Return the start for a reader."""
         return Start(self.entry.next_offset, self.entry.leader_epoch)
 
     @property
@@ -167,8 +167,8 @@ class Cursor(Struct, frozen=True):
         """Return the cursor with a leader epoch, once the log before its position was found to be whole.
 
         Args:
-            leader_epoch: That of the log. If it differs from the previous one, the records after the position may have
-                been replaced, so that a damaged batch that was met there no longer counts.
+            leader_epoch: The log's leader epoch. If it differs from the previous one, records after the position may
+                have been replaced, so a damaged batch that was met there no longer counts.
             upto: The records of the previous leader epoch reach at least this offset. A damaged batch below it is still
                 there.
         """

@@ -21,7 +21,7 @@ _ROW_BYTES = 50_000
 
 
 class FieldReports:
-    """Decides when and what one slot reports about its fields; the object lives as long as the slot's strips."""
+    """Decides when and what one slot reports about its fields. The object lives as long as the slot's strips."""
 
     def __init__(self) -> None:
         self._turns = 1

@@ -28,17 +28,17 @@ class FlowPlan(NamedTuple):
         fresh: The entry is new (first start, new incarnation, a gap) and must be in the ledger before the first poll.
         central: Central topic.
         by_key: Re-partition by the stripped key instead of keeping the partition number.
-        limits: What the central topic takes.
-        until: With `--drain`: the offset at which the flow is done.
-        skips: A gap does not hold the flow (`on_gap: skip`).
-        decision: What a fresh entry goes on without, to be written with it.
-        segments: What a backfill delivers; a live flow has none and delivers everything from its entry on.
+        limits: Limits of the central topic.
+        until: Offset at which the flow is done, with `--drain`.
+        skips: Whether a gap does not hold the flow (`on_gap: skip`).
+        decision: Decision about the gap that a fresh entry passes, to be written with it.
+        segments: Segments that a backfill delivers; a live flow has none and delivers everything from its entry on.
         letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
         asked: Offsets that a person wants delivered, by their dead letters, whatever their chains say.
-        backfill: Whose flow it is in the ledger of all backfills.
-        meant: What schema ids meant to any flow of the topic when the epoch opened.
-        newest_epoch: Leader epoch that nothing of what a backfill reads exceeds: that of the live flow, which has
-            passed it all. What does is of a log that was cut since.
+        backfill: Id of the backfill that owns the flow in the ledger of all backfills.
+        meant: Meanings of schema ids for any flow of the topic when the epoch opened.
+        newest_epoch: Leader epoch of the live flow, which has passed everything that the backfill reads. Records with a
+            higher epoch belong to a log that was cut since.
     """
 
     source: EdgePartition
@@ -59,7 +59,7 @@ class FlowPlan(NamedTuple):
 
     @property
     def central_partition(self) -> int:
-        """Partition of central that its records go to; -1: the client decides by their keys."""
+        """Return the central partition of its records; -1: the client decides by their keys."""
         return -1 if self.by_key else self.source.partition
 
 
@@ -83,29 +83,29 @@ class Flow:
         self.committed = self.cursor = self.cursor.committed()
 
     def hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> None:
-        """Hold a flow of which no transaction has anything; it is tried again."""
+        """Hold a flow of which no transaction holds records, and try it again later."""
         self.committed = self.cursor = self.cursor.with_hold_until(reason, detail, retry_at_s)
 
     def persist(self, now_s: float) -> None:
-        """The first position is in the ledger; what was held for that goes on."""
+        """Note that the first position is in the ledger, and end the holds that waited for that."""
         self.persisted = True
         hold = self.cursor.hold
         if hold is not None and hold.reason is HoldReason.UNDECIDED:
             self.hold_until(hold.reason, hold.detail, now_s)
 
     def may_skip(self, lost: Gap) -> bool:
-        """Whether a gap holds nothing; a backfill goes on without what was deleted, but never back to a cut."""
+        """Whether a gap does not hold the flow; a backfill passes deleted records, but never goes back to a cut."""
         return self.plan.skips and (self.route is None or lost.kind in _DELETED)
 
     def skip(self, lost: Gap) -> None:
-        """Go on behind a gap; the open transaction will say so."""
+        """Continue behind a gap; the open transaction will record it."""
         self.cursor = self.cursor.skipping(lost)
         self.reach(self.position.next_offset)
 
     def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
-        """What is to be delivered of a chunk, while the flow may be read; the cursor stands at each piece as it comes.
+        """Yield the deliverable pieces of a chunk while the flow may be read; the cursor moves to each piece in turn.
 
-        A flow that stands still before one piece stands before those behind it, too.
+        A flow that stands still before one piece also stands before the later ones.
         """
         if self.route is None:
             if self.reading:
@@ -119,11 +119,11 @@ class Flow:
             yield piece
 
     def reach(self, offset: int, leader_epoch: int | None = None) -> bool:
-        """Move the cursor on: nothing is left before `offset`. Whether it leapt too far to read on from there.
+        """Move the cursor past everything before `offset`; return whether it leapt too far to read on from there.
 
         Args:
-            offset: Up to which the edge was read.
-            leader_epoch: That no record before `offset` exceeds, if records were read.
+            offset: Offset below which the edge was read.
+            leader_epoch: Leader epoch that no record before `offset` exceeds, if records were read.
         """
         entry = self.cursor.entry
         read = max(entry.next_offset, offset)

@@ -35,12 +35,12 @@ class PlacedFlows(Collection[FlowPlan]):
 
     Attributes:
         epoch: The epoch that they are for.
-        slot: Whose flows they are.
+        slot: Number of the slot.
         sources: Edge partitions.
-        entries: Where each goes on, as its winning record or its rule says.
-        until: Where each is done; None: never.
-        terms: What holds for the topic of each.
-        fresh: Of those whose position is new: what it goes on without by a rule, if anything.
+        entries: Start of each flow, by its winning record or its rule.
+        until: Offset at which each flow is done; None: never.
+        terms: Terms of each flow's topic.
+        fresh: Flows whose position is new, each with the decision of a rule that it rests on, if any.
     """
 
     epoch: int

@@ -47,11 +47,11 @@ def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) 
 
 
 def cut_log(lost: Gap | None, cut: Cut, next_offset: int, *, since_ms: int) -> Gap | None:
-    """The gap of a log that was cut, from the cut on: the log may have grown since, even beyond the position.
+    """Return the gap of a truncated log, from the cut on: the log may have grown since, even beyond the position.
 
     Args:
-        lost: What the offsets alone say: None, or a truncated log.
-        cut: Where what we had read ends now.
+        lost: Gap by the offsets alone: None, or a truncated log.
+        cut: End of the records that we had read, in the present log.
         next_offset: The flow's position.
         since_ms: The present.
     """
@@ -90,12 +90,12 @@ def new_incarnation(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) 
 
 
 def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int) -> Decision:
-    """What a rule with `on_gap: skip` decides."""
+    """Return the decision of a rule with `on_gap: skip`."""
     return Decision(source, position, lost, SKIPPED, now_ms, "the rule says so", automatic=True)
 
 
 def position_after(lost: Gap, position: Position) -> Position:
-    """Where a flow goes on when it goes on without a gap."""
+    """Return the position behind a gap, for a flow that goes on without the gap."""
     match lost.kind:
         case GapKind.EXPIRED | GapKind.DAMAGED:
             assert lost.end is not None
@@ -150,7 +150,7 @@ def with_decisions(entry: LedgerRecord, decisions: Iterable[Decision]) -> Ledger
 
 
 def _left_of(deletion: Gap, next_offset: int) -> Gap | None:
-    """What is left of the gap when the same topic is back, or visible again: the cut that stood open before it."""
+    """Return the cut that was open before a deletion, for a topic that is back or visible again, if there was one."""
     return replace(deletion, kind=GapKind.TRUNCATED) if deletion.start < next_offset else None
 
 

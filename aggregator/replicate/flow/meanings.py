@@ -17,7 +17,7 @@ Meanings = tuple[tuple[str, str], ...]
 
 
 def merged_meanings(known: Iterable[Meanings]) -> Meanings:
-    """What schema ids have meant to any of these flows of one topic."""
+    """Return the meanings of schema ids for all flows of one topic."""
     return tuple(sorted({pair for one in known for pair in one}))
 
 

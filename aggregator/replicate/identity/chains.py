@@ -40,7 +40,7 @@ _LONGEST = 12 * MOST_CLUSTERS + 11 + 23
 
 
 class Fate(IntEnum):
-    """What happens to a record because of its chain.
+    """The fate of a record because of its chain.
 
     `CLAIMED`: the record is delivered, but no hub wrote its header for it.
     """
@@ -56,7 +56,7 @@ _REASONS = {Fate.UNPROVEN: Reason.UNPROVEN_CYCLE, Fate.TOO_LONG: Reason.CHAIN_TO
 
 
 class Judgement(NamedTuple):
-    """What happens to a record, and the chain with which it is delivered; empty if it has none."""
+    """The fate of a record, and the chain with which it is delivered; empty if it has none."""
 
     fate: Fate
     chain: bytes = b""

@@ -101,12 +101,12 @@ def refuse_central(central: str, known: KnownClusters) -> None:
 
 
 def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, others: Mapping[str, str]) -> str:
-    """Why the cluster that answers for an edge is not read; empty: it may be.
+    """Return why the cluster that answers for an edge is not read; empty if it may be.
 
     Args:
         edge: Its name.
         shown: The id that it tells.
-        known: What the names have stood for.
+        known: Clusters for which the names have stood.
         central: Id of central.
         others: Ids of the other edges, as far as they are read.
     """
@@ -133,11 +133,11 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
 
 
 def succession_fault(asked: Succession, known: KnownClusters, central: str, shown: Mapping[str, str | None]) -> str:
-    """Why a name cannot stand for a cluster, whatever a person says; empty: it can.
+    """Return why a name cannot stand for a cluster, whatever a person says; empty if it can.
 
     Args:
         asked: What the person says.
-        known: What the names have stood for.
+        known: Clusters for which the names have stood.
         central: Id of central.
         shown: Ids by edge, as they answer.
     """
@@ -153,13 +153,13 @@ def _named(cluster_id: str) -> str:
 
 
 class Identity(NamedTuple):
-    """Which cluster answers under a name.
+    """The cluster that answers under a name.
 
     Attributes:
         name: `central`, or an edge's.
-        cluster_id: As it tells it; empty: it tells none; None: nobody answers.
-        known: For which one the name has stood; None: for none yet.
-        why: Why it is not read; empty: it is, or would be.
+        cluster_id: Id that the cluster tells; empty: it tells none; None: nobody answers.
+        known: Id for which the name has stood; None if there is none yet.
+        why: Reason why the cluster is not read; empty: it is, or would be.
     """
 
     name: str
@@ -208,7 +208,7 @@ class ClusterGuard:
         self._lock = threading.Lock()
 
     def judge(self, edge: str, shown: str) -> str:
-        """Why an edge is not read that tells this id; see `foreign_cluster`. Asked with every look at the edge."""
+        """Return why an edge that tells this id is not read; see `foreign_cluster`. Called at every look at it."""
         with self._lock:
             known = replace(self._known, kept={**self._first, **self._known.kept})
             why = foreign_cluster(edge, shown, known, self.central, self._read)
@@ -243,7 +243,7 @@ class ClusterGuard:
             self._known = replace(self._known, kept={**self._known.kept, **now})
 
     def fresh(self) -> list[Cluster]:
-        """What is read and not kept yet, or kept otherwise: a record for each."""
+        """Return a record for each cluster that is read and not kept yet, or kept otherwise."""
         with self._lock:
             found = {KEY_OF_CENTRAL: self.central, **self._read}
             return [Cluster(name, one) for name, one in found.items() if self._known.kept.get(name) != one]

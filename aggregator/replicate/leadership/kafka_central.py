@@ -147,7 +147,7 @@ class KafkaDriverCentral:
             raise Fenced(f"{self._names.driver_id}: {lease.driver} leads")
 
     def shut_out(self) -> str:
-        """Why no broker lets the driver's producer in; empty where nobody said so."""
+        """Return why no broker lets the driver's producer in; empty if no broker said so."""
         with self._lock:
             return self._writer.shut_out()
 
@@ -217,12 +217,12 @@ class KafkaDriverCentral:
             list(pool.map(take, slots))
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """From the last stable offset to the high watermark of each partition that answers, of its leader now."""
+        """Return by partition the range from the last stable offset to the high watermark; ask the present leaders."""
         leaders.look_anew(self._config.central)
         return ends.undecided_ranges(self._config.central, places)
 
     def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
-        """What lies in a range, or what is visible of it."""
+        """Return the records in a range, or the visible ones."""
         return read_range(self._config.central, at, offsets, committed=committed)
 
     def end_undecided(
@@ -297,14 +297,14 @@ class KafkaDriverCentral:
         return newest_position(self._config.central, places, position_of)
 
     def _written_at(self, source: EdgePartition, _: str) -> set[str]:
-        """Where slots were ever told to write a live flow."""
+        """Return the central topics that slots were ever told to write a live flow to."""
         known = {one.central for one in self.control().targets if (one.edge, one.topic) == source[:2]}
         with contextlib.suppress(KeyError):  # no present rule wants the topic
             known.add(target(self._config, source.edge, source.topic))
         return known
 
     def requests(self) -> Requests:
-        """What was decided about gaps and which edges are paused, the requests topic read to its end."""
+        """Return the decisions about gaps and the paused edges, from the requests topic read to its end."""
         return read_requests(self._config.central, self._names)
 
     def asked_since(self) -> Requests:

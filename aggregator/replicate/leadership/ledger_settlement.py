@@ -119,7 +119,7 @@ def _went_on(entry: LedgerRecord | None, decision: Decision) -> bool:
 
 
 def _moved(logged: Collection[LogRecord], topic: str) -> dict[_Flow, LedgerRecord]:
-    """What ledger records say, flow by flow, whoever's they are."""
+    """Return the ledger records by flow, for live flows and backfills alike."""
     by_backfill = defaultdict(list)
     for record in logged:
         by_backfill[backfill_of(record.key)].append(record)

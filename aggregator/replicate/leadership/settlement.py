@@ -34,10 +34,10 @@ class SettlingCentral(Protocol):
     """The interface to central that settling needs."""
 
     def undecided(self, places: Collection[Partition]) -> _Ranges:
-        """From the last stable offset to the high watermark of each partition that answers."""
+        """Return the range from the last stable offset to the high watermark, by partition that answers."""
 
     def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
-        """What lies in a range, or what is visible of it."""
+        """Return the records in a range, or the visible ones."""
 
     def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         """Winning records of one backfill, or of the live flows, from every ledger partition read to its end."""
@@ -99,11 +99,11 @@ class TransactionOwner(NamedTuple):
         return cls(names.hub, own.ledger, own.requests, (names.dead_letters, own.dead_letters), backfills=True)
 
     def internal(self, epoch: Epoch) -> list[Partition]:
-        """What says where the flows stand: the requests, and a ledger partition for each id."""
+        """Return the partitions that tell where the flows stand: the requests, and a ledger partition for each id."""
         return [(self.requests, 0), *((self.ledger, slot) for slot in range(epoch.ids))]
 
     def written(self, at: Partition, record: CentralRecord) -> Copy | None:
-        """What anything of the hub's has written there; a dead letter says it in its key and value."""
+        """Return the copy that any writer of the hub has made there; a dead letter tells it in its key and value."""
         copy = letter_copy(self.hub, record.key, record.value) if at[0] in self.letters else record.copy
         return copy if copy is not None and copy.origin.hub == self.hub else None
 

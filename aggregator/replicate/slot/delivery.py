@@ -265,7 +265,7 @@ def _without(cycles: Collection[int], batch: Batch) -> Batch:
 
 
 def _record_bytes(stamps: Sequence[tuple[str, BytesColumn]]) -> int:
-    """What a record takes beside its own key, value and headers."""
+    """Return the bytes that a record takes besides its own key, value and headers."""
     widest = (len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
     return RECORD_OVERHEAD_BYTES + sum(widest)
 

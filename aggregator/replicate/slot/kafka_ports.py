@@ -72,7 +72,7 @@ class KafkaSlotPorts:
         self._counts: dict[str, int] = {}
 
     def look(self) -> ControlState:
-        """What the control topic shows right now."""
+        """Return the present view of the control topic."""
         return self._watch.look()
 
     def control(self) -> ControlState:
@@ -106,7 +106,7 @@ class KafkaSlotPorts:
         return self._before.get(edge, 0) + self._readers[edge].received_bytes
 
     def topic_ids(self, edge: str) -> EdgeTopicIds | None:
-        """Who asks an edge for topic ids, unless the configuration says that nobody is to."""
+        """Return the client that asks an edge for topic ids, unless the configuration switches that off."""
         return EdgeTopicIds(self._config.edges[edge]) if self._config.replication.exact_recreation else None
 
     def limits(self, topic: str) -> Limits:

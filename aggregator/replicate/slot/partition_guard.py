@@ -35,7 +35,7 @@ class Ends(Protocol):
     """The interface to central that the gate needs."""
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """From the last stable offset to the high watermark of each partition that answers at once."""
+        """Return the range from the last stable offset to the high watermark, by partition that answers at once."""
 
     def lead_anew(self) -> None:
         """An answer was of a leader that was deposed: learn who leads what."""

@@ -33,9 +33,9 @@ def require_planned(ports: SlotPorts, topic: str, planned: Limits) -> None:
     """Ask central what a topic takes.
 
     Args:
-        ports: Of the slot.
-        topic: Of central.
-        planned: What the topic took when the epoch opened.
+        ports: Ports of the slot.
+        topic: Name of the central topic.
+        planned: Limits of the topic when the epoch opened.
 
     Raises:
         LimitsChanged: it takes something else now.

@@ -68,16 +68,16 @@ class Reader(Protocol):
         """Take what is there; with `most` 0 no records but heartbeats, and where a rate holds it, fetch none."""
 
     def log_range(self, at: Partition) -> OffsetRange:
-        """What the edge has of a partition for its readers: [first offset, last stable offset)."""
+        """Return the readable range of a partition: [first offset, last stable offset)."""
 
     def leader_epoch(self, at: Partition) -> int | None:
-        """That of the partition's present leader, where the edge tells."""
+        """Return the epoch of the partition's present leader, if the edge tells it."""
 
     def readable_from(self, at: Partition, offset: int) -> int | None:
-        """Where a log can be read on behind a damaged batch; None where it can be read at `offset` after all."""
+        """Return the first readable offset behind a damaged batch; None if `offset` is readable after all."""
 
     def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
-        """Where a log was cut that we had read up to a record of `leader_epoch`."""
+        """Return the place where a log was cut that we had read up to a record of `leader_epoch`."""
 
     def close(self) -> None:
         """Close the connection to the edge."""
@@ -100,7 +100,7 @@ class SlotPorts(Protocol):
     """The interface to central and to the edges that a slot needs."""
 
     def look(self) -> ControlState:
-        """What the control topic shows right now; a courtesy, not a proof."""
+        """Return the present view of the control topic; a courtesy, not a proof."""
 
     def control(self) -> ControlState:
         """Read the control topic to its end."""
@@ -118,16 +118,16 @@ class SlotPorts(Protocol):
         """Bytes that the readers of an edge have received, as far as their client has told; for edges with a limit."""
 
     def topic_ids(self, edge: str) -> TopicIds | None:
-        """Who asks an edge for topic ids; None where nobody is to ask."""
+        """Return the client that asks an edge for topic ids; None if nobody shall ask."""
 
     def limits(self, topic: str) -> Limits:
-        """What a central topic takes now; raises Unreachable."""
+        """Return the present limits of a central topic; raises Unreachable."""
 
     def telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers, best effort."""
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """From the last stable offset to the high watermark of each partition of central that answers."""
+        """Return the range from the last stable offset to the high watermark, by partition of central that answers."""
 
     def lead_anew(self) -> None:
         """An answer was of a leader that was deposed: learn who leads what."""

@@ -32,9 +32,9 @@ class RefusedTopic(NamedTuple):
 
     Attributes:
         detail: Topic, partition, code in words, and the next step.
-        kind: What it is about.
-        retry_at_s: When its flows are tried again.
-        pause_s: How long that is after the refusal.
+        kind: Kind of the refusal.
+        retry_at_s: Time at which its flows are tried again.
+        pause_s: Pause between the refusal and that time.
         failures: How often in a row it was refused, and tried again.
     """
 
@@ -49,8 +49,8 @@ class RefusedTopics:
     """Remembers what central has refused to one slot.
 
     Attributes:
-        aborts: How many transactions failed.
-        why: Why the last of them failed.
+        aborts: Number of transactions that failed.
+        why: Reason why the last of them failed.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class RefusedTopics:
             self._topics[one.topic] = RefusedTopic(detail, one.kind, now_s + pause_s, pause_s, failures)
 
     def of(self, topic: str, now_s: float) -> RefusedTopic | None:
-        """Why flows into this topic are held now."""
+        """Return the refusal that holds flows into this topic now; None if there is none."""
         known = self._topics.get(topic)
         return None if known is None or now_s >= known.retry_at_s else known
 
@@ -104,7 +104,7 @@ class RefusedTopics:
 
     @property
     def pause_s(self) -> float:
-        """How long to wait before the next transaction, after so many in a row that failed."""
+        """Return how long to wait before the next transaction, after several failures in a row."""
         return _PAUSES.pause_s(self._in_a_row)
 
     def __iter__(self) -> Iterator[str]:

@@ -128,7 +128,7 @@ def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
 
 
 def chains_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Chains:
-    """How the hub knows records that other hubs bring back."""
+    """Return the chains by which the hub recognises records that other hubs bring back."""
     config, clusters = work.config, work.clusters
     returns = returning(config.topics, work.written)
     sealing = chain_keys(keys, config.chain_key)
