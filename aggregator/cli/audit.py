@@ -205,7 +205,7 @@ def _omitted(about: str, omission: "Omission") -> str:
 
 
 def _final(flows: Iterable["FlowAudit"]) -> Iterator[str]:
-    """What can never be compared, one line for the flows that share a reason."""
+    """Yield the parts that can never be compared, one line for the flows that share a reason."""
     found: dict[tuple[str, str, str], list[tuple[FlowAudit, Omission]]] = {}
     for flow in flows:
         for one in flow.omissions:

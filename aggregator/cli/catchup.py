@@ -15,7 +15,7 @@ class CatchUp:
     """Draws the bar from the reports of the lake's cycles.
 
     Args:
-        stream: Where the bar is drawn, if that is a terminal.
+        stream: The stream that shows the bar, if it is a terminal.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -43,7 +43,7 @@ def dlq() -> None:
 
 
 def selection(command: Command) -> Command:
-    """Which letters: `edge`, `topic`, `reason`, `since`, `until`, `into`."""
+    """Add the options that select letters: `edge`, `topic`, `reason`, `since`, `until`, `into`."""
     for option in (
         _INTO,
         click.option("--to", "until", type=Moment(), metavar="TIME", help="Records before this time."),

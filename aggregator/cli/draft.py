@@ -38,9 +38,9 @@ class DraftEdge:
 
     Attributes:
         server: `host:port`.
-        schemas: Its registry.
-        schemas_client: How to connect to that registry; secrets as references.
-        client: How to connect to its cluster; the same.
+        schemas: The edge's registry.
+        schemas_client: Options of the registry's client; secrets as references.
+        client: Options of the Kafka client for the edge's cluster; secrets as references.
     """
 
     server: str
@@ -58,7 +58,7 @@ class Draft:
         central: The `host:port` of central.
         edges: The edges by name.
         topics: The topics that the survey found.
-        client: How to connect to central; secrets as references.
+        client: Options of the Kafka client for central; secrets as references.
     """
 
     hub: str

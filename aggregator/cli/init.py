@@ -198,7 +198,7 @@ def _require_plain(cluster: ClusterConfig) -> None:
 
 
 def _asked(central: str | None, edges: tuple[tuple[str, str], ...]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What the options left out, from a person; without one it is a usage error."""
+    """Ask a person for what the options left out; without a person that is a usage error."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         for option, value in (("--central", central), ("--edge", edges)):
             if not value:

@@ -25,7 +25,7 @@ _FORM = "is EDGE/TOPIC, or central/TOPIC, with /PARTITION and /OFFSET behind it 
 
 
 class RecordPlace(NamedTuple):
-    """Where to look: `central` or an edge, and a topic. A partition and an offset are optional."""
+    """A place to read from: `central` or an edge, and a topic. A partition and an offset are optional."""
 
     cluster: str
     topic: str

@@ -169,7 +169,7 @@ def _text(found: "HubPlan", summary: "Summary") -> Iterator[str]:
 
 
 def _takeovers(found: "HubPlan") -> Iterator[str]:
-    """Where flows begin that go on from MirrorMaker 2, and what of theirs may be at central already."""
+    """Yield the starts of flows that continue from MirrorMaker 2, and the records that central may have already."""
     if not found.takeovers:
         return
     yield ""
@@ -190,7 +190,7 @@ def _known(count: int | None) -> int | str:
 
 
 def _problems(found: "HubPlan") -> Iterator[str]:
-    """What stands still, once for partitions that stand for the same reason; what becomes dead letters."""
+    """Yield the partitions that are held, one line for each reason, and the flows that produce dead letters."""
     for flow in found.flows:
         reasons: dict[str, list[str]] = defaultdict(list)
         for one in flow.held:
@@ -204,7 +204,7 @@ def _problems(found: "HubPlan") -> Iterator[str]:
 
 
 def _made(found: "HubPlan") -> Iterator[str]:
-    """What would be made, and what is refused; what stays as it is is counted."""
+    """Yield the planned creations and refusals; unchanged topics are only counted."""
     from aggregator.plan.actions import NOTHING
 
     topics = [one for one in found.topics if one.action != NOTHING]
@@ -231,7 +231,7 @@ def _made(found: "HubPlan") -> Iterator[str]:
 
 
 def _fields(found: "HubPlan") -> Iterator[str]:
-    """One table for each topic; edges at which its fields fare alike share it."""
+    """Yield one table per topic; edges that treat its fields alike share a table."""
     from aggregator.plan.selection import folded
 
     for one in folded(found.fields):

@@ -54,7 +54,7 @@ _LAKE_CYCLE_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How one run behaves: the command's options, and whether the hub's file has changed since it was read."""
+    """The behaviour of one run: the command's options, and whether the hub's file has changed since it was read."""
 
     drain: bool = False
     for_s: float | None = None
@@ -138,7 +138,7 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
 
     Args:
         config: The hub.
-        options: How long and what.
+        options: The duration and the parts of the run.
 
     Returns:
         The exit code: 0; of a drain and at the end of `--for` also 4 with flows or tables that were held or edges that

@@ -34,7 +34,7 @@ def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
 
 
 def _totals(config: HubConfig) -> Iterator[str]:
-    """What each edge has delivered since the hub's first start; the ledger's own counters."""
+    """Yield the totals of each edge since the hub's first start, from the ledger's own counters."""
     from aggregator.state.ledger import totals
     from aggregator.state.ledger_log import read_ledger
 

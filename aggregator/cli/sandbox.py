@@ -143,7 +143,7 @@ def addresses(running: Sandbox) -> dict[str, object]:
 
 
 def _sizes(given: str | None) -> int | dict[str, int] | None:
-    """What `--brokers` says: one number for all clusters, or numbers by name."""
+    """Parse `--brokers`: one number for all clusters, or numbers by name."""
     if given is None:
         return None
     try:
@@ -155,7 +155,7 @@ def _sizes(given: str | None) -> int | dict[str, int] | None:
 
 
 def _versions(given: str | None) -> str | dict[str, str] | None:
-    """What `--kafka-version` says: one version for all clusters, or versions by name."""
+    """Parse `--kafka-version`: one version for all clusters, or versions by name."""
     if given is None or "=" not in given:
         return given
     try:

@@ -149,8 +149,8 @@ def monitoring(hub: HubConfig, threads: Threads) -> "Iterator[Monitor]":
     """A monitor that only reads, while the block lasts.
 
     Args:
-        hub: Which one.
-        threads: Of this process.
+        hub: The hub to monitor.
+        threads: The threads of this process.
 
     Raises:
         Unreachable: central does not answer.

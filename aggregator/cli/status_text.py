@@ -26,9 +26,9 @@ def status_lines(
     """Yield the lines of a status for a terminal.
 
     Args:
-        seen: What was chosen of a status.
+        seen: The chosen part of a status.
         partitions: A line for each partition, instead of one for each topic.
-        problems: Only what is not well was chosen.
+        problems: Whether only problems were chosen.
         dead: Dead letters by edge, where they are not to be told with the edges.
     """
     if seen.unread:
@@ -138,7 +138,7 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
 
 
 def _next_lines(seen: "HubStatus") -> Iterator[str]:
-    """What lets paused edges and the flows that stand still go on, once for those that need the same."""
+    """Yield the remedies for paused edges and held flows, one line for those that need the same remedy."""
     paused = [f"aggregator edge resume {one.edge} lets it go on" for one in seen.edges if one.state == State.PAUSED]
     hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
     lost = dict.fromkeys(
@@ -192,7 +192,7 @@ def _unruled_lines(seen: "HubStatus") -> Iterator[str]:
 
 
 def _objection_lines(seen: "HubStatus") -> Iterator[str]:
-    """Why the hub did not take policies that changed; nothing where it goes by those of its files."""
+    """Yield the reasons why the hub rejected changed policies; empty if it applies those of its files."""
     if seen.objections:
         yield ""
         yield "the hub goes by its former policies, and refused those that its files hold now:"
@@ -280,7 +280,7 @@ def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
 
 
 def _waiting_lines(seen: "HubStatus") -> Iterator[str]:
-    """What waits for a person, or for a backfill to go on."""
+    """Yield the work that waits for a person, or for a backfill to continue."""
     yield from gap_lines(seen.gaps)
     for slot in seen.slots:
         if slot.aborts:

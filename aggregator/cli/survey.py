@@ -34,10 +34,10 @@ class FoundTopic:
     Attributes:
         name: Topic.
         edges: Edges that have it.
-        compacted: At one edge at least, so that its key must stay distinct.
-        leaves: Of all versions of its value schema, or of sampled JSON; None where nothing is known of its fields.
-        form: How its values are written; None where it has no records and no schema.
-        note: What somebody should know of its records.
+        compacted: Whether the topic is compacted at one edge at least, so that its key must stay distinct.
+        leaves: Leaves of all versions of the value schema, or of sampled JSON; None where no fields are known.
+        form: The format of the values; None where the topic has no records and no schema.
+        note: A remark for a person about the topic's records.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Source(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What one edge tells about a topic: how its values are written, and its fields by schema and by sampled JSON."""
+    """One edge's view of a topic: the format of its values, and its fields by schema and by sampled JSON."""
 
     sniffed: Sniffed
     of_schemas: tuple[Leaf, ...] | None
@@ -108,7 +108,7 @@ def _found(name: str, of_edges: Mapping[str, _Told], *, compacted: bool) -> Foun
 
 
 def _widest(forms: Sequence[ValueFormat]) -> ValueFormat | None:
-    """What the values of several edges have in common: any JSON is text, and any text is bytes."""
+    """Return the narrowest format that covers several edges: any JSON is text, and any text is bytes."""
     if not forms or ValueFormat.AVRO in forms:
         return ValueFormat.AVRO if forms else None
     return ValueFormat.BYTES if ValueFormat.BYTES in forms else ValueFormat.TEXT

@@ -45,11 +45,11 @@ class Parts:
         drafts: Place in `topics` to a rule as written, of any shape.
         rules: Place in `topics` to the rule, where it is valid in itself.
         schemas: Whether central has a registry.
-        registry_faults: What is wrong between registries and how to connect to them.
+        registry_faults: Faults between registries and the options of their clients.
         lake: Whether there is a lake section.
         tables: Lake name to what is said of that table, where it is valid in itself.
         key_faults: Names of keys that there are not.
-        lake_faults: What of the lake's own settings does nothing, or is missing.
+        lake_faults: The lake's own settings that have no effect, or are missing.
     """
 
     hub: str | None
@@ -143,8 +143,8 @@ def cross_faults(parts: Parts, folder: Path) -> list[Fault]:
     """Everything that is wrong between fields.
 
     Args:
-        parts: What could be read.
-        folder: What relative policy paths are relative to.
+        parts: The readable parts of the configuration.
+        folder: The base folder of relative policy paths.
     """
     return [*_registries(parts), *_rules(parts, folder), *_names(parts), *_quality(parts, folder), *_lake(parts)]
 

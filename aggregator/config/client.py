@@ -86,7 +86,7 @@ ClientOption = Annotated[str | SecretRef, BeforeValidator(client_option)]
 
 
 def why_refused(name: str, value: str | SecretRef) -> str | None:
-    """Why this property cannot be set so; None when it can. The text never holds the value."""
+    """Return why this property cannot have this value; None if it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
     if name not in ALLOWED:
@@ -136,7 +136,7 @@ def _value_refusal(name: str, value: str) -> str | None:
 
 
 def registry_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Why a registry's property cannot be set so; None when it can. The text never holds the value."""
+    """Return why a registry's property cannot have this value; None if it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
     if name not in REGISTRY_PROPERTIES:
@@ -160,9 +160,9 @@ def checked(
     """Make a validator of a block of options.
 
     Args:
-        why: Why an option cannot be set so; None when it can. Its text never holds the value.
-        open_by: What the options leave open together; they need a reason then, and no reason otherwise. None: nothing
-            can be said of the block alone.
+        why: Returns why an option cannot have its value; None if it can. Its text never holds the value.
+        open_by: Returns what the options leave open together. Only then is a reason needed and allowed. None: the block
+            alone does not decide it.
 
     Returns:
         A function that hands the options back, or raises ValidationError: one entry per refused option, at its own

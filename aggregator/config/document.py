@@ -115,7 +115,7 @@ def _read(text: str, document: Document) -> None:
 
 
 def _problem(error: MarkedYAMLError) -> str:
-    """What the parser says, without the piece of text that it quotes."""
+    """Return the parser's message without the piece of text that it quotes."""
     problem = str(error.problem or error.context or "cannot be parsed")
     if problem == "but found another document":
         return "holds several YAML documents, and one is read"
@@ -189,7 +189,7 @@ class _Reader:
 
 
 def unknown(name: str, known: Collection[str]) -> str:
-    """What is said of a key that nobody knows at its place: the one that was meant, or all that are known there."""
+    """Return the text for an unknown key: the likely meant key, or all known keys of its place."""
     return "is not known; " + (did_you_mean(name, known) or f"known here: {', '.join(known)}")
 
 

@@ -109,11 +109,11 @@ _NO_TEXT = re.compile(r"[\"'\\\x00-\x1f\x7f]")
 
 
 def faults(kind: str, kwargs: Mapping[str, Any]) -> Iterator[str]:
-    """Why an expectation cannot be used, a sentence each; none holds a value.
+    """Yield one sentence per reason why an expectation cannot be used; none holds a value.
 
     Args:
-        kind: Its type.
-        kwargs: Its arguments.
+        kind: The type of the expectation.
+        kwargs: The arguments of the expectation.
     """
     if kind not in ARGUMENTS:
         yield f"is not used here: it {REFUSED[kind]}" if kind in REFUSED else "is none that the hub knows"
@@ -197,7 +197,7 @@ def _compares(operator: object, parameter: object) -> bool:
 
 
 def _is_literal(value: object) -> bool:
-    """What the library writes into SQL as it stands: a number, or a text that needs no escapes."""
+    """Whether the library writes the value into SQL unchanged: a number, or a text that needs no escapes."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) or (isinstance(value, str) and not _NO_TEXT.search(value))

@@ -19,7 +19,7 @@ class Library(NamedTuple):
 
     Attributes:
         version: The version that the library reports.
-        features: What it was built with, as its `builtin.features` names it.
+        features: Features of the build, as its `builtin.features` names them.
     """
 
     version: str
@@ -48,10 +48,10 @@ def mechanism_of(options: Options) -> str:
 
 
 def token_fault(options: Options, *, msk_iam: bool) -> str | None:
-    """Why a cluster would get no token, or two; None where all is well.
+    """Return why a cluster would get no token, or two; None if all is well.
 
     Args:
-        options: Its `client:` block.
+        options: Options of the cluster's `client:` block.
         msk_iam: Whether AWS signs one.
     """
     by_oidc = options.get("sasl.oauthbearer.method") == "oidc"
@@ -93,7 +93,7 @@ def _first(options: Options, prefix: str) -> str:
 
 
 def _at(options: Options) -> str:
-    """Where the mechanism stands in the block; the protocol asks for one where none does."""
+    """Return the key of the mechanism in the block, or the key of the protocol where no mechanism is set."""
     return next((name for name in (MECHANISM, "sasl.mechanisms") if name in options), "security.protocol")
 
 

@@ -57,7 +57,7 @@ def registry_reference(value: str) -> str:
 
 
 def versions_kept(value: timedelta) -> timedelta:
-    """How long older versions of a table can be read."""
+    """Check how long older versions of a table stay readable."""
     if value < timedelta(hours=1):
         raise ValueError("is an hour at least: a query that runs reads the files of its version")
     if value > timedelta(days=36_500):

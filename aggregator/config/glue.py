@@ -29,7 +29,7 @@ def glue_place(reference: str) -> tuple[str, str]:
 
 
 def profile_refusal(value: object) -> str | None:
-    """Why this is no profile; None where it is one."""
+    """Return why the value is not a profile; None if it is one."""
     if isinstance(value, str) and _PROFILE.fullmatch(value):
         return None
     return "is the name of a profile of AWS's configuration"

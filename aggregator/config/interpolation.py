@@ -22,7 +22,7 @@ _REFUSED = (
 
 
 class _NotFilled(Exception):
-    """Why one expression has no value."""
+    """The reason why an expression has no value."""
 
 
 def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[Any, list[Fault]]:
@@ -30,8 +30,8 @@ def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[An
 
     Args:
         data: Plain data of a document.
-        environ: Where variables are looked up.
-        folder: What relative `${file:…}` paths are relative to.
+        environ: The environment variables.
+        folder: The base folder of relative `${file:…}` paths.
 
     Returns:
         The data with values filled in, and the faults; a scalar with a fault becomes None.

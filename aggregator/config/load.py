@@ -55,7 +55,7 @@ def load_config(
 
     Args:
         path: The YAML file; relative paths in it are relative to its folder.
-        environ: Where `${NAME}` is looked up, and what a store's client would ask.
+        environ: The values of `${NAME}`, and the variables that a store's client would read.
         judge: Says what the library at hand cannot carry out of a cluster's `client:` block.
         trial: Says of which settings, taken together, no client can be made; asked where nothing else is wrong.
 
@@ -88,7 +88,7 @@ def load_config(
 
 
 def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[Fault]:
-    """What the clients of a store or a catalogue would ask the environment for, and may not."""
+    """Yield the forbidden settings that a store's or a catalogue's client would read from the environment."""
     catalog = lake.get("catalog") if isinstance(lake, dict) else None
     has_options = isinstance(catalog, dict) and bool(catalog.get("options"))
     if has_options or (isinstance(lake, dict) and "://" in str(lake.get("path"))):
@@ -98,7 +98,7 @@ def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[Fault]:
 
 
 def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[Fault]:
-    """What no client could do, of those blocks that are valid in themselves."""
+    """Yield what no client supports in blocks that are valid by themselves."""
     edges = filled.get("edges")
     named = [(("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())]
     for place, section in [(("central",), filled.get("central")), *named]:

@@ -33,7 +33,7 @@ def speaks_of(rule: TopicRule, topic: str) -> bool:
 
 
 def excluded_by(config: HubConfig, edge: str, topic: str) -> str:
-    """Which `exclude` keeps a topic from being replicated, as a place in the configuration; empty: none does."""
+    """Return the `exclude` that keeps a topic from being replicated, as its place in the file, or an empty text."""
     if config.exclude is not None and _matches(config.exclude, topic):
         return "exclude"
     if rule_for(config, edge, topic) is not None:
@@ -48,5 +48,5 @@ def _is_of(rule: TopicRule, edge: str) -> bool:
 
 @functools.lru_cache(maxsize=65_536)
 def _matches(pattern: str, topic: str) -> bool:
-    """One name at a time, kept: a driver asks for the same few topics once a second."""
+    """Match one name and cache the answer: a driver asks for the same few topics once a second."""
     return full_matches(pattern, [topic])[0]

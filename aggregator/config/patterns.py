@@ -170,7 +170,7 @@ def _after_repeat(pattern: str, index: int) -> int:
 
 
 def _atom(pattern: str, index: int) -> tuple[list[Branch], int]:
-    """What one letter, class, escape or group matches, and where the next begins; past the end where nobody knows."""
+    """Return the branches of a letter, class, escape or group, and its end; an end past the pattern means unknown."""
     sign, after = pattern[index], pattern[index + 1 : index + 2]
     if sign == "(" and (after != "?" or pattern.startswith("(?:", index)):
         found, end = _either(pattern, index + (3 if after == "?" else 1))

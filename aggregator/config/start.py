@@ -18,14 +18,14 @@ _HINT = "`earliest`, `latest`, `mirrormaker2` or an ISO 8601 time such as 2026-1
 
 @dataclass(frozen=True, slots=True)
 class MirrorMaker2:
-    """What names MirrorMaker 2 has at central; `{edge}` and `{source}` are filled in.
+    """The names that MirrorMaker 2 has at central; `{edge}` and `{source}` are filled in.
 
     Attributes:
-        source: Its alias of the edge's cluster.
+        source: MirrorMaker 2's alias of the edge's cluster.
         connector: Name of its source connector.
         group: Group of its Connect workers.
-        offsets_topic: Where they keep source offsets.
-        configs_topic: Where they keep the connectors' settings, and how many tasks ran exactly once.
+        offsets_topic: The topic of the source offsets.
+        configs_topic: The topic of the connectors' settings and of the number of tasks that ran exactly once.
     """
 
     source: str = "{edge}"

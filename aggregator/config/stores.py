@@ -64,10 +64,10 @@ class _Kind(NamedTuple):
     """A kind of option, recognised by its name, and its effect on the connection.
 
     Attributes:
-        names: Of a name without its separators, in lower case.
+        names: Matches a name in lower case without separators.
         opens: Whether a value, in lower case, opens something.
-        what: What that does, or why it cannot be set so.
-        instead: What closes it; empty where no reason excuses it.
+        what: The effect of the option, or the reason why it cannot have its value.
+        instead: The remedy; empty where no reason excuses the option.
         stands: Whether it stands in the file itself.
     """
 
@@ -158,7 +158,7 @@ _SOURCES = re.compile(r"metadata|identity|msi|imds|containercredentials")
 
 
 def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Why an option of a table catalogue cannot be set so; None when it can. The text never holds the value."""
+    """Return why an option of a table catalogue cannot have this value; None if it can. The text never holds it."""
     if name == INSECURE:
         return reason_refusal(value)
     kind = _kind(name)
@@ -172,20 +172,20 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
 
 
 def storage_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Why an option of an object store cannot be set so; None when it can. The text never holds the value."""
+    """Return why an option of an object store cannot have this value; None if it can. The text never holds it."""
     if name == "uri" and not isinstance(value, str):
         return _DECIDES
     return catalog_refusal(name, value)
 
 
 def refused(name: str, value: str) -> str | None:
-    """Why no reason excuses an option; None where one may, or where none is needed."""
+    """Return the effect that makes an option inexcusable; None if a reason excuses it or none is needed."""
     kind = _kind(name)
     return kind.what if kind and not kind.instead and kind.opens(value.strip().lower()) else None
 
 
 def catalog_openings(options: Options) -> tuple[Opening, ...]:
-    """What the options of a table catalogue leave open.
+    """Return the openings that the options of a table catalogue leave.
 
     That is the way to every server that it signs in to or that it exchanges a secret with, and the way to the store,
     which it may reach by options of its own.
@@ -205,13 +205,13 @@ def catalog_openings(options: Options) -> tuple[Opening, ...]:
 
 
 def storage_openings(options: Options) -> tuple[Opening, ...]:
-    """What the options of an object store leave open, as far as they stand there: of a reference, nothing is known."""
+    """Return the openings that the literal options of an object store leave; references are not examined."""
     plain = {name: value for name, value in properties(options).items() if isinstance(value, str)}
     return tuple(one for said in plain.items() for one in (*_opening(*said), *_within(*said)))
 
 
 def environment_openings(environ: Mapping[str, str]) -> tuple[Opening, ...]:
-    """What variables, which the stores' clients ask for whatever the file leaves out, would open or send elsewhere.
+    """Return the openings and redirections by variables that the stores' clients read beside the file.
 
     A cloud's own addresses, a path on them and switches decide nothing.
     """
@@ -233,7 +233,7 @@ def _said_outside(environ: Mapping[str, str]) -> Iterator[Opening]:
 
 
 def profile_openings(name: str, text: str) -> tuple[Opening, ...]:
-    """What a file of credentials, which a client reads by itself, says of addresses in clear.
+    """Return the clear-text addresses in a file of credentials that a client reads by itself.
 
     Args:
         name: The file's, for the answer.
@@ -267,7 +267,7 @@ def _opening(name: str, value: str) -> Iterator[Opening]:
 
 
 def _within(name: str, value: str) -> Iterator[Opening]:
-    """What a value holds that is made of options itself: a key as JSON, a connection string, an address's query."""
+    """Yield the openings within a value that holds options itself: JSON keys, connection strings, queries."""
     for inner, said in _pairs(value):
         for one in _opening(inner, said):
             yield Opening(name, f"holds {one.setting}, which {one.what}", one.instead or "take it out")

@@ -21,7 +21,7 @@ _CHECK_BYTES = 16
 
 
 class Purpose(StrEnum):
-    """What a sub-key is for; the words are part of its derivation."""
+    """The purpose of a sub-key; the words are part of its derivation."""
 
     DEAD_LETTER = "dead-letter"
     DATE_SHIFT = "date-shift"
@@ -73,7 +73,7 @@ class CheckedRing(KeyRing):
 
 
 def another_key(found: list[tuple[str, int]]) -> ConfigError:
-    """What there is to say of keys, by name and version, that are not those of before."""
+    """Return the error for keys, by name and version, that differ from the earlier ones."""
     names = ", ".join(f"{name} version {version}" for name, version in found)
     return ConfigError(
         f"key {names}: another key than the one that this hub has used under that name and version",
@@ -82,7 +82,7 @@ def another_key(found: list[tuple[str, int]]) -> ConfigError:
 
 
 def check_value(material: bytes) -> str:
-    """What tells a key from any other; the key cannot be had from it, and no sub-key."""
+    """Return a value that identifies a key; it reveals neither the key nor any sub-key."""
     return subkey(material, Purpose.CHECK).hex()
 
 

@@ -47,7 +47,7 @@ class Rule:
         name: `<suite>/<rule>`; what reports, history and quarantine call it.
         type: Great Expectations' name of the condition.
         kwargs: The arguments of the condition.
-        action: What a failure asks for.
+        action: The action after a failure.
         view: The view that it speaks of; empty for the records themselves.
     """
 
@@ -70,7 +70,7 @@ class Suite:
     Attributes:
         name: The name that the file gives.
         rules: The rules in the order of the file.
-        views: By name, the path of the array or map whose elements are its rows; a path may begin with another view.
+        views: Path of the array or map whose elements are the rows, by view; a path may begin with another view.
         fingerprint: The fingerprint of the file's text.
     """
 
@@ -98,8 +98,8 @@ def load_suite(path: Path, on_failure: Action) -> Suite:
 
     Args:
         path: The path of a JSON file.
-        on_failure: What a failed rule asks for that does not say so itself. Rules of severity `warning` or `info` only
-            ever warn.
+        on_failure: The action of a failed rule that names none itself. Rules of severity `warning` or `info` only ever
+            warn.
 
     Raises:
         SuiteFaults: it cannot be used.
@@ -124,7 +124,7 @@ def load_suite(path: Path, on_failure: Action) -> Suite:
 
 
 def _ours(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a suite or a rule says to the hub: Great Expectations leaves `meta` to its users."""
+    """Return the hub's part of a suite or a rule: Great Expectations leaves `meta` to its users."""
     found = (part.get("meta") or {}).get(_OURS, {})
     return found if isinstance(found, dict) else {}
 

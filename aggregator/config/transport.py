@@ -38,9 +38,9 @@ class Opening(NamedTuple):
     """A setting that leaves a connection open.
 
     Attributes:
-        setting: Its name.
-        what: What it does, in words.
-        instead: What closes it, in words.
+        setting: The setting's name.
+        what: The effect, in words.
+        instead: The remedy, in words.
     """
 
     setting: str
@@ -49,7 +49,7 @@ class Opening(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """What there is to say where no reason is given."""
+        """Return the fault for an opening without a reason."""
         return f"{self.what}: {self.instead}{_REMEDY}"
 
 
@@ -59,7 +59,7 @@ def properties(options: Options) -> dict[str, str | SecretRef]:
 
 
 def client_openings(options: Options) -> tuple[Opening, ...]:
-    """What a cluster's `client:` block leaves open."""
+    """Return the openings that a cluster's `client:` block leaves."""
     return tuple(_client_openings({name: value for name, value in options.items() if isinstance(value, str)}, options))
 
 
@@ -84,7 +84,7 @@ def _client_openings(plain: Mapping[str, str], options: Options) -> Iterator[Ope
 
 
 def registry_openings(address: str, options: Options) -> tuple[Opening, ...]:
-    """What a registry's address and its `schemas_client:` block leave open.
+    """Return the openings that a registry's address and its `schemas_client:` block leave.
 
     Args:
         address: Or several, with commas.
@@ -138,7 +138,7 @@ def _first(options: Options, prefix: str) -> str:
 
 
 def reason_refusal(value: str | SecretRef) -> str | None:
-    """Why this is no reason; None where it is one. It goes to terminals, pages and metrics, so it is one plain line."""
+    """Return why the value is not a valid reason; None if it is. Terminals, pages and metrics need one plain line."""
     if not isinstance(value, str) or not says_something(value) or value.strip().lower() in _NO_REASONS:
         return "is the reason why this connection may be open, in words"
     if len(value) > _LONGEST_REASON or not value.isprintable():

@@ -12,14 +12,14 @@ from aggregator.config.transport import INSECURE, Opening, Options, client_openi
 
 
 class Waiver(NamedTuple):
-    """One opening that somebody gave a reason for.
+    """One opening for which somebody gave a reason.
 
     Attributes:
         connection: `central`, `edge <name>`, `registry of edge <name>`, `registry of central`, `store of the lake` or
             `catalogue of the lake`.
-        setting: What opens it.
-        what: What that does, in words.
-        reason: Why it may.
+        setting: The setting that causes the opening.
+        what: The effect of the setting, in words.
+        reason: The given reason.
     """
 
     connection: str

@@ -46,16 +46,16 @@ class CentralView:
         topics: The hub's own topics and the targets, as far as they are there.
         own: The specifications of the hub's own topics.
         needs: Rights that the hub needs.
-        targets: Where edge topics go, there already or not.
+        targets: Central topics of the edge topics, existing or not.
         holds: Flows that a run would refuse now; None where nobody knows.
         state: The topic of transactions; None where it is not there yet, or not told.
-        known: Which clusters the names have stood for; None: it may not be read.
+        known: Clusters that the names have stood for; None if the topic may not be read.
         checks: Check values of the keys that the hub has used, by name and version, as far as they may be read.
         writable: Transactional ids of the hub, as far as their coordinators say whether it may write under them.
-        timeout_ms: What the hub's transactions ask for.
+        timeout_ms: Timeout that the hub's transactions request.
         skew_ms: Central's clock less that of whoever wrote its newest heartbeat, where it is behind.
-        ahead_ms: Its newest stamp less this machine's present.
-        trouble: Why flows could not be planned, and what mends it.
+        ahead_ms: Central's newest timestamp minus this machine's present.
+        trouble: The reason why flows could not be planned, and the remedy.
     """
 
     topics: Topics = field(default_factory=Topics)
@@ -78,7 +78,7 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
 
     Args:
         config: The hub.
-        view: What central tells of itself.
+        view: Central's description of itself.
         shown: Edges that answered.
         now_ms: The present.
     """
@@ -161,7 +161,7 @@ def _planned(
 
 
 def _clock(config: HubConfig, edges: list[str]) -> tuple[int | None, int | None]:
-    """What the beats of the edges say of central's clock.
+    """Return what the edges' heartbeats reveal about central's clock.
 
     A beat may have waited for long before central stamped it, so only a stamp from before the beat says something.
     """

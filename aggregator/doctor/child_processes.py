@@ -35,7 +35,7 @@ class Ended(NamedTuple):
 
     Attributes:
         answer: The last answer; None where there was none.
-        end: How the child ended; empty where it ended well.
+        end: The child's abnormal end; empty where it ended well.
         error: The error that the question raised.
     """
 
@@ -55,8 +55,8 @@ class Asked:
     """Asks several questions by name, all at the same time.
 
     Args:
-        questions: What each child is to find out.
-        bound_s: After so long a child that goes on is ended.
+        questions: The question for each child.
+        bound_s: Time after which a running child is ended.
     """
 
     def __init__(self, questions: Mapping[str, Question[Any]], *, bound_s: float) -> None:

@@ -33,9 +33,9 @@ def identity(
     """Whether each name stands for one cluster, each cluster for one name, and each name for the cluster of so far.
 
     Args:
-        views: By cluster.
-        elsewhere: By cluster: addresses of its `bootstrap_servers` that lead to a cluster of another id.
-        stood: By cluster: the id that its name has stood for, where the one that answers is another one.
+        views: Views by cluster.
+        elsewhere: Addresses of `bootstrap_servers` that lead to a cluster of another id, by cluster.
+        stood: Former id, by cluster, for each name whose cluster now answers with another id.
     """
     known = {name: view for name, view in views.items() if view.cluster_id}
     for cluster, view in known.items():
@@ -86,9 +86,9 @@ def clock(cluster: str, skew_ms: int | None, ahead_ms: int | None) -> Iterator[F
     """Whether a cluster's clock goes as those of the others.
 
     Args:
-        cluster: Its name.
-        skew_ms: Its clock less that of whoever wrote its newest heartbeat; None where it has none.
-        ahead_ms: Its newest stamp less this machine's present; None where it stamped nothing.
+        cluster: Name of the cluster.
+        skew_ms: The cluster's clock minus the clock of the newest heartbeat's writer; None without a heartbeat.
+        ahead_ms: The cluster's newest timestamp minus this machine's present; None if it stamped nothing.
     """
     found = [one for one in (skew_ms, ahead_ms) if one is not None]
     then = f"set the clocks of the brokers of {cluster} by NTP: chronyc tracking"
@@ -108,9 +108,9 @@ def transactions(view: ClusterView, state: TopicView | None, timeout_ms: int) ->
     """Whether central takes the hub's transactions.
 
     Args:
-        view: What central tells of itself.
-        state: Its topic of transactions; None where it is not there yet, or not told.
-        timeout_ms: What the hub asks for.
+        view: Central's description of itself.
+        state: The transaction state topic; None if it does not exist yet, or is not shown.
+        timeout_ms: Timeout that the hub requests.
     """
     settings = view.settings
     if settings is None:
@@ -144,10 +144,10 @@ def replication(view: ClusterView, configured: int, topics: Mapping[str, TopicVi
     """Whether topics can be made as they are to be, and written as they are.
 
     Args:
-        view: What central tells of itself.
+        view: Central's description of itself.
         configured: `replication_factor`; -1: as the brokers have it.
         topics: Topics of the hub, and those that it delivers to, as far as they are there.
-        servers: Where a command connects.
+        servers: Bootstrap servers for a suggested command.
     """
     brokers, well = len(view.brokers), True
     factor, name = configured, "`replication_factor`"
@@ -184,9 +184,9 @@ def own_topics(topics: Mapping[str, TopicView], specs: Iterable[TopicSpec], serv
     """Whether what the hub keeps in Kafka is kept as it must be.
 
     Args:
-        topics: What is there.
-        specs: How the hub makes its own topics.
-        servers: Where a command connects.
+        topics: Existing topics.
+        specs: Specifications by which the hub creates its own topics.
+        servers: Bootstrap servers for a suggested command.
     """
     well, seen = True, 0
     for spec in specs:

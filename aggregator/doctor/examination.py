@@ -47,13 +47,13 @@ class ClusterSeen:
 
     Attributes:
         reach: The way to it.
-        view: What it tells of itself; None: nobody could ask.
+        view: The cluster's description of itself; None if nobody could ask.
         topics: Topics that were asked for by name.
         shown: An edge's topics that are replicated; None: it does not tell.
-        skew_ms: Its clock less that of its heartbeats' writer.
-        ahead_ms: Its newest stamp less this machine's present.
+        skew_ms: The cluster's clock minus the clock of its heartbeats' writer.
+        ahead_ms: The cluster's newest timestamp minus this machine's present.
         records: Newest records of an edge.
-        registry: None: the configuration names none.
+        registry: The edge's registry; None if the configuration names none.
         trouble: Questions that were not answered: check, what is so, and what mends it.
     """
 
@@ -84,7 +84,7 @@ def examine(
     Args:
         config: The hub.
         policies: Policies of the rules, by path.
-        environ: For Java and the folders.
+        environ: Environment for Java and the folders.
     """
     now_ms = int(time.time() * 1000)
     questions: dict[str, Question[ClusterSeen]] = {
@@ -127,7 +127,7 @@ def _judged(cluster: str, findings: Callable[[], Iterable[Finding]]) -> list[Fin
 
 
 def _survived(cluster: ClusterConfig, one: Ended) -> ClusterSeen:
-    """What was read of a cluster, and what its answers did to whoever read them."""
+    """Return what was read of a cluster, with the trouble that its answers caused in the reading process."""
     seen: ClusterSeen = one.answer or ClusterSeen(reach.Reach({}))
     if one.end:
         seen.trouble.append(_deadly(cluster, one.end))
@@ -147,7 +147,7 @@ def _deadly(cluster: ClusterConfig, end: str) -> tuple[str, str, str]:
 
 
 def _ledger_view(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
-    """What central says of what the edges show; nothing where it cannot be asked."""
+    """Return central's view of the topics that the edges show; empty if central cannot be asked."""
     view = central.view
     if view is None:
         return CentralView()
@@ -298,14 +298,14 @@ def _of_edge(
 
 
 def _principal(cluster: ClusterConfig, seen: ClusterSeen) -> rights.Principal:
-    """Who the hub is there: brokers may map the names of certificates and of Kerberos, and no others."""
+    """Return the hub's principal there; brokers may map only the names of certificates and of Kerberos."""
     name = principal_of(cluster)
     is_certain = seen.reach.mechanism not in ("GSSAPI", "") or name == ANONYMOUS
     return rights.Principal(name, cluster.bootstrap_servers, is_certain)
 
 
 def _common(name: str, seen: ClusterSeen, now_ms: int) -> Iterator[Finding]:
-    """What is asked of central and of edges alike."""
+    """Yield the findings that central and edges share."""
     yield from reach.findings(name, seen.reach, now_ms)
     yield from (failed(name, *trouble) for trouble in seen.trouble)
     yield from condition.version(name, seen.reach.bootstrap)

@@ -46,9 +46,9 @@ def bounded(question: Callable[[], T], seconds: float, what: str) -> T:
     """The answer to a question, if it comes in time; one that does not goes on behind our back.
 
     Args:
-        question: What to ask.
-        seconds: How long to wait.
-        what: What is asked, for the error.
+        question: The call to make.
+        seconds: The longest wait.
+        what: The subject of the question, for the error.
 
     Raises:
         Unreachable: no answer in time; beside whatever the question itself raises.
@@ -65,10 +65,10 @@ def bounded(question: Callable[[], T], seconds: float, what: str) -> T:
 
 
 def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None) -> Reach:
-    """How far one comes to a cluster: every address by itself, then as the hub signs in, then the brokers' own.
+    """Connect to a cluster: to every address by itself, then as the hub signs in, then to the brokers' own addresses.
 
     Args:
-        cluster: Which.
+        cluster: The cluster to connect to.
         tell: Gets what is known before the hub signs in.
     """
     client = {name: value for name, value in cluster.client.items() if not isinstance(value, SecretRef)}
@@ -118,10 +118,10 @@ def skew_ms(cluster: ClusterConfig, topic: str) -> tuple[int | None, int | None]
 def registry(
     reference: str, opened: Callable[[], Registry], ids: Mapping[int, tuple[str, ...]], *, written: bool
 ) -> RegistryView:
-    """What a registry tells, and whether it has these ids.
+    """Return a registry's answers, and whether it has these ids.
 
     Args:
-        reference: As the configuration names it.
+        reference: The registry as the configuration names it.
         opened: Opens it.
         ids: Schema ids, each with the topics of the records that name it.
         written: The hub registers schemas there.
@@ -149,7 +149,7 @@ def _registry(reference: str, asked: Registry, ids: Mapping[int, tuple[str, ...]
 
 
 def machine(config: HubConfig, environ: Mapping[str, str]) -> Machine:
-    """What is here: Java, the folders that are written to, the keys."""
+    """Examine this machine: Java, the folders that are written to, the keys."""
     return Machine(_java(environ), dict(_disks(config, environ)), {name: _key(config, name) for name in config.keys})
 
 
@@ -157,7 +157,7 @@ def compared(found: Machine, config: HubConfig, recorded: Checks) -> Machine:
     """Return the machine with the faults of keys that are not those which the hub has used.
 
     Args:
-        found: What was found on this machine.
+        found: The facts of this machine.
         config: The hub's configuration.
         recorded: Check values of the keys that it has used.
     """
@@ -213,7 +213,7 @@ def _there(folder: Path) -> Path:
 
 
 def _given(folder: Path) -> str:
-    """What lets this user write to a folder, or make it."""
+    """Return the remedy for a folder that this user cannot create or write to."""
     there = _there(folder)
     if there.is_dir():
         return f'sudo chown "$(id -un)" {quote(str(there))}; or correct `schemas`'

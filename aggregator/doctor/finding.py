@@ -27,7 +27,7 @@ class Finding:
 
     Attributes:
         cluster: `central`, an edge's name, or `this machine`.
-        check: What was looked at, in one word.
+        check: The subject of the check, in one word.
         state: The state that was found.
         what: The same in a sentence, with its cause.
         next: The command or the setting that mends it; empty where nothing is to be done.

@@ -26,7 +26,7 @@ _DENIED = "authorization failed"
 
 
 class CentralTopic(NamedTuple):
-    """Where an edge topic goes: whether the topic exists, and its settings, also those that it would get."""
+    """The central topic of an edge topic: whether it exists, and its present or future settings."""
 
     name: str
     settings: Mapping[str, str]
@@ -37,9 +37,9 @@ def topics(edge: str, config: HubConfig, shown: EdgeShown, denied: Mapping[str, 
     """Whether every rule finds something, and every partition has a leader.
 
     Args:
-        edge: Which.
+        edge: The name of the edge.
         config: The hub.
-        shown: What the edge shows.
+        shown: The edge's topics and records.
         denied: Topics that a rule names and that we may not see; told with the rights.
     """
     refused = {name for name, one in shown.unanswered.items() if _DENIED in one.why} | denied.keys()
@@ -69,9 +69,9 @@ def sizes(
     """Whether central takes records as large as the edge does.
 
     Args:
-        edge: Which.
+        edge: The name of the edge.
         config: The hub.
-        shown: What the edge shows.
+        shown: The edge's topics and records.
         central: Central topics by name.
         servers: Central's, for commands.
     """
@@ -106,7 +106,7 @@ def retention(
     """Whether central would delete what a new flow delivers.
 
     Args:
-        edge: Which.
+        edge: The name of the edge.
         config: The hub.
         holds: Flows that a run would refuse now.
         central: Central topics by name.
@@ -130,7 +130,7 @@ def takeover(edge: str, holds: Iterable[Hold]) -> Iterator[Finding]:
     """Whether flows may begin where MirrorMaker 2 stopped; nothing where none does.
 
     Args:
-        edge: Which.
+        edge: The name of the edge.
         holds: Flows that a run would refuse now.
     """
     waits = defaultdict[str, set[str]](set)
@@ -149,13 +149,13 @@ def _follows(config: HubConfig, edge: str, topic: str) -> bool:
 
 
 def _number(config: HubConfig, edge: str, topic: str) -> int:
-    """Which rule speaks of a topic, from 1."""
+    """Return the number, from 1, of the rule that takes a topic."""
     rule = rule_for(config, edge, topic)
     return 0 if rule is None else config.topics.index(rule) + 1
 
 
 def _set(topic: CentralTopic, setting: str, servers: str, rule: int) -> str:
-    """How a central topic gets a setting: by a command if it is there, else by the rule that will create it."""
+    """Return how to set a setting of a central topic: by a command if it exists, else by the rule that creates it."""
     if topic.exists:
         return (
             f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {quote(topic.name)}"

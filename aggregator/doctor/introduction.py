@@ -20,11 +20,11 @@ _PATIENCE_S = 2.0
 
 
 class Greeted(NamedTuple):
-    """What is known of a cluster.
+    """The known facts of a cluster.
 
     Attributes:
         cluster_id: Empty: it tells none; None: nobody answers.
-        release: Of Kafka, at least; empty: not known.
+        release: The oldest possible release of Kafka; empty if unknown.
     """
 
     cluster_id: str | None
@@ -55,7 +55,7 @@ def introduction(config: HubConfig, greeted: Mapping[str, Greeted]) -> str:
 
     Args:
         config: The hub's configuration.
-        greeted: What each cluster answered, by edge; central under an empty name.
+        greeted: The answer of each cluster, by edge; central under an empty name.
     """
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
     told = [f"{_named(name)} {_told(cluster, greeted[name])}" for name, cluster in clusters.items()]

@@ -27,8 +27,8 @@ class Disk:
     """A folder that the hub writes to.
 
     Attributes:
-        purpose: What lies there, in words.
-        setting: What names it.
+        purpose: The contents, in words.
+        setting: The setting that names the folder.
         free: Bytes.
         is_writable: Whether this user may write there.
         there: The folder itself, or the one in which it would be made.

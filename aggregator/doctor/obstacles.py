@@ -98,10 +98,10 @@ _ROWS: Mapping[Obstacle, _Row] = {
 
 
 def explained(one: Listener) -> tuple[str, str, str]:
-    """What stops a connection: the step, what is so, and what to do about it.
+    """Return the obstacle to a connection: the step, the state, and the remedy.
 
     Args:
-        one: With an obstacle.
+        one: A listener with an obstacle.
     """
     assert one.obstacle is not None
     row = _ROWS[one.obstacle]

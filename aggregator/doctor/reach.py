@@ -30,15 +30,15 @@ _NOT_IN_BUILD = ("No provider for SASL mechanism", "Unsupported SASL mechanism",
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What was found on the way to a cluster.
+    """The findings on the way to a cluster.
 
     Attributes:
-        client: Its `client:` block as far as it is no secret.
+        client: Those options of the `client:` block that are not secret.
         bootstrap: Every address of `bootstrap_servers`.
-        sign_ins: How signing in ended, by the address that it began at.
+        sign_ins: Results of signing in, by the first address.
         advertised: The brokers' own addresses beside those, by broker.
-        settings: Why the `client:` block cannot be used at all; empty: it can.
-        settings_next: What mends that.
+        settings: The reason why the `client:` block cannot be used at all; empty if it can.
+        settings_next: The remedy for unusable settings.
         own: The certificate that the client shows.
     """
 
@@ -52,7 +52,7 @@ class Reach:
 
     @property
     def view(self) -> ClusterView | None:
-        """What the cluster told whoever signed in; None: nobody could."""
+        """Return the cluster's description of itself; None if nobody could sign in."""
         return next((one.view for one in self.sign_ins.values() if one.view is not None), None)
 
     @property
@@ -68,7 +68,7 @@ class Reach:
 
     @property
     def mechanism(self) -> str:
-        """How the client signs in; empty: it does not."""
+        """Return the mechanism by which the client signs in; empty if it does not sign in."""
         if not self.client.get("security.protocol", "plaintext").lower().startswith("sasl"):
             return ""
         return (self.client.get("sasl.mechanism") or self.client.get("sasl.mechanisms") or "GSSAPI").upper()
@@ -83,8 +83,8 @@ def findings(cluster: str, reach: Reach, now_ms: int) -> list[Finding]:
     """Everything about the way to a cluster.
 
     Args:
-        cluster: Its name.
-        reach: What was found.
+        cluster: Name of the cluster.
+        reach: The findings on the way to the cluster.
         now_ms: The present, by this machine's clock.
     """
     if reach.settings:
@@ -109,7 +109,7 @@ def _setting_check(why: str) -> str:
 
 
 def _steps(cluster: str, reach: Reach, *, left_out: Obstacle | None) -> Iterator[Finding]:
-    """One finding for each address that is not come to, and one for each step that all addresses passed.
+    """Yield one finding for each unreachable address, and one for each step that all addresses passed.
 
     What follows from another finding is left out.
     """
@@ -166,7 +166,7 @@ def takes(reach: Reach, one: Listener) -> bool:
     """Whether a listener may let us in, as far as it tells.
 
     Args:
-        reach: How the client signs in.
+        reach: The findings, with the client's way of signing in.
         one: The listener.
     """
     if one.obstacle is not None or one.mechanisms == ():

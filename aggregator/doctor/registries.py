@@ -24,12 +24,12 @@ class RegistryView:
 
     Attributes:
         name: The registry's reference in the configuration.
-        trouble: Why it cannot be used; empty: it can.
-        trouble_next: What mends the trouble.
-        subjects: How many subjects it has.
+        trouble: The reason why the registry cannot be used; empty if it can.
+        trouble_next: The remedy for the trouble.
+        subjects: Number of subjects.
         unknown: Schema ids that it does not have, each with the topics of the records that name it.
         refused: Schema ids that it has and that cannot be used, each with why.
-        ids: How many ids were asked for.
+        ids: Number of requested ids.
     """
 
     name: str
@@ -45,8 +45,8 @@ def findings(cluster: str, seen: RegistryView | None, unframed: Mapping[str, Unf
     """Everything about a registry and what needs it.
 
     Args:
-        cluster: Whose.
-        seen: None: the configuration names none.
+        cluster: Name of the registry's cluster.
+        seen: The registry; None if the configuration names none.
         unframed: Topics whose newest values do not begin as a serialiser for registries writes them, with how many.
     """
     for topic, bad in sorted(unframed.items()):

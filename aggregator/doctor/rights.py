@@ -56,11 +56,11 @@ _CALLED = {
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who the hub is at a cluster.
+    """The hub's identity at a cluster.
 
     Attributes:
-        name: As `User:hub`; empty where only the cluster knows it.
-        servers: Where a command that gives it rights connects.
+        name: The name, as `User:hub`; empty where only the cluster knows it.
+        servers: Bootstrap servers for a command that grants rights.
         is_certain: The brokers call it so; they may have other names for certificates and Kerberos.
     """
 
@@ -91,9 +91,9 @@ def findings(
     Args:
         cluster: The cluster's name.
         principal: The principal that we sign in as.
-        view: What the cluster tells of itself.
+        view: The cluster's description of itself.
         topics: Topics that were asked for; those that are not there are in neither of its parts.
-        needs: What the hub does there, each name in full.
+        needs: The hub's operations there, each resource name in full.
         writable: Transactional ids, as far as their coordinators say whether we may write under them.
     """
     well, known, unknown = True, 0, list[str]()
@@ -159,7 +159,7 @@ def _among(operation: str, rights: frozenset[str]) -> bool:
 def _by_rules(
     operations: tuple[str, ...], need: Right, principal: Principal, view: ClusterView
 ) -> tuple[str, ...] | None:
-    """What no rule of the authorizer gives us; None where it has none, or where they do not say it of us."""
+    """Return the rights that no rule of the authorizer grants; None without rules, or if they do not cover the hub."""
     settings = view.settings
     if view.acls is None or settings is None or not _answers(principal, view):
         return None

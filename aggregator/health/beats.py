@@ -36,9 +36,9 @@ class Beat:
     """The state of one hub process a moment ago.
 
     Attributes:
-        stage: What it was at.
-        at_s: When, by this machine's monotonic clock, which all its processes share.
-        hanging: What has stood still for longer than its work can take; empty where nothing does.
+        stage: The stage of the work.
+        at_s: Time of the beat on this machine's monotonic clock, which all its processes share.
+        hanging: The part that has stood still for longer than its work can take; empty where nothing does.
     """
 
     stage: Stage
@@ -54,7 +54,7 @@ _BEAT = TypeAdapter(Beat)
 
 
 def folder(environ: Mapping[str, str]) -> Path | None:
-    """Where beats are kept; None if no folder belongs to this user alone and can be written."""
+    """Return the folder of the beats; None if no folder belongs to this user alone and can be written."""
     named = next((environ[name].partition(":")[0] for name in _FOLDERS if environ.get(name)), None)
     root = Path(named) / "aggregator" if named else Path(tempfile.gettempdir(), f"aggregator-{os.getuid()}")
     return given_folder(root)

@@ -23,12 +23,12 @@ _STAGES = {
 
 
 def why_unhealthy(question: Question, beats: Sequence[Beat], now_s: float) -> str:
-    """Why the answer is no; empty where it is yes.
+    """Return why the answer is no; empty if it is yes.
 
     Args:
-        question: Which.
+        question: The question to answer.
         beats: The last of each process.
-        now_s: By the clock of the beats.
+        now_s: The present on the clock of the beats.
     """
     fresh = [beat for beat in beats if beat.is_fresh(now_s)]
     moving = [beat for beat in fresh if not beat.hanging]

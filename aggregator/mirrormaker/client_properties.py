@@ -125,11 +125,11 @@ def is_sign_in(name: str) -> bool:
 
 
 def fate(name: str, value: str, role: str) -> Fate | None:
-    """What becomes of a property that does not sign in; None where Java's clients do not know it.
+    """Return the fate of a property that does not sign in; None where Java's clients do not know it.
 
     Args:
         name: Java's.
-        value: As it is written.
+        value: The value as written.
         role: `consumer`, `producer`, `admin`, or empty: of all clients.
     """
     if name in RENAMED:

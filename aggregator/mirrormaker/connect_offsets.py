@@ -47,9 +47,9 @@ class OffsetRecord(NamedTuple):
     """A record of the offsets topic.
 
     Attributes:
-        key: As it is written; Connect finds its record by these bytes alone.
-        value: None forgets the offset.
-        partition: Where its predecessor lies; None: the key decides, as Java's producer does.
+        key: The key as written; Connect finds its record by these bytes alone.
+        value: The offset; None forgets it.
+        partition: Partition of the predecessor; None: the key decides, as Java's producer does.
     """
 
     key: str
@@ -63,7 +63,7 @@ class SourceOffsets:
 
     Attributes:
         positions: The next offset of each source partition that has one.
-        records: How each was written, forgotten ones too.
+        records: Records as written, forgotten ones too.
         others: Connectors and clusters that the topic speaks of beside it.
     """
 
@@ -140,9 +140,9 @@ def offset_record(known: SourceOffsets, connector: str, cluster: str, at: Partit
     """The record from which the connector goes on at a position; the same bytes and place as the one before it.
 
     Args:
-        known: What the topic holds now.
-        connector: Whose.
-        cluster: Its alias of the source.
+        known: Present contents of the topic.
+        connector: Name of the connector.
+        cluster: The connector's alias of the source.
         at: The source partition.
         position: The next offset; 0 forgets what was copied, so that it begins at the beginning.
     """
@@ -153,11 +153,11 @@ def offset_record(known: SourceOffsets, connector: str, cluster: str, at: Partit
 
 
 def task_count(records: Iterable[LogRecord], connector: str) -> int:
-    """How many tasks of the connector ran exactly once, when their number was written last; 0: none ever did.
+    """Return the last written number of the connector's tasks that ran exactly once; 0 if none ever did.
 
     Args:
-        records: Of the configs topic, in log order.
-        connector: Whose.
+        records: Records of the configs topic, in log order.
+        connector: Name of the connector.
 
     Raises:
         HoldError: its record holds no number.

@@ -92,11 +92,11 @@ def piece_of_flow(entry: Entry, name: str, source: str, target: str, *, of_recor
     """A setting of one flow, or of the clients on one side of it.
 
     Args:
-        entry: Where it was read.
+        entry: The entry with its place.
         name: Without the flow.
         source: MirrorMaker's name.
         target: MirrorMaker's name.
-        of_records: As in `Piece`.
+        of_records: The same flag as in `Piece`.
     """
     cluster = ""
     for prefix, side in _ENDS:

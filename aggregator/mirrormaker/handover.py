@@ -20,10 +20,10 @@ class HandedOver(NamedTuple):
 
     Attributes:
         source: The flow.
-        names: Of the MirrorMaker 2 that copies its edge.
+        names: Names of the MirrorMaker 2 that copies the edge.
         position: The next offset that it reads.
-        record: What its offsets topic has to hold; None: it holds nothing, and shall not.
-        note: What it does not know as the hub did.
+        record: The record to write to the offsets topic; None: the topic has none and needs none.
+        note: The hub's knowledge that MirrorMaker 2 lacks.
     """
 
     source: EdgePartition
@@ -34,7 +34,9 @@ class HandedOver(NamedTuple):
 
 
 def names_of(config: HubConfig, edge: str, topic: str) -> MirrorMaker2 | None:
-    """Of the MirrorMaker 2 that copied an edge topic: as its rule's `start` says, else those of its dedicated mode.
+    """Return the names of the MirrorMaker 2 that copied an edge topic.
+
+    Those of its rule's `start`, else those of MirrorMaker 2's dedicated mode.
 
     None where no rule takes the topic.
     """
@@ -55,8 +57,8 @@ def handed_over(
     Args:
         config: The hub.
         ledger: Winning records.
-        known: What the offsets topics hold now; nothing of those that are not there.
-        edge: One edge; None: all.
+        known: Present contents of the offsets topics that exist.
+        edge: One edge; None selects all.
     """
     for source, entry in sorted(ledger.items()):
         names = names_of(config, source.edge, source.topic)

@@ -33,7 +33,7 @@ class Login:
     """Describes a login module with its options.
 
     Attributes:
-        module: Its class without the package: `PlainLoginModule`.
+        module: Class of the login module without the package: `PlainLoginModule`.
         options: The options by name; never shown.
     """
 
@@ -52,7 +52,7 @@ def parse_jaas(text: str) -> Login:
 
 
 def without(login: Login, used: Collection[str]) -> str:
-    """What of its options the hub is not told, in words; empty where it is told all.
+    """Return, in words, the login options that the hub does not take over; empty if it takes all.
 
     Args:
         login: The login module.

@@ -44,7 +44,7 @@ def take_apart(files: Mapping[str, Sequence[Entry]], consumers: Sequence[str]) -
 
     Args:
         files: The entries of each file, by its name.
-        consumers: Which of them are consumers'; each is an edge.
+        consumers: The files of consumers; each is an edge.
     """
     mirror = Mirror("MirrorMaker 1", keeps_names=True)
     for number in range(len(consumers)):

@@ -22,10 +22,10 @@ class Naming(NamedTuple):
     """The pattern of central topic names, with remarks for the report.
 
     Attributes:
-        pattern: As `central` of a rule has it.
-        why: Why the policy's class is not applicable; empty where it is.
-        note: What is different.
-        remark: What a person should look at; may be empty.
+        pattern: The pattern in the form of a rule's `central`.
+        why: The reason why the policy's class is not applicable; empty if it is.
+        note: The difference from MirrorMaker's names.
+        remark: A remark for a person; may be empty.
     """
 
     pattern: str
@@ -35,7 +35,7 @@ class Naming(NamedTuple):
 
 
 def edge_names(aliases: Sequence[str]) -> Mapping[str, str]:
-    """By MirrorMaker's name the edge's: lower-case letters, digits and hyphens, at most 32."""
+    """Map MirrorMaker's names to edge names: lower-case letters, digits and hyphens, at most 32."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     counts: dict[str, int] = {}
@@ -52,11 +52,11 @@ def edge_names(aliases: Sequence[str]) -> Mapping[str, str]:
 
 
 def hub_names(targets: Sequence[str], edges: Mapping[str, str], aliases: Sequence[str]) -> Mapping[str, str]:
-    """By target the hub's name: no cluster has it, because central names begin with clusters' names.
+    """Map targets to hub names; no cluster has such a name, because central names begin with clusters' names.
 
     Args:
         targets: MirrorMaker's names of the clusters that something is copied into.
-        edges: By MirrorMaker's name the edge's.
+        edges: Edge names by MirrorMaker's names.
         aliases: Every name that a central topic may begin with.
     """
     taken = {*aliases, *edges.values()}
@@ -76,7 +76,7 @@ def central_pattern(alias: str, edge: str, policy: str, separator: str | None, *
         alias: MirrorMaker's name of the source; may be empty.
         edge: The edge's name.
         policy: The class; empty for MirrorMaker's default.
-        separator: None for its default.
+        separator: The separator; None for the policy's default.
         keeps_names: Whether this MirrorMaker keeps names, as its first generation does.
     """
     if keeps_names or policy.rpartition(".")[2] in _IDENTITY:

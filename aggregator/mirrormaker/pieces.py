@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Which of several wins: a flow's before a cluster's before one for all; among those one role's."""
+        """Return the precedence: pieces of records first, then a flow's, then a cluster's, then a role's."""
         return 4 * bool(self.source or self.target) + 2 * bool(self.cluster) + bool(self.role) + 8 * self.of_records
 
 
@@ -47,14 +47,14 @@ class Mirror:
     """The content of one set of files, as clusters, flows and pieces.
 
     Attributes:
-        form: What they are, in words.
+        form: The kind of the files, in words.
         clusters: MirrorMaker's names, in order.
         flows: Source and target of what is copied, in order.
-        pieces: What is left to be translated.
-        fates: What is decided already.
+        pieces: Pieces that are left to be translated.
+        fates: Fates that are already decided.
         keys_are_places: Whether keys are places of a document, which no line of a secret can become.
         keeps_names: Whether topics have the same names at the target where nothing else is said.
-        remarks: What a person should know.
+        remarks: Remarks for a person.
     """
 
     form: str

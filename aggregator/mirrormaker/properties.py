@@ -28,7 +28,7 @@ class PropertiesFault(Exception):
 
     Args:
         line: The line's number.
-        what: What is wrong in that line.
+        what: The fault in that line.
     """
 
     def __init__(self, line: int, what: str) -> None:
@@ -41,7 +41,7 @@ def parse_properties(text: str) -> list[Property]:
     r"""Every property: `key=value`, `key: value` or `key value`; comments, continued lines and `\u0041` as in Java.
 
     Args:
-        text: Of the whole file.
+        text: Text of the whole file.
 
     Raises:
         PropertiesFault: an escape that Java refuses, or half of a character.

@@ -38,7 +38,7 @@ class Read(NamedTuple):
     """Holds what the files say.
 
     Attributes:
-        mirror: What they say of MirrorMaker, taken apart.
+        mirror: MirrorMaker's settings, taken apart.
         entries: The entries of all keys, in order.
     """
 
@@ -221,7 +221,7 @@ class _Reader:
 
 
 def _depth(text: str) -> int:
-    """How many brackets stand open at most, whatever they stand in: the parser takes long over many."""
+    """Return the deepest nesting of brackets, in any context: the parser takes long over many."""
     depth = deepest = 0
     for sign in _BRACKETS.findall(text):
         depth += 1 if sign in "[{" else -1

@@ -41,11 +41,11 @@ def is_known(piece: Piece) -> bool:
 
 
 def why_not(piece: Piece, flows: Collection[tuple[str, str]], clusters: Collection[str]) -> str | None:
-    """Why a setting that nothing was said of has no place; None where MirrorMaker does not know it.
+    """Return why a setting without a decision has no place in the hub; None where MirrorMaker does not know it.
 
     Args:
         piece: The setting.
-        flows: Those that are enabled.
+        flows: Flows that are enabled.
         clusters: Theirs.
     """
     if not is_known(piece):
@@ -58,7 +58,7 @@ def why_not(piece: Piece, flows: Collection[tuple[str, str]], clusters: Collecti
 
 
 def _passed_over(piece: Piece) -> str:
-    """Why a setting that the hub has was not taken from here."""
+    """Return why a setting that the hub has was not taken from here."""
     if piece.name in settings.OF_RECORDS and not piece.of_records:
         return _OF_RECORDS
     if piece.name in settings.OF_RECORDS and piece.cluster:

@@ -24,8 +24,8 @@ class FilePlace(NamedTuple):
 
     Attributes:
         file: The file.
-        line: Its line.
-        key: What stands there.
+        line: Number of the line.
+        key: Key at this place.
     """
 
     file: str
@@ -43,8 +43,8 @@ class Variables:
         reserved: Names that MirrorMaker's files give to variables of their own.
 
     Attributes:
-        found: By name what a variable holds, in words.
-        stand_ins: By name a value of the same form.
+        found: Contents of each variable in words, by name.
+        stand_ins: A value of the same form, by variable.
     """
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
@@ -56,7 +56,7 @@ class Variables:
         """Return a reference to a secret.
 
         Args:
-            value: What MirrorMaker's file holds, an expression or the secret itself.
+            value: Value in MirrorMaker's file, an expression or the secret itself.
             name: The name of the variable, where the value is no expression that the hub knows.
             place: The place that it was read from.
         """
@@ -71,10 +71,10 @@ class Variables:
         """A value that is no secret, as `hub.yaml` says it.
 
         Args:
-            value: As MirrorMaker's file has it.
-            name: Of the variable for an expression that the hub does not know.
-            place: Where it was read.
-            tried: Of the same form, where an expression is the whole value.
+            value: Value as written in MirrorMaker's file.
+            name: Name of the variable for an expression that the hub does not know.
+            place: Place of the value.
+            tried: A stand-in of the same form, where an expression is the whole value.
         """
         if _DOLLAR.search(value):
             return f"${{{self.of(name, f'what {place} holds', value)}}}"
@@ -93,8 +93,8 @@ class Variables:
 
         Args:
             name: The one that is wanted.
-            what: It holds, in words.
-            held: By which values are told apart; the words where MirrorMaker's files do not hold it.
+            what: Contents of the variable, in words.
+            held: Identity of the value; its description in words where MirrorMaker's files do not hold it.
             tried: A value of the same form.
         """
         own, held = name, held or what
@@ -136,9 +136,9 @@ def filled(value: str, whole: str, part: str) -> str:
     """The value as it might be once its expressions are filled in, to see whether it could be any good.
 
     Args:
-        value: With or without expressions.
-        whole: For an expression that is all there is.
-        part: For one within a text.
+        value: A value with or without expressions.
+        whole: Replacement for an expression that is the whole value.
+        part: Replacement for an expression within a text.
     """
     return whole if _EXPRESSION.fullmatch(value) else _EXPRESSION.sub(part, value)
 

@@ -17,11 +17,11 @@ class Entry(NamedTuple):
     """Holds one key of a file with its value and place.
 
     Attributes:
-        key: As it is written; of YAML the place, as `spec.clusters[0].alias`.
+        key: The key as written; in YAML the place, as `spec.clusters[0].alias`.
         value: Without blanks around it.
         file: Name of the file, as it was given.
         line: The number of the line that it begins on.
-        number: How many were read before it; tells apart what is written twice.
+        number: Number of entries read before; tells apart repeated keys.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterDraft:
-    """How `hub.yaml` says to reach a cluster; every value as it stands there, references included."""
+    """The settings with which `hub.yaml` reaches a cluster; every value as written there, references included."""
 
     bootstrap_servers: str
     client: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class OffsetsDraft:
         sync_groups: Whether they are committed.
         groups: A pattern.
         exclude: A pattern.
-        interval: Between two looks, as a duration.
+        interval: Time between two looks, as a duration.
     """
 
     checkpoints: bool | None = None
@@ -118,14 +118,14 @@ class HubDraft:
     Attributes:
         name: The hub's name.
         target: MirrorMaker's name of the cluster that is central.
-        central: How to reach central.
+        central: The settings of central's cluster.
         edges: The edges by name.
         rules: The rules that say which topics flow.
-        replication_factor: Of central topics; empty for the broker's default.
+        replication_factor: Replication factor of central topics; empty for the broker's default.
         config_sync: `apply` or `tell`; empty where nothing was said.
         emit: Whether heartbeats are written; None where nothing was said.
-        interval: Between two of them, as a duration; empty where nothing was said.
-        offsets: What is told of consumer groups; None where nothing was said.
+        interval: Time between two of them, as a duration; empty if not set.
+        offsets: The settings of consumer groups; None if not set.
     """
 
     name: str
@@ -150,13 +150,13 @@ class Imported:
     """Holds the complete result of an import.
 
     Attributes:
-        form: What the files were, in words.
-        hubs: One for each cluster that something is copied into.
-        outcomes: One for each key that was read, in order.
-        variables: What has to be set before a run, each with what it holds.
+        form: The kind of the files, in words.
+        hubs: One hub for each cluster that something is copied into.
+        outcomes: One outcome for each key that was read, in order.
+        variables: Variables to be set before a run, each with a description of its contents.
         stand_ins: A value for each of these, of the form that its place asks for.
-        commands: What has to be run before it: certificates and keys as the hub's client reads them.
-        remarks: What else a person should know.
+        commands: Commands to be run before a run: they convert certificates and keys for the hub's client.
+        remarks: Further remarks for a person.
     """
 
     form: str
@@ -206,7 +206,7 @@ class Fates:
 
         Args:
             entries: All entries that were read.
-            shown: By number, how a key is shown that may not be shown as it is.
+            shown: Replacements, by number, for keys that may not be shown unchanged.
         """
         return tuple(self._outcome(entry, shown.get(entry.number, entry.key)) for entry in entries)
 

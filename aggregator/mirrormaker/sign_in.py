@@ -53,10 +53,10 @@ class Cluster(NamedTuple):
 
     Attributes:
         name: Unique among the clusters of an import; variables and files are named after it.
-        place: In `hub.yaml`: `central`, `edges.eu`.
-        servers: Its addresses.
+        place: Place in `hub.yaml`: `central`, `edges.eu`.
+        servers: Addresses of the cluster.
         main: The role that counts most here.
-        folder: Where its certificates will lie, seen from `hub.yaml`.
+        folder: Future folder of the certificates, relative to `hub.yaml`.
     """
 
     name: str
@@ -70,10 +70,10 @@ class SignIn:
     """Makes the `client:` block of one cluster.
 
     Args:
-        cluster: Which.
-        fates: Where each key's fate is told.
-        variables: Where a secret's variable is told.
-        commands: What has to be run, in order.
+        cluster: The cluster to sign in to.
+        fates: Receiver of each key's fate.
+        variables: Receiver of the variables for secrets.
+        commands: Commands to be run, in order.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SignIn:
                 self._fates.not_applicable(piece.entry, _ONE_PRINCIPAL)
 
     def _choose(self, pieces: Sequence[Piece]) -> list[tuple[Piece, Piece]]:
-        """One piece for each setting; the others are handed back, each with the one that is taken."""
+        """Choose one piece for each setting; return the others, each with the chosen piece."""
         ranks = {"": 0, self._cluster.main: 1}
         rejected = []
         for piece in sorted(pieces, key=lambda one: (not one.of_records, ranks.get(one.role, 2), -one.weight)):
@@ -233,7 +233,7 @@ class SignIn:
         self._fates.mapped(piece.entry, keys, without(login, [*names, _STRIMZIS_URL]))
 
     def _complete(self) -> None:
-        """What a mechanism needs and MirrorMaker's file does not say."""
+        """Add what a mechanism needs and MirrorMaker's file does not set."""
         mechanism = self.client.get("sasl.mechanism", "")
         if mechanism in _BY_NAME_AND_PASSWORD:
             self._ask("sasl.username", "sasl.password")

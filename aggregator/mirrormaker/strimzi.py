@@ -88,7 +88,7 @@ class _Reader:
         return alias
 
     def mirror(self, one: Mapping[str, Any], place: Place, target: str) -> None:
-        """One flow: its clusters, what it takes, and its connectors."""
+        """Read one flow: its clusters, its selection, and its connectors."""
         source = str(one.get("sourceCluster") or "")
         if "source" in one:
             source = self.cluster(_section(one["source"]), (*place, "source"))
@@ -161,7 +161,7 @@ class _Reader:
                 self._piece((*place, "certificateAndKey", "secretName"), name, alias, value=value)
 
     def _protocol(self, kind: str, place: Place, alias: str, *, has_tls: bool) -> None:
-        """What says that TLS is spoken, and that somebody signs in."""
+        """Record the settings that require TLS and signing in."""
         signs_in, at = kind in _MECHANISMS, (*place, "type")
         protocol = ("SASL_" if signs_in else "") + ("SSL" if has_tls or kind == "tls" else "PLAINTEXT")
         if kind and not signs_in and kind != "tls":

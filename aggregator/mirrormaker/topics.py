@@ -19,8 +19,8 @@ class Patterns:
     """Reads the patterns of one edge.
 
     Args:
-        fates: Where each key's fate is told.
-        variables: Where a variable is told.
+        fates: Receiver of each key's fate.
+        variables: Receiver of variables.
         edge: The edge's name.
         check: Raises ValueError for a pattern that `hub.yaml` would not take.
 
@@ -77,7 +77,7 @@ def joined(patterns: Sequence[str]) -> str:
 
 
 def _parts(value: str) -> list[str]:
-    """As MirrorMaker splits a list; quotes around the whole, which no topic has, are taken off as version 1 did."""
+    """Split a list as MirrorMaker does; quotes around the whole, which no topic has, are removed as in version 1."""
     text = value.strip()
     if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0]:
         text = text[1:-1]

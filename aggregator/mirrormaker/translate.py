@@ -45,7 +45,7 @@ def translate(found: Read) -> Imported:
     """Translate what MirrorMaker's files say into hubs.
 
     Args:
-        found: What the files say.
+        found: The contents of the files.
 
     Raises:
         ConfigError: nothing is copied, so that there is nothing to write.

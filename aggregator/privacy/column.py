@@ -53,10 +53,10 @@ class Column:
     """Holds the results for the values, or for the keys, of a batch.
 
     Attributes:
-        contents: What is left, by place; None for nothing, and where rejected.
+        contents: Results by place; None for nothing, and where rejected.
         rejected: Place to the reason.
         counts: The counts of all that is not rejected.
-        counts_of: Of these places alone; none of them rejected, and none twice.
+        counts_of: Returns the counts of given places; none of them rejected, and none twice.
         side_values: Path to what it held, for the fields that conditions ask for; without those that no record has.
     """
 
@@ -90,7 +90,7 @@ def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
 
 
 def _side_values(size: int, parts: Sequence[tuple[Integers, Column]]) -> dict[str, SideValues]:
-    """What the parts held, each with numbers of its own, as one."""
+    """Return the side values of all parts, each with numbers of its own, as one."""
     found: dict[str, SideValues] = {}
     for path in sorted({path for _, part in parts for path in part.side_values}):
         codes, values = np.full(size, NOWHERE, np.int64), list[Shown]()

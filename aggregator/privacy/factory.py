@@ -32,13 +32,13 @@ def topic_strip(
     Args:
         policy: The topic's policy.
         edge_topic: The topic that records come from.
-        central_topic: Where they go; derived schemas get the subjects `<central topic>-value` and `-key`.
+        central_topic: The central topic; derived schemas get the subjects `<central topic>-value` and `-key`.
         edge_registry: Knows the writers' schemas.
         central_registry: Gets the derived ones.
         keys: The hub's key rings; resolved here, in the process that strips.
         today: The day in UTC; decides which `keep` has expired.
         now_s: Seconds on a clock that only goes forward; by it waits for schema ids end.
-        edge: Where records come from; without it, conditions on the edge cannot be decided.
+        edge: The edge of the records; without it, conditions on the edge cannot be decided.
         budget: What operators may remember, where several topics share it.
         patience_s: How long a batch waits for a schema id that the edge's registry does not know; 0: not at all.
 

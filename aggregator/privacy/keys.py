@@ -196,7 +196,7 @@ def _alike(keys: BytesColumn, column: Column, operator: str) -> Column:
 
 
 def _of_key(column: Column, schema_id: int) -> Column:
-    """What a program made of values, told as of keys."""
+    """Turn a program's results for values into results for keys."""
 
     def renamed(counts: Counts) -> Counts:
         return Counter({(key_path(path), operator): count for (path, operator), count in counts.items()})

@@ -83,7 +83,7 @@ class PlainValues:
             self._day = today
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
-        """What strips the values of the batch that was begun; see `programs.Programs`."""
+        """Return a function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, BytesColumn.of(values))
 
     def strip(self, cells: BytesColumn) -> Column:
@@ -108,7 +108,7 @@ class PlainValues:
         return column
 
     def report(self) -> list[ReportRow]:
-        """What was met so far; a value that is no text counts nothing."""
+        """Return the counts so far; a value that is no text counts nothing."""
         return list(counted_rows(self._seen, self._failed))
 
     def _met(self, kind: str, seen: int, failed: int = 0) -> None:

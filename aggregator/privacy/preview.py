@@ -62,7 +62,7 @@ def previewed(
         strip: The topic's.
         edge: Knows the writers' schemas.
         central: Knows the derived ones.
-        form: How the values are written.
+        form: The format of the values.
         hide: Types and lengths instead of values before.
 
     Raises:
@@ -134,7 +134,7 @@ def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple
 
 
 def _sized(line: Line, size: int | None) -> Line:
-    """Of bytes their own number, and not that of the signs in which a terminal would show them."""
+    """Replace the size of a whole value of bytes by its number of bytes, not of displayed characters."""
     is_whole = size is not None and line.path == "value" and line.before.startswith("text of ")
     return line._replace(before=counted(size or 0, "byte")) if is_whole else line
 

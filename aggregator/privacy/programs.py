@@ -42,7 +42,7 @@ class Program(Protocol):
         ...
 
     def met(self) -> NodeCounts:
-        """What was met so far."""
+        """Return the counts so far."""
         ...
 
 
@@ -150,7 +150,7 @@ class Programs:
         return summed([*self._past, *rows])
 
     def _program(self, schema_id: int, place: int) -> Program | Rejection:
-        """What runs an id that the record at this place is the first to name; of one that is put off nothing counts."""
+        """Return the program of an id that this record is the first to name; an id that is put off counts nothing."""
         if schema_id >= self._edge_registry.ids_end and not self._late.is_numbered:
             return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)  # else it would stand for whichever GUID has the number
         known = self._known.get(schema_id)

@@ -29,8 +29,8 @@ class FramedValues:
 
     Attributes:
         data: All bytes; not to be written to.
-        starts: Where each value begins in the data.
-        ends: Where it ends; None has no bytes, but is not an empty value.
+        starts: The start of each value in the data.
+        ends: The end of each value; None has no bytes, but is not an empty value.
         made: Bytes that were made of them so far.
     """
 

@@ -85,7 +85,7 @@ class Unasked(Awaited):
 
 
 class Meaning(NamedTuple):
-    """What a schema id means on a topic.
+    """The meaning of a schema id on a topic.
 
     Attributes:
         fingerprint: Of the schema and all its tags.
@@ -100,7 +100,7 @@ class Meaning(NamedTuple):
 
 @dataclass(slots=True)
 class Stripped:
-    """What is left of a batch: as long as the input.
+    """The results of a batch: as long as the input.
 
     Attributes:
         keys: Transformed keys.

@@ -21,7 +21,7 @@ class NodeCounts(NamedTuple):
     """Holds counts by plan node.
 
     Attributes:
-        visits: How often a value was there.
+        visits: Number of times that a value was there.
         failed: Records lost because the operator failed for a value there.
     """
 
@@ -34,7 +34,7 @@ def visits(plan: Plan, records: int, inner: Mapping[int, int]) -> dict[int, int]
 
     Args:
         plan: The compiled plan.
-        records: How often a value was at the root.
+        records: Number of values at the root.
         inner: Counts of the values inside unions, arrays and maps by node, summed over their containers.
     """
     found = Counter({plan.root: records}) + Counter(inner)

@@ -41,9 +41,9 @@ class TopicStrip:
     """Strips the records of one edge topic.
 
     Args:
-        policy: What happens.
-        edge_topic: Where the records come from; selects the policy's topics.
-        central_topic: Where they go; names the subjects of derived schemas.
+        policy: The policy to apply.
+        edge_topic: The edge topic of the records; selects the policy's topics.
+        central_topic: The central topic; names the subjects of derived schemas.
         edge_registry: The edge's registry.
         central_registry: Central's.
         keys: Key rings by name.
@@ -121,7 +121,7 @@ class TopicStrip:
         return self._key_versions
 
     def report(self) -> list[ReportRow]:
-        """What was met so far; see `privacy.strip.Strip`."""
+        """Return the counts so far; see `privacy.strip.Strip`."""
         rows = [*self._values.report(), *self._keys.report()]
         return [row._replace(schema_id=self._name(row.schema_id)) for row in rows]
 

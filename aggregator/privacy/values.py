@@ -50,7 +50,7 @@ def values_of(
     """What strips the values of an edge topic, in the format that the policy says.
 
     Args:
-        policy: What happens to them.
+        policy: The policy to apply.
         topic: Edge topic.
         keys: Key rings by name.
         programs: Makes what strips values by their schemas.

@@ -53,7 +53,7 @@ class ReportWriter:
         """The run begins now: what telemetry holds by now is another's.
 
         Args:
-            threads: Of the run's process.
+            threads: The threads of the run's process.
 
         Raises:
             Unreachable: central does not answer.

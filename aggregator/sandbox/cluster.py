@@ -153,7 +153,7 @@ class Cluster:
         return self.broker(node) if node > 0 else None
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 where there is no such topic.
+        """Return the number of a topic's partitions; 0 where there is no such topic.
 
         Raises:
             Failed: no broker answers.

@@ -38,10 +38,10 @@ class Distribution:
     Attributes:
         name: What it is called on disk and on the terminal.
         module: Its name at Maven Central.
-        size: What is fetched, in words.
+        size: The size of the download, in words.
         pins: Jar name to SHA-512.
-        group: Whose module it is.
-        version: Which of its releases.
+        group: The group of the module.
+        version: The release of the distribution.
     """
 
     name: str
@@ -64,13 +64,13 @@ def kafka(release: Release) -> Distribution:
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ, name: str = "kafka", version: str = KAFKA_VERSION) -> Path:
-    """Where the jars are kept: `$XDG_CACHE_HOME/aggregator/kafka-<version>`, by default below `~/.cache`."""
+    """Return the folder of the jars: `$XDG_CACHE_HOME/aggregator/kafka-<version>`, by default below `~/.cache`."""
     root = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "aggregator" / f"{name}-{version}"
 
 
 def faults(folder: Path, pins: Mapping[str, str]) -> list[str]:
-    """What keeps `folder` from being used: jars that are missing, changed, or not on the list."""
+    """Return the jars that keep `folder` from being used: missing, changed, or not on the list."""
     present = {path.name: path for path in folder.glob("*.jar")} if folder.is_dir() else {}
     found = [f"{name} is missing" for name in pins if name not in present]
     found += [f"{name} is not on the list" for name in sorted(present) if name not in pins]

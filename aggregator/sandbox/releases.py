@@ -57,8 +57,8 @@ class Release:
         """Settings by which a broker finds itself and the others.
 
         Args:
-            node: Its number, from 1.
-            port: Where clients connect.
+            node: Number of the node, from 1.
+            port: Port of the clients.
             quorum: Ports of the cluster's controllers by node, from 1; with ZooKeeper the first one is ZooKeeper's.
         """
         client = f"PLAINTEXT://{LOOPBACK}:{port}"

@@ -41,7 +41,7 @@ class Sandbox:
 
     Attributes:
         dir: The folder, absolute and without `..` or links: a broker's process is known by the path that it was given.
-        central: Where everything arrives.
+        central: The cluster that receives everything.
         edges: Regional clusters by name.
     """
 

@@ -54,7 +54,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tour:
-    """What the demo shows at its end.
+    """The results that the demo shows at its end.
 
     Attributes:
         accounts: One for each edge.

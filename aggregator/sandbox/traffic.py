@@ -96,11 +96,11 @@ def produce_traffic(
 
     Args:
         edge: Name of the edge.
-        cluster: Where to produce.
+        cluster: The cluster to produce to.
         registry: The edge's registry; it holds the demo schemas.
         whose: The flights.
         count: Flights, bookings and tombstones together.
-        seed: Of everything that is generated.
+        seed: The seed of all generated data.
 
     Raises:
         Failed: no schema, or a record that the edge did not take.
@@ -116,7 +116,7 @@ def produce_traffic(
 
 
 def planned(count: int) -> Produced:
-    """How `count` records are divided; poison comes on top."""
+    """Divide `count` records; poison comes on top."""
     departures = count // (1 + BOOKINGS_PER_FLIGHT)
     tombstones = (count - departures) // TOMBSTONE_EVERY
     return Produced(departures, count - departures - tombstones, tombstones, len(poison_values(0)))

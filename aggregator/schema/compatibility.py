@@ -158,7 +158,7 @@ def _changes(old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
 def _members(
     old: Schema, before: int, new: Schema, after: int, path: str
 ) -> Iterator[tuple[str, str, tuple[int, int] | None]]:
-    """Of two records each field's path, the line of what changed, and the types where both have it."""
+    """Yield each field's path, its change, and, where both records have the field, its types."""
     if not old.nodes[before].kind is new.nodes[after].kind is Kind.RECORD:
         return
     there, here = ({one.name: one for one in node.fields} for node in (old.nodes[before], new.nodes[after]))
@@ -175,7 +175,7 @@ def _members(
 
 
 def _parts(old: Schema, before: int, new: Schema, after: int) -> Iterator[tuple[int, int, str]]:
-    """What stands for each other in two types that are not both records: items, values, branches."""
+    """Yield the matching parts of two types that are not both records: items, values, branches."""
     first, second = old.nodes[before], new.nodes[after]
     if first.kind is second.kind and first.kind in _STEPS:
         yield first.children[0], second.children[0], _STEPS[first.kind]
@@ -225,7 +225,7 @@ def same_type(text: str, other: str) -> bool:
 
 
 def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
-    """Why a derived schema cannot follow the newest version of its type, or None.
+    """Return why a derived schema cannot follow the newest version of its type, or None.
 
     Args:
         subject: Central subject.

@@ -30,7 +30,7 @@ class Connection:
     """A client, and what it waits for.
 
     Args:
-        client: Of the registry.
+        client: The client of the registry.
         exchange: When something last went to and fro.
         close: Ends every question that is under way.
     """
@@ -69,7 +69,7 @@ def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) ->
     Args:
         address: Or several, with commas.
         where: The address as errors name it.
-        options: As configured.
+        options: Options as configured.
 
     Raises:
         ConfigError: a secret, a certificate or a setting cannot be used.

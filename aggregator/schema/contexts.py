@@ -28,7 +28,7 @@ class SchemaContext(NamedTuple):
 
     @property
     def query(self) -> Mapping[str, str]:
-        """What a question about an id says, so that it is this context's id."""
+        """Return the query that makes an id one of this context."""
         return {} if self.is_default else {"subject": f":{self.name}:"}
 
     def qualified(self, subject: str) -> str:
@@ -36,13 +36,13 @@ class SchemaContext(NamedTuple):
         return subject if self.is_default or _is_qualified(subject) else f":{self.name}:{subject}"
 
     def plain(self, subject: str) -> str:
-        """What the registry calls a subject: its plain name in this context, the whole one in every other."""
+        """Return the registry's name of a subject: its plain name in this context, the whole one in every other."""
         if self.is_default or _is_qualified(subject):
             return self.referred(subject)
         return f":{DEFAULT}:{subject}"
 
     def referred(self, subject: str) -> str:
-        """What a schema of this context calls a subject: without a prefix it is of the same context."""
+        """Return the subject as this context's schemas call it: without a prefix it is of the same context."""
         return subject.removeprefix(f":{self.name}:")
 
     def holds(self, subject: str) -> bool:
@@ -50,7 +50,7 @@ class SchemaContext(NamedTuple):
         return not _is_qualified(subject)
 
     def path(self, subject: str) -> str:
-        """Where the registry answers about a subject."""
+        """Return the path at which the registry answers about a subject."""
         return f"subjects/{quote(self.qualified(subject), safe='')}"
 
     def is_called(self, name: str) -> bool:

@@ -67,7 +67,7 @@ def _with_heritage(text: str, beside: TagPaths, versions: Sequence[Registered]) 
 
 
 def fingerprint(text: str, schema: Schema) -> str:
-    """What tells a schema, together with all its tags, from any other one: 16 digits in hex."""
+    """Return the identity of a schema with all its tags: 16 digits in hex."""
     tags = [
         [sorted(node.tags | node.inherited), [sorted(item.tags | item.inherited) for item in node.fields]]
         for node in schema.nodes

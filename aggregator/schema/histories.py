@@ -18,7 +18,7 @@ def with_lenders(subject: str, asked: Callable[[str], Mapping[int, Registered]])
     """The versions of a subject, and of all that some of them refer to, directly or not.
 
     Args:
-        subject: Its name.
+        subject: Name of the subject.
         asked: Asks for one subject.
 
     Raises:

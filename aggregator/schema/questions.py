@@ -37,7 +37,7 @@ class Questions:
     """The open questions, and the answers that have not been fetched yet.
 
     Args:
-        budget: How long the loop waits.
+        budget: The loop's longest wait.
         runners: So many questions are asked at once.
     """
 
@@ -70,7 +70,7 @@ class Questions:
         Args:
             about: What tells questions apart; the late answer of an equal one is taken for this one.
             question: Runs in another thread: name look-ups know no time limit.
-            lane: In which it is asked.
+            lane: The lane of the question.
             topic: Whose time of the budget is used.
             share: So much of what is left of it.
             wait_s: How long to wait, whatever the budget says.

@@ -29,7 +29,7 @@ class UnknownSchema(DeadLetterError):
     """The registry answers, and has no schema of this id.
 
     Args:
-        name: From a record; None: a GUID, or a number that can be no id.
+        name: The name from a record; None: a GUID, or a number that can be no id.
         where: The registry, as errors name it.
         asked_s: When it was asked, on the clock of `time.monotonic`; None: just now.
     """
@@ -101,7 +101,7 @@ class Registered(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a registry has a schema.
+    """The place of a schema in a registry.
 
     Attributes:
         versions: Subject to the newest version of it that has this id, deleted ones among them.
@@ -115,7 +115,7 @@ class Origin(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Who asks; askers get equal shares of a registry's time, and none waits for another.
+    """The asker; askers get equal shares of a registry's time, and none waits for another.
 
     Attributes:
         topic: Edge topic.
@@ -157,10 +157,10 @@ class Listing(NamedTuple):
 
 
 class Registry(Protocol):
-    """What every registry can do.
+    """The operations of every registry.
 
     Attributes:
-        framing: How records name its schemas.
+        framing: The way in which records name its schemas.
         ids_end: Ids that records name are below it; what `number` gives is not.
     """
 
@@ -171,7 +171,7 @@ class Registry(Protocol):
         """The schema's text; a registry is asked again about an id that it did not know before.
 
         Args:
-            schema_id: From a record.
+            schema_id: The id from a record.
             asker: Who needs it.
             since_s: What the registry said before that time, on the clock of `time.monotonic`, does not count against
                 the id; None: nothing that it said.
@@ -198,7 +198,7 @@ class Registry(Protocol):
         """
 
     def origin(self, schema_id: int) -> Origin:
-        """Where an id that `schema` has given comes from.
+        """Return the place of an id that `schema` has given.
 
         Raises:
             Unreachable: the registry does not answer.

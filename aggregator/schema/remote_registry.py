@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class FetchedSchema(NamedTuple):
-    """What a registry says of a schema.
+    """A registry's answer about a schema.
 
     Attributes:
         kind: `AVRO`, or another type.
@@ -69,7 +69,7 @@ class RemoteRegistry(ABC):
     """A registry in a network, with its open questions and its answers.
 
     Args:
-        where: What errors call it.
+        where: The registry's name in errors.
         wait_s: Longest that a question holds up who asks.
     """
 
@@ -289,8 +289,8 @@ class RemoteRegistry(ABC):
         """A subject's versions, each asked for once: what was told stays told when the rest fails, at a rate limit say.
 
         Args:
-            subject: Its name.
-            numbers: Of its versions.
+            subject: Name of the subject.
+            numbers: Numbers of its versions.
             asked: Asks for one; None: it is not Avro, or gone.
         """
         begun = self._begun.setdefault(subject, {})
@@ -364,7 +364,7 @@ class RemoteRegistry(ABC):
         """The numbers of a subject's versions, deleted ones among them.
 
         Args:
-            subject: Its name.
+            subject: Name of the subject.
             newest: Of more than the budget the newest ones are told.
 
         Raises:

@@ -12,7 +12,7 @@ class UnwrittenRegistry(MemoryRegistry):
     """Admits beside the versions that a registry has.
 
     Args:
-        registry: Which one; asked once for each subject.
+        registry: The registry to read; asked once for each subject.
     """
 
     def __init__(self, registry: Registry) -> None:

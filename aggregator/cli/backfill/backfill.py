@@ -46,7 +46,7 @@ def backfill() -> None:
 
 
 def ask_options(command: Command) -> Command:
-    """What every planning command asks: `edge`, `topic`, `partition`, `since`, `until`, `ranges`, `into`, `rekey`."""
+    """Add the planning options: `edge`, `topic`, `partition`, `since`, `until`, `ranges`, `into`, `rekey`."""
     for option in (
         click.option(
             "--rekey",
@@ -137,7 +137,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
 
     Args:
         hub: The hub.
-        wanted: What is asked for, or a plan that was made before and is carried out as it is.
+        wanted: The request, or an earlier plan, which is carried out unchanged.
         rate: Records a second at most.
         yes: Do not ask.
         master: Spark master, instead of the configuration's.

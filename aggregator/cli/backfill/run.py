@@ -73,7 +73,7 @@ def ended(backfill: Backfill) -> int:
 
 
 def exit_code(outcome: Outcome) -> ExitCode:
-    """What a scheduler should know of an end."""
+    """Return the exit code that tells a scheduler how the run ended."""
     if outcome.lost or any(hold.reason == HoldReason.GAP for hold in outcome.holds):
         return ExitCode.DATA_LOSS
     if outcome.holds or outcome.silent or outcome.invisible:

@@ -152,7 +152,7 @@ def _nothing(place: str, group: str, of: str) -> Failed:
 
 
 def _wanted(hub: HubConfig, group: str, found: "Translations") -> "tuple[dict[Partition, int], list[str]]":
-    """What could be committed at central, and where nothing can: where several edge topics lie in one."""
+    """Return the offsets to commit at central, and the reasons where a shared topic prevents it."""
     from aggregator.offsets.group_commits import committable
 
     wanted, merged = committable(hub, found.of, found.facts)

@@ -110,10 +110,10 @@ def stripped(
 
     Args:
         sample: The records.
-        policy: Of their topic.
+        policy: The policy of the records' topic.
         keys: Key rings by name; where one is missing, one is made for this call.
         today: Decides which `keep` has expired.
-        edge: Where they come from.
+        edge: The edge of the records.
         hide: Types and lengths instead of the values before.
 
     Raises:

@@ -58,8 +58,8 @@ def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat =
         path: One JSON value a line, or one for the whole file; `null` is a tombstone. Of text and bytes each line is a
             value as it is.
         schema: The writer's schema; None: values are JSON without a schema, as they are written.
-        topic: Whose records these are.
-        form: How they are written.
+        topic: The topic of the records.
+        form: The format of the values.
 
     Raises:
         ConfigError: a file, or a line of it, cannot be used.

@@ -40,7 +40,7 @@ class _Found(NamedTuple):
     """Holds what a sample shows of one topic.
 
     Attributes:
-        form: How its values are written.
+        form: The format of the values.
         suggestions: Suggestions for all parts of the values.
         unreadable: Values that are not in that format.
     """
@@ -151,7 +151,7 @@ def _avro(values: list[Any], registry: Registry, key: str) -> tuple[list[Suggest
 
 
 def _words(record_key: bytes, registry: Registry) -> list[str | int]:
-    """What of a record key can be read: an Avro key's parts, or all of a text."""
+    """Return the readable parts of a record key: the parts of an Avro key, or a whole text."""
     try:
         named = schema_of(record_key, [], registry)
         if named is not None:

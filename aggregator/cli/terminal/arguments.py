@@ -46,7 +46,7 @@ class Parsed(click.ParamType[T]):
     """A value that a function of the configuration reads.
 
     Args:
-        name: What the help calls it.
+        name: The type's name in the help.
         read: Reads one; raises ValueError, whose words say what is wrong, for anything else.
     """
 

@@ -58,7 +58,7 @@ class Setting(NamedTuple):
     Attributes:
         name: The cluster that it is for; empty for all of them.
         option: The property.
-        value: As a file in any folder would say it.
+        value: The value in the form that is valid in a file in any folder.
     """
 
     name: str
@@ -109,7 +109,7 @@ def options_of(flag: str, name: str, settings: Sequence[Setting], known: Collect
     Args:
         flag: The option that they were given by.
         name: The cluster's.
-        settings: Of all clusters.
+        settings: The settings of all clusters.
         known: Names of clusters.
 
     Raises:

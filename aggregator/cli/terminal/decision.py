@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def claimed(by: str | None = None) -> str:
-    """Who somebody says he is: the word given, or the account and machine of this process. Nobody proves either."""
+    """Return the claimed author: the given word, or the account and machine of this process. Neither is proven."""
     return recordable(by or f"{getpass.getuser()}@{socket.gethostname()}")
 
 
 def because(reason: str) -> str:
-    """Why somebody decides, as records can hold it."""
+    """Return the reason for a decision in a form that records can hold."""
     return recordable(reason.strip())
 
 
@@ -32,10 +32,10 @@ def decide(config: "HubConfig", kind: "Kind", abouts: Iterable[str], *, by: str,
 
     Args:
         config: The hub.
-        kind: What is decided.
+        kind: The kind of the decision.
         abouts: About what, one decision each.
-        by: As `claimed` says it.
-        reason: Why.
+        by: The author, from `claimed`.
+        reason: The reason for the decision.
 
     Raises:
         Failed: the hub has never run, or the topic's end stays stuck.

@@ -23,7 +23,7 @@ class Lazy(NamedTuple):
 
     Attributes:
         target: `module:attribute`.
-        summary: Its line in the group's help.
+        summary: The command's line in the group's help.
         examples: Ends its own help, where the command has no ending of its own.
     """
 

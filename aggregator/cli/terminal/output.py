@@ -121,7 +121,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
 
     Args:
         columns: Headings.
-        rows: One value per heading each.
+        rows: Rows with one value per heading.
     """
     cells = [list(row) for row in rows]
     texts = [[visible(column) for column in columns], *([_cell(value) for value in row] for row in cells)]
@@ -158,8 +158,8 @@ def refuse_overwriting(paths: Iterable[Path], otherwise: str) -> None:
     """Refuse to write where a file is.
 
     Args:
-        paths: Of the files to come.
-        otherwise: What to do instead of moving one away.
+        paths: Paths of the files to be written.
+        otherwise: The alternative to moving a file away.
 
     Raises:
         Failed: one is there.
@@ -175,7 +175,7 @@ def progress(line: str) -> None:
 
 
 def report(error: AggregatorError) -> None:
-    """What went wrong and what to do next, on stderr."""
+    """Print an error and its remedy on stderr."""
     first, *more = error.lines
     click.echo(f"{click.style('error:', fg='red')} {first}", err=True)
     for line in more:

@@ -81,7 +81,7 @@ class JsonValues:
             self._root = AllowList(self._scope, today).root
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
-        """What strips the values of the batch that was begun; see `programs.Programs`."""
+        """Return a function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, values)
 
     def strip(self, values: Sequence[bytes | None]) -> Column:
@@ -142,7 +142,7 @@ class JsonValues:
         return by_value(asked, in_parts(self._call(call).answers, asked, work.room))
 
     def report(self) -> list[ReportRow]:
-        """What was met so far: each place in the policy's words, by the types that its values had."""
+        """Return a row for each place so far, in the policy's words, by the types that its values had."""
         return list(counted_rows(self._seen, self._failed))
 
     @staticmethod
@@ -176,7 +176,7 @@ class JsonValues:
 
 
 def _cuts(values: Sequence[bytes | None]) -> Iterator[int]:
-    """Where parts of the batch begin, and where the last one ends."""
+    """Yield the boundaries of the batch's parts, including the end of the last one."""
     yield 0
     held = 0
     for place, value in enumerate(values):

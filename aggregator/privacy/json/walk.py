@@ -26,7 +26,7 @@ _KINDS = {dict: "object", list: "array", str: "string", int: "integer", float: "
 
 
 def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
-    """What others see of the value at a path; None for null and for nothing."""
+    """Return the value at a path as others see it; None for null and for nothing."""
     for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
     return math.nan if isinstance(value, dict | list) else value  # present, but not comparable
@@ -36,7 +36,7 @@ class _Walk(ABC):
     """Follows an allow list through a value once."""
 
     def left(self, value: Json, place: JsonPlace, beside: Mapping[str, Shown]) -> Any:
-        """What is left of a whole value; null if nothing is."""
+        """Return the rest of a whole value; null if nothing is left."""
         made = self._left(value, place, beside)
         return None if made is _DROPPED else made
 
@@ -46,7 +46,7 @@ class _Walk(ABC):
 
     @abstractmethod
     def asked(self, fate: Fate, call: Call, raw: Raw) -> Any:
-        """What the operator of this call makes of a raw value."""
+        """Return the operator's result for a raw value of this call."""
 
     @abstractmethod
     def named(self, made: dict[str, Any], name: str, member: Member) -> str:

@@ -225,8 +225,8 @@ def scan(
         code: The program.
         branches: Its table of branches.
         data: The batch.
-        starts: Where the records begin in it.
-        ends: Where they end.
+        starts: The start of each record in the data.
+        ends: The end of each record in the data.
         broken: By operator call, whether its constant is missing.
         tape: Gets the entries.
         spans: Gets the spans.

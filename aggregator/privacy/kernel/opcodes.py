@@ -19,7 +19,7 @@ SHOWN = 6
 
 
 class Op(IntEnum):
-    """What an instruction does; `ARGUMENT` in brackets. The machine compares groups by their last member."""
+    """The effect of an instruction; `ARGUMENT` in brackets. The machine compares groups by their last member."""
 
     NUMBER = 0  # int or long [longest encoding in bytes]
     TEXT = 1  # string that must be UTF-8

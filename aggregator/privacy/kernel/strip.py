@@ -136,7 +136,7 @@ class KernelProgram:
         return column, len(scanned.verdicts)
 
     def met(self) -> NodeCounts:
-        """What was met so far: records at the root, the rest from the counters of unions and arrays."""
+        """Return the counts so far: records at the root, the rest from the counters of unions and arrays."""
         inner = Counter({node: 0 for node, _ in self._code.inner})
         for node, counter in self._code.inner:
             inner[node] += int(self._met[counter])

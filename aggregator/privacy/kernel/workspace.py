@@ -23,7 +23,7 @@ class Scanned(NamedTuple):
     """The results of a scan of the first records; they are valid until the next scan of the workspace.
 
     Attributes:
-        tape: What the output is made of.
+        tape: Entries from which the output is assembled.
         entries_to: For each record where its entries end, after a first 0.
         spans: What operators must see.
         spans_to: For each record where its spans end, after a first 0.
@@ -59,8 +59,8 @@ class Workspace:
         Args:
             code: The schema's program.
             data: The batch.
-            starts: Where each record's body begins in it.
-            ends: Where it ends.
+            starts: The start of each record's body in the data.
+            ends: The end of each record's body.
             broken: By operator call, whether its constant is missing.
         """
         size, done = len(starts), 0

@@ -51,7 +51,7 @@ def tells_apart(rule: Parameters, made: Leaf) -> bool:
 
 
 def tokenizer(rule: Parameters, keys: Keys) -> Tokenizer | None:
-    """What makes tokens of whole record keys; None where the operator makes none.
+    """Return the tokenizer of whole record keys; None where the operator makes no tokens of them.
 
     Raises:
         ConfigError: as `build`.
@@ -75,7 +75,7 @@ def build(rule: Parameters, leaf: Leaf, keys: Keys, around: str = "") -> Operato
 
     Args:
         rule: The operator with its parameters.
-        leaf: What it takes; it has a `result`.
+        leaf: The leaf that the operator takes; it has a `result`.
         keys: Key rings by name.
         around: From `context`.
 

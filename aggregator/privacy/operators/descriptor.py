@@ -26,7 +26,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 class PrivacyClass(IntEnum):
-    """What is left of a value; the highest number is the most restrictive."""
+    """The information that is left of a value; the highest number is the most restrictive."""
 
     CLEAR = 0
     REVERSIBLE = 1
@@ -66,8 +66,8 @@ class Descriptor(Generic[P]):
 
     Attributes:
         parameters: What a policy writes, and with it the name.
-        strongest: What it leaves of a value where its parameters are at their strictest.
-        leaves: What it leaves of a value at most, where that depends on its parameters; None: as `strongest`.
+        strongest: The class of the result where the parameters are at their strictest.
+        leaves: The class of the most that is left of a value, where it depends on the parameters; None: as `strongest`.
         result: The type that it makes of a leaf's; None for one that it does not take.
         build: The function of distinct values, from rule, type, key rings and `context`; None: it has no code, because
             the plan keeps or drops the value itself. Raises ConfigError where a key, or foreign code, is missing.

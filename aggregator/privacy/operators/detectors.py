@@ -57,12 +57,12 @@ _LEAST_COLONS, _V6_SIGNS = 2, 45
 
 
 def blank(found: re.Match[str]) -> str:
-    """As long, so that places and shares stay true, and no part of any number."""
+    """Return a blank of equal length: places and shares stay true, and it is part of no number."""
     return "~" * len(found.group())
 
 
 def without_letters(found: re.Match[str]) -> str:
-    """Of a UUID the groups of digits alone: what stands beside a letter in one of the others is no part of a number."""
+    """Keep the purely decimal groups of a UUID; a digit beside a letter is no part of a number."""
     return "-".join(group if group.isdecimal() else "~" * len(group) for group in found.group().split("-"))
 
 
@@ -88,7 +88,7 @@ def emails(text: str) -> Iterator[Span]:
 
 
 def _local(text: str, least: int, at: int) -> int:
-    """Where a quoted local part begins, or one with a comment, that ends here."""
+    """Return the start of a local part that ends here, with its quotes or comment."""
     if text[at - 1 : at] == '"':
         opened = text.rfind('"', least, at - 1)
         at = opened if opened >= 0 else least
@@ -98,7 +98,7 @@ def _local(text: str, least: int, at: int) -> int:
 
 
 def _literal(text: str, at: int) -> int:
-    """Where a domain in brackets, or a comment before one, ends that begins here."""
+    """Return the end of a domain in brackets, or of a comment before a domain, that begins here."""
     closing = _CLOSING.get(text[at : at + 1])
     closed = text.find(closing, at, at + _LONGEST_LITERAL) if closing else -1
     return max(at, closed + 1)
@@ -119,7 +119,7 @@ def ips(text: str) -> Iterator[Span]:
 
 
 def _v6_start(text: str, start: int, end: int) -> int:
-    """Where the IPv6 address begins that ends here, at a start or behind its first colon; -1: there is none."""
+    """Return the start of the IPv6 address that ends here: a start or behind its first colon; -1: there is none."""
     for at in (start, max(start, text.find(":", start, end) + 1)):
         if _is_v6(text[at : min(end, at + _V6_SIGNS + 1)]) and not _touches_word(text, at, end):
             return at

@@ -73,5 +73,5 @@ def descriptor(rule: Parameters) -> Descriptor[Any]:
 
 
 def place(rule: Parameters) -> int:
-    """Where a rule's operator stands among all of them; of two of one class the earlier one takes more."""
+    """Return the position of a rule's operator in the registry; of two of one class the earlier one takes more."""
     return _PLACES[type(rule)]

@@ -40,7 +40,7 @@ def over(change: Callable[[str], str | None]) -> Operator:
 
 
 def each(change: Callable[[P, str], str | None]) -> Callable[[P, Leaf, Keys, str], Operator]:
-    """What builds an operator from what its rule does to one text."""
+    """Return a builder of operators from the change that a rule makes to one text."""
 
     def build(rule: P, *_: object) -> Operator:
         return over(partial(change, rule))

@@ -17,7 +17,7 @@ from aggregator.schema.avro import Kind
 
 
 class Action(StrEnum):
-    """What happens to a node's bytes."""
+    """The fate of a node's bytes."""
 
     KEEP = "keep"  # copied, with everything below
     DROP = "drop"  # skipped, with everything below
@@ -31,7 +31,7 @@ class PlanNode:
 
     Attributes:
         kind: The Avro type.
-        action: What happens to its bytes.
+        action: The fate of the node's bytes.
         path: Where it lies, for reports; the shortest way for parts of recursive types.
         source: Number of the node in the writer's schema.
         children: Plan nodes: a record's fields in order, an array's items, a map's key and value, a union's branches.
@@ -61,8 +61,8 @@ class Call(NamedTuple):
 
     Attributes:
         rule: The operator with its parameters.
-        leaf: What it takes.
-        result: What it makes.
+        leaf: The leaf that the call takes.
+        result: The leaf that the call makes.
         context: What else its results depend on (a place, a day); empty for most.
         beside: Path of the field whose value the operator sees beside each of its own; empty for most.
     """

@@ -58,7 +58,7 @@ def _leaves(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple
 
 
 def entity(value: Shown | None) -> Value | None:
-    """What may stand for somebody; yes, no and floating point numbers do not."""
+    """Return the value if it may identify an entity; booleans and floating point numbers do not."""
     return None if isinstance(value, bool | float) else value
 
 

@@ -262,7 +262,7 @@ def _unseen(before: AnyRule | None, after: AnyRule | None) -> Strictness:
 
 
 def _in_force(rule: AnyRule | None, day: date) -> AnyRule:
-    """What holds for a key, or for a value without parts."""
+    """Return the rule in force for a key, or for a value without parts."""
     return Drop() if rule is None or (isinstance(rule, Justified) and rule.expired(day)) else rule
 
 

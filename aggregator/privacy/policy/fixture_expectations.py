@@ -69,13 +69,13 @@ class Mismatch(Model):
 
 
 def mismatches(expect: Expectation, stripped: Stripped, central: Registry, form: ValueFormat) -> Iterator[Mismatch]:
-    """What differs between the expectation and the one record of a batch.
+    """Yield the differences between the expectation and the one record of a batch.
 
     Args:
-        expect: What must be.
-        stripped: What came out.
+        expect: The expected result.
+        stripped: The actual result.
         central: Knows the derived schema.
-        form: How the value is written.
+        form: The format of the value.
     """
     wanted = f"rejected: {expect.rejected}" if expect.rejected else "suppressed" if expect.suppressed else "delivered"
     rejection = stripped.rejected.get(0)

@@ -58,7 +58,7 @@ class Decision(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What a policy says about the values, or the keys, of one edge topic.
+    """A policy's rules for the values, or the keys, of one edge topic.
 
     Attributes:
         topic: Edge topic.
@@ -119,7 +119,7 @@ class Scope(NamedTuple):
 
     @property
     def _closing(self) -> AnyRule:
-        """What holds where something has ended: the default, if that closes."""
+        """Return the rule that replaces an ended one: the default, if that closes."""
         return self.closed if isinstance(self.default, Keep) else self.default
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
@@ -162,7 +162,7 @@ def _why(item: PathRule, today: date) -> str:
 
 
 def value_scope(policy: Policy, topic: str) -> Scope:
-    """What holds for the values of a topic."""
+    """Return the scope of a topic's values."""
     view = policy.view(topic)
     rules = tuple(PathRule(path, rule) for path, rule in view.fields)
     fields = sorted({path for condition in view.drop_record for path in condition.fields()})
@@ -183,7 +183,7 @@ def whole_scope(policy: Policy, topic: str) -> Scope:
 
 
 def key_scope(policy: Policy, topic: str) -> Scope:
-    """What holds for the keys of a topic: the key's operator for all of it, and the tags of a key's schema.
+    """Return the scope of a topic's keys: the key's operator for all of it, and the tags of a key's schema.
 
     An operator that would make another key of the same one tomorrow drops it: order and compaction rest on keys.
     """

@@ -54,7 +54,7 @@ else:
 
 
 def privacy_class(rule: AnyRule) -> PrivacyClass:
-    """What a rule leaves of a value, at most."""
+    """Return the class of the most that a rule leaves of a value."""
     known = descriptor(rule)
     return known.strongest if known.leaves is None else known.leaves(rule)
 

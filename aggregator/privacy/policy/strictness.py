@@ -29,7 +29,7 @@ class Strictness(StrEnum):
 
 
 def compared(before: AnyRule, after: AnyRule) -> Strictness:
-    """What `after` leaves of a value, seen from what `before` leaves of it."""
+    """Compare what `after` leaves of a value with what `before` leaves of it."""
     less, more = _at_most(after, before), _at_most(before, after)
     if less and more:
         return Strictness.SAME
@@ -39,7 +39,7 @@ def compared(before: AnyRule, after: AnyRule) -> Strictness:
 
 
 def together(verdicts: Iterable[Strictness]) -> Strictness:
-    """One verdict over several days or several meanings of one place."""
+    """Combine the verdicts over several days or several meanings of one place."""
     found = set(verdicts) - {Strictness.SAME}
     if not found:
         return Strictness.SAME

@@ -222,7 +222,7 @@ def _suggestion(path: str, seen: _Seen, key: str) -> Suggestion | None:
 
 
 def _kind(seen: _Seen) -> str:
-    """What the values say: what most of them are as a whole, or text in which something was found."""
+    """Return the kind of most values as a whole, or `text` for text in which something was found."""
     for name in _DETECTORS:
         if seen.values and seen.whole[name] >= _MOST * seen.values and (name != "phone" or seen.texts):
             return name
@@ -232,7 +232,7 @@ def _kind(seen: _Seen) -> str:
 
 
 def named(path: str) -> str:
-    """What a path's last name says it is, or empty."""
+    """Return the kind that a path's last name suggests, or an empty text."""
     last = re.sub(r"\[\]|\.\{\}|\.\{key\}", "", path).rpartition(".")[2]
     words = [word.casefold() for word in _WORD.findall(last)]
     if _NAMES_OF_PEOPLE.search("_".join(words)):

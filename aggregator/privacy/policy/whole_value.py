@@ -15,18 +15,18 @@ _MADE = {ValueFormat.TEXT: (Kind.STRING,), ValueFormat.BYTES: (Kind.STRING, Kind
 
 
 def leaf_of_whole(form: ValueFormat) -> Leaf:
-    """What an operator sees of a whole value."""
+    """Return the leaf that an operator sees of a whole value."""
     return Leaf(Kind.STRING if form is ValueFormat.TEXT else Kind.BYTES)
 
 
 def result_of_whole(form: ValueFormat, rule: AnyRule) -> Leaf | None:
-    """What an operator makes of a whole value; None where it does not take one."""
+    """Return the operator's result for a whole value; None where it does not take one."""
     made = None if beside(rule) else operators.result(rule, leaf_of_whole(form))
     return made if made is not None and not made.nullable and made.kind in _MADE[form] else None
 
 
 def whole_refusal(form: ValueFormat | None, rule: AnyRule) -> str | None:
-    """Why a value of this format cannot have this rule; None when it can."""
+    """Return why a value of this format cannot have this rule; None if it can."""
     if form is None or form.has_fields:
         return "`value` is the rule of whole values: it stands beside `value_format: text` or `value_format: bytes`"
     if isinstance(rule, Keep | Drop) or result_of_whole(form, rule) is not None:
