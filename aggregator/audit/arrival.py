@@ -40,9 +40,9 @@ class PendingPartition:
 
     Attributes:
         place: `eu/orders/0`, or `central eu.orders-0`.
-        next_offset: Where the hub, or the table, stands.
-        wanted: Where it must stand.
-        why: What keeps it there, if that is known; else empty.
+        next_offset: Position of the hub, or of the table.
+        wanted: Position that it must reach.
+        why: Reason why it stays there, if that is known; else empty.
     """
 
     place: str
@@ -95,11 +95,11 @@ def looks(config: HubConfig, table: str, before: datetime) -> Iterator[list[Pend
 def not_read(
     wanted: Mapping[EdgePartition, TargetPosition], ledger: Mapping[EdgePartition, LedgerRecord]
 ) -> list[PendingPartition]:
-    """Edge partitions that the hub has not read so far yet.
+    """Return the edge partitions that the hub has not yet read up to their target positions.
 
     Args:
-        wanted: How far.
-        ledger: Where each flow stands.
+        wanted: Target position of each edge partition.
+        ledger: The ledger record of each flow.
     """
     found = []
     for source, (topic_id, offset) in sorted(wanted.items()):
@@ -115,7 +115,7 @@ def not_read(
 def _wanted(
     config: HubConfig, table: str, before: datetime
 ) -> tuple[dict[EdgePartition, TargetPosition], frozenset[str]]:
-    """How far each edge partition that feeds the table must have been read, and its central topics."""
+    """Return the target position of each edge partition that feeds the table, and the table's central topics."""
     wanted: dict[EdgePartition, TargetPosition] = {}
     feeds, tables = frozenset[str](), set[str]()
     for edge, cluster in config.edges.items():

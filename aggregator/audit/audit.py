@@ -43,7 +43,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
 
     Args:
         config: The hub.
-        selection: Which flows.
+        selection: The flows to audit.
         now_ms: The present; retention at central is judged by it.
         wait_s: How long to wait for tables to get what is at central; by default two of the lake's commits and
             half a minute while a hub holds the lease, and not at all without one.
@@ -91,7 +91,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
 
 
 def _patience_s(config: HubConfig, lease: Lease | None) -> float:
-    """How long a table may need for what is at central: nobody brings it anything while no hub runs."""
+    """Return how long a table may need for what is at central: without a running hub it gets no records."""
     if config.lake is None or lease is None or lease.released:
         return 0.0
     return 2 * config.lake.commit_interval.total_seconds() + _CYCLE_S

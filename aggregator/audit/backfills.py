@@ -25,7 +25,7 @@ class Restate:
     Attributes:
         backfill: Its id.
         at_ms: When it was finished; None: it was not.
-        segments: What it speaks of.
+        segments: Segments that the restate replaces.
         removed: Rows that its commit takes out.
         mark: The position that a table has with its commit.
     """
@@ -75,11 +75,11 @@ class LateWork:
 
 
 def explained(findings: Sequence[Finding], restates: Iterable[Restate]) -> tuple[list[Finding], int]:
-    """Findings less the rows that restates took out, and how many of these there are.
+    """Return the findings without the rows that restates took out, and the number of these rows.
 
     Args:
-        findings: Of one flow.
-        restates: Of the same flow, committed to its table.
+        findings: Findings of one flow.
+        restates: Restates of the same flow, committed to its table.
     """
     known = list(restates)
     parts = [part for one in known for part in one.segments]

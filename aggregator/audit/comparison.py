@@ -345,7 +345,7 @@ class Comparison:
         tally.count_deleted()
 
     def _lacking(self, flow: Flow) -> list[Omission]:
-        """What the table has not got yet of a flow, by central partition, and why."""
+        """Return the offsets of a flow that the table still lacks, by central partition, with the reason."""
         if self._view is None or self._view.problem:
             return [Omission(LAKE, "unreadable", self._view.problem)] if self._view else []
         found = []
@@ -368,7 +368,7 @@ def _replicated_to(config: HubConfig, source: EdgePartition) -> str | None:
 
 
 def within(part: Segment, asked: OffsetRange) -> Segment:
-    """What of a segment was asked for; it may be empty."""
+    """Return the part of a segment that was asked for; it may be empty."""
     start, end = max(part.offsets.start, asked.start), min(part.offsets.end, asked.end)
     return Segment(part.incarnation, OffsetRange(start, max(start, end)))
 

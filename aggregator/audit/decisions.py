@@ -72,7 +72,7 @@ def audit_decisions(
         records: In the order of the topic.
         head: `NUMBER:HASH` that must be in the chain, as a former audit told it.
         requested: What the hub carries out.
-        settings: Of the topic, by Kafka's names.
+        settings: Settings of the topic, by Kafka's names.
     """
     found = [(one.offset, decode(one)) for one in records]
     links = tuple(link for _, link in found if link is not None)
@@ -120,7 +120,7 @@ def _faults(found: Sequence[tuple[int, Link | None]]) -> Iterator[ChainFault]:
 
 
 def _between(offset: int, before: Link | None, link: Link, numbers: set[int]) -> Iterator[ChainFault]:
-    """What lies between a link and the one that stands before it."""
+    """Yield the faults between a link and its predecessor."""
     last = before.number if before else 0
     absent = [number for number in range(last + 1, min(link.number, last + 1001)) if number not in numbers]
     if absent:

@@ -44,17 +44,17 @@ class FlowAudit:
 
     Attributes:
         source: The flow.
-        incarnation: The present one.
-        offsets: What was compared, at the edge.
+        incarnation: The present incarnation.
+        offsets: Compared offsets at the edge.
         not_yet: Offsets at the edge after the ledger's position.
         sums: Counts and hashes.
         suppressed: Absent records that the ledger's count of suppressed ones explains, by number.
         in_lake: Whether the flow feeds a table.
-        gaps: Those of the flow, whatever became of them.
+        gaps: Gaps of the flow, decided or open.
         findings: What is wrong.
-        restates: Of its rows, as far as its table has them.
+        restates: Restates of its rows, as far as its table has them.
         trouble: Why it could not be audited; empty otherwise.
-        omissions: What of it was not compared.
+        omissions: Parts of the flow that were not compared.
     """
 
     source: EdgePartition
@@ -152,7 +152,7 @@ class Audit:
     Attributes:
         hub: The hub's name.
         flows: What was found about each flow.
-        unknown_origins: Of all central topics that were read.
+        unknown_origins: Number of unknown origins in all central topics that were read.
         omissions: What was not compared beside flows, by what it is about: an edge, a table, the selection.
     """
 

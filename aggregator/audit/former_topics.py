@@ -36,7 +36,7 @@ class FormerTopics(NamedTuple):
 
 
 def lacking(table: str, at: Partition, position: int | None) -> Omission:
-    """Why a table has not got what lies in a flow's former topic.
+    """Return why a table lacks the records in a flow's former topic.
 
     Args:
         table: Its name.

@@ -99,10 +99,10 @@ class LakeView:
         return itertools.chain.from_iterable(parts)
 
     def why(self, at: Partition, bounds: OffsetRange) -> Omission:
-        """Why it has not got what a central partition has.
+        """Return why the table lacks records of a central partition.
 
         Args:
-            at: Which one.
+            at: The central partition.
             bounds: What central holds there.
         """
         if self._handle is None:
@@ -127,7 +127,7 @@ class LakeView:
         return ", ".join(rule for one in held for rule in one.rules)
 
     def _misfit(self, tables: Tables, handle: TableHandle, at: Partition, offsets: OffsetRange) -> str:
-        """What of the next record's schema does not fit the table."""
+        """Return how the next record's schema differs from the table."""
         if self.config.schemas is None:
             return ""
         with contextlib.closing(CommittedReader(self.config.central, max_bytes=1)) as reader:

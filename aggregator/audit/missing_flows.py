@@ -42,8 +42,8 @@ def never_begun(
 
     Args:
         config: The hub.
-        ledger: What has one.
-        selection: Which are asked for.
+        ledger: Flows that have a position.
+        selection: The requested flows.
         held: Why flows are not read, as the hub said last.
         skip: Edges that do not answer.
     """

@@ -67,7 +67,7 @@ class Asked:
 
 
 def at_edge(asked: Asked, entry: LedgerRecord, segments: Sequence[Segment]) -> list[Omission]:
-    """What the edge no longer has, and what the hub has not read yet.
+    """Return the offsets that the edge no longer has, and those that the hub has not read yet.
 
     Args:
         asked: What was asked for.
@@ -93,10 +93,10 @@ def at_edge(asked: Asked, entry: LedgerRecord, segments: Sequence[Segment]) -> l
 
 
 def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
-    """What nobody can tell of central any more.
+    """Return the records at central about which nothing can be told any more.
 
     Args:
-        sums: Of the flow.
+        sums: Counts of the flow.
         suppressed: Absent records that are explained by their number.
         in_lake: What central has expired is looked for in the lake.
     """
@@ -119,10 +119,10 @@ def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
 
 
 def in_table(sums: Sums) -> list[Omission]:
-    """What nobody can tell of a flow's table any more.
+    """Return the records of a flow's table about which nothing can be told any more.
 
     Args:
-        sums: Of the flow.
+        sums: Counts of the flow.
     """
     counts = (
         ("compacted", sums.compacted, "central no longer has them, so that nobody can tell whether the table should"),

@@ -100,7 +100,7 @@ class Finding:
     Attributes:
         kind: `missing`, `doubled` or `unexplained`.
         place: `edge`, `central` or `lake`.
-        incarnation: Of the records.
+        incarnation: Incarnation of the records.
         offsets: Where, exactly; an end of None in `lost` is said in words.
         note: What else is known.
     """
@@ -180,9 +180,10 @@ class Rules:
 
 
 def compare(tally: Tally, rules: Rules) -> tuple[list[Finding], Marks]:
-    """What is doubled, unexplained, or missing in the lake; and which records have no copy at central.
+    """Return doubled records, unexplained ones, those missing in the lake, and the marks of those without a central
+    copy.
 
-    The latter may still be suppressed records, which are known by their number only: the caller weighs them.
+    The marked records may still be suppressed. Suppressed records are known only by number: the caller weighs them.
 
     Returns:
         Findings, and the marks of what is absent at central, without what its retention explains.
@@ -205,7 +206,7 @@ def compare(tally: Tally, rules: Rules) -> tuple[list[Finding], Marks]:
 
 
 def marks_of(parts: Iterable[Segment], segment: Segment) -> Marks:
-    """Which offsets of a segment lie in these parts."""
+    """Return which offsets of a segment lie in these parts."""
     marks = np.zeros(len(segment.offsets), np.bool_)
     for incarnation, (start, end) in parts:
         if incarnation == segment.incarnation:

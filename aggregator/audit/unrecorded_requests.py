@@ -34,10 +34,10 @@ class Requested(NamedTuple):
 
 
 def unrecorded(links: Sequence[Link], requested: Requested) -> Iterator[str]:
-    """Sentences, one for each request without its decision.
+    """Yield one sentence for each request without its decision.
 
     Args:
-        links: Of the chain.
+        links: Links of the chain.
         requested: Read before the chain, because a decision is on record before it is a request.
     """
     yield from _gaps(links, requested.requests.decisions)

@@ -50,7 +50,7 @@ class Affected:
         return {source: numbered(hit)[place] for source, place in self._places(hit)}
 
     def of(self, rows: pa.Table, known: Origins) -> Marks:
-        """Which rows have one of these origins."""
+        """Return which rows have one of the known origins."""
         found = np.zeros(rows.num_rows, np.bool_)
         for source, place in self._places(rows):
             found[place] = np.isin(numbered(rows)[place], known.get(source, np.zeros(0, np.int64)))

@@ -71,8 +71,8 @@ class Outcome:
     """How a run of a backfill ended.
 
     Attributes:
-        finished: Central has all that it can have.
-        cancelled: Somebody cancelled it.
+        finished: Whether central has everything that it can have.
+        cancelled: Whether somebody cancelled the backfill.
         lost: Offsets of the plan that could not be read any more, by flow.
         holds: Flows that stand still, with reasons.
         silent: Edges that did not answer, or are paused.
@@ -315,7 +315,7 @@ class BackfillDriver:
         return frozenset(self._edges) - shown.keys() | paused
 
     def _flows_at_central(self, known: Central, ids: int) -> dict[EdgePartition, FlowAtCentral]:
-        """What central knows of the plan's flows, and what other backfills have passed."""
+        """Return the state of the plan's flows at central, and the offsets that other backfills have passed."""
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids)
         others = [one for id_, one in backfills.items() if id_ != self._plan.id]
         return {

@@ -57,11 +57,11 @@ class ClusterState:
 
     Attributes:
         config: The hub, as the backfill delivers.
-        topics: What edges show, by edge and topic; of an edge that does not answer, nothing.
+        topics: Topics that each edge shows, by edge and topic; empty for an edge that does not answer.
         silent: Edges that do not answer, or are paused.
         settings: Settings of the central topics.
         refused: Edge and topic of flows that must not run, with the reason.
-        unanswered: Edge and topic of what nobody answers for, with the reason: it is not gone.
+        unanswered: Edge and topic of flows about which no cluster answers, with the reason; they still exist.
     """
 
     config: HubConfig
@@ -83,8 +83,8 @@ def plan_epoch(
     """Decide every flow of an epoch.
 
     Args:
-        plan: Frozen.
-        scene: The world.
+        plan: The frozen plan.
+        scene: The state of the clusters.
         flows_at_central: What central knows of the plan's flows, read after every other backfill was fenced.
         entries: The backfill's own ledger records.
         epoch: Number of the epoch.
@@ -213,7 +213,7 @@ def _flow(
 
 
 def _meant(flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Mapping[tuple[str, str], Meanings]:
-    """What schema ids have meant to the live flows of each topic of an edge."""
+    """Return the meanings of schema ids in the live flows of each edge topic."""
     of_topic: dict[tuple[str, str], list[Meanings]] = defaultdict(list)
     for source, known in flows_at_central.items():
         of_topic[source.edge, source.topic].append(known.entry.schemas)

@@ -41,9 +41,9 @@ class Central:
 
     Attributes:
         ledger: Positions.
-        decisions: About gaps.
-        letters: Of the live flows.
-        own_letters: Of backfills that do not write into a live topic, by flow and central topic.
+        decisions: Decisions about gaps.
+        letters: Dead letters of the live flows.
+        own_letters: Dead letters of backfills that do not write into a live topic, by flow and central topic.
         delivered: Incarnation and offset of the records that somebody had delivered by any of these letters, by flow.
         doubted: Flows of which there are more letters than the ledger counts, with both numbers: somebody else wrote
             some, and by one of a record that central has it would be delivered again. None of them is believed.
@@ -130,7 +130,7 @@ def doubted(there: Mapping[Writer, int], counted: Mapping[Writer, int]) -> dict[
 
     Args:
         there: Letters before the positions in the ledger, by flow and backfill; an empty one is the live flow.
-        counted: What the ledger record of each says.
+        counted: Number of letters in the ledger record of each writer.
     """
     return {
         source: f"{told(found, 'dead letter')}, where the ledger counts {counted.get((source, backfill), 0)}"
@@ -230,5 +230,5 @@ def _bound(
 
 
 def _last_times(ask: Ask) -> list[int]:
-    """Where windows end in time, in ms: records behind such an end must not be older."""
+    """Return the ends of time windows in ms: records behind such an end must not be older than it."""
     return [int(window.until.time.timestamp() * 1000) for window in ask.windows if window.until and window.until.time]

@@ -29,7 +29,7 @@ def fill_table(config: HubConfig, plan: Plan, spark: "SparkSession", stop: threa
         stop: Ends it early; filling again goes on.
 
     Returns:
-        Why any partition is held.
+        The reasons why partitions are held.
 
     Raises:
         RetryError: what did not answer.

@@ -61,11 +61,11 @@ class Rekeyed(NamedTuple):
     """Some rows with their new keys. One tombstone may become several rows.
 
     Attributes:
-        rows: Which of them each is.
-        keys: As they are now.
+        rows: Number of the old row that each row comes from.
+        keys: The present keys of the rows.
         changed: Whether any key differs from before.
-        lost: How many have none, because nobody knows the new one.
-        tombstones: Those whose edge partition has keys that change.
+        lost: Number of rows without a key, because nobody knows their new key.
+        tombstones: Marks of the tombstones whose edge partition has keys that change.
     """
 
     rows: Numbers
@@ -233,8 +233,8 @@ class Repeated(NamedTuple):
     """Rows of a file that repeat other rows.
 
     Attributes:
-        rows: Their numbers.
-        lost: How many of them have lost their key.
+        rows: Numbers of the repeated rows.
+        lost: Number of repeated rows that have lost their key.
     """
 
     rows: Numbers
@@ -258,7 +258,7 @@ def repeated(files: Sequence[Tombstones]) -> list[Repeated]:
 
 
 def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame) -> pl.DataFrame:
-    """What becomes of rows that are no tombstones: none goes to a person whose it may not be."""
+    """Return the new keys of rows that are no tombstones: no row gets the key of another person."""
     known = rows.filter(~pl.col("lost")).join(new_keys, on=_KEY, how="anti")
     sure = pl.concat([known, _lost(rows.join(known, on=_KEY, how="anti"))]).with_columns(doubted=False)
     both = pl.concat([sure, _lost(rows).with_columns(doubted=True)])
@@ -266,7 +266,7 @@ def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_tombstones(rows: pl.DataFrame, fresh: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """What becomes of tombstones: a row under each key that may be theirs."""
+    """Return the new keys of tombstones: one row under each key that a tombstone may delete."""
     # If another record has this key now, the tombstone deletes under it too: a hub may have written it for that record.
     lost, own = rows.filter("lost"), rows.with_columns(image="_key", lost=False)
     several = pairs.filter(pl.col("image").is_not_null()).select(*_KEY, "image", lost=False)

@@ -28,17 +28,17 @@ class Progress(NamedTuple):
     """One backfill, as it is now.
 
     Attributes:
-        id: Its id.
-        state: What it is doing.
+        id: The backfill's id.
+        state: Its present state.
         mode: `missing`, `into` or `restate`.
         into: Name of its generation; None where it makes none.
         by: Who started it.
-        at_ms: When that was.
+        at_ms: Time of the start, in milliseconds since 1970.
         asked: Offsets of its plan.
-        done: How many of these need nothing more.
+        done: Number of these offsets that need nothing more.
         per_s: Records a second over the last ten seconds; 0 while nobody is at work.
         rate: Records a second at most; None: no bound.
-        delivered: Records that it has brought.
+        delivered: Records that the backfill has delivered.
         dead: Records that became dead letters.
         suppressed: Records that a rule keeps at the edge.
     """

@@ -35,12 +35,12 @@ class Load:
 
 
 def next_rate(before: float | None, asked: float | None, load: Load) -> float | None:
-    """Records a second from now on; None: no bound.
+    """Return the new bound in records per second; None: no bound.
 
     Args:
-        before: Until now.
-        asked: By whoever started the backfill, at most.
-        load: What the live flows have to do.
+        before: The bound until now.
+        asked: The highest bound that the request allows.
+        load: The load of the live flows.
     """
     if not load.keeps_up:
         least = max(_LEAST_PER_S, load.per_s * _SHARE)

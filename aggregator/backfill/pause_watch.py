@@ -19,7 +19,7 @@ class PauseWatch:
 
     Args:
         config: The hub.
-        edges: Whose pauses matter.
+        edges: Edges whose pauses matter.
     """
 
     def __init__(self, config: HubConfig, edges: Collection[str]) -> None:

@@ -26,10 +26,10 @@ class PartitionPlan:
         source: The edge partition.
         topic_id: Life of the edge topic that the plan speaks of.
         central: The central topic that its records go to.
-        asked: Offsets that the ask comes to, as far as the log goes or went.
-        log: What the edge has: first offset, last stable offset.
-        effective: What of the asked the edge still has and the hub has passed.
-        taken: What was wanted and retention, or a deletion, took before.
+        asked: Offsets that the request covers, as far as the log goes or went.
+        log: The log at the edge: first offset, last stable offset.
+        effective: Asked offsets that the edge still has and the hub has passed.
+        taken: Wanted offsets that retention, or a deletion, has already removed.
         already_backfilled: Offsets of the effective that the target has, that were decided (dead, suppressed), or that
             are markers.
         ahead: Asked offsets that the live flow has not reached: it will deliver them itself.
@@ -57,7 +57,7 @@ class PartitionPlan:
 
     @property
     def offsets(self) -> int:
-        """How many offsets will be read for it."""
+        """Return the number of offsets that the backfill reads from the partition."""
         return offset_count(offsets_of(self.segments))
 
     def plain(self) -> dict[str, Any]:
@@ -116,8 +116,8 @@ class Plan:
 
     Attributes:
         hub: The hub's name.
-        ask: The words that it answers.
-        ask_digest: The same for the same words.
+        ask: The request that the plan answers.
+        ask_digest: Digest of the request; the same words give the same digest.
         mode: The place where its records go.
         into: Name of the generation.
         partitions: The plans of the partitions, in order.

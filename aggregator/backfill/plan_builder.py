@@ -74,7 +74,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
 
 
 def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[Backfill]) -> str:
-    """What the topics are called that a backfill writes; those of a restate are its own, and of no use after it.
+    """Return the generation's name for the topics. A restate has its own topics, which are of no use after it.
 
     Raises:
         Failed: there is no table to restate.
@@ -133,7 +133,7 @@ def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState |
 
 
 def _refusal(scene: _Scene, shown: EdgePartitionState, name: str) -> str:
-    """Why nothing may be written into a central topic; empty if it may."""
+    """Return the reason why the backfill must not write into a central topic; empty if there is none."""
     settings = scene.settings[name]
     if scene.ask.mode is Mode.MISSING and is_compacted(settings):
         return f"{name} is compacted: a late record would stand for younger ones of its key; use --into"

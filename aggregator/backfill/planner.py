@@ -28,9 +28,9 @@ class FlowAtCentral:
     Attributes:
         source: The flow.
         entry: Its ledger record.
-        decisions: What was decided about its gaps.
+        decisions: Decisions about its gaps.
         letters: Its dead letters that are not resolved: offsets by incarnation.
-        own_letters: Those of the generation that is written, likewise.
+        own_letters: Unresolved dead letters of the generation that the backfill writes: offsets by incarnation.
         delivered: Those that are resolved, because somebody had them delivered into whatever topic, likewise.
         passed: What backfills into the same topic have passed, by incarnation: behind a cut the same offsets are other
             records.
@@ -46,14 +46,14 @@ class FlowAtCentral:
 
     @property
     def upto(self) -> int:
-        """Where what the hub has passed of the present log ends: its position, or where the log was cut before that."""
+        """Return the end of what a flow has read of the present log: its position, or an earlier truncation."""
         lost = self.entry.gap
         cut = lost is not None and lost.kind is GapKind.TRUNCATED
         return min(self.entry.next_offset, lost.start) if lost is not None and cut else self.entry.next_offset
 
     @property
     def segments(self) -> list[Segment]:
-        """Which incarnation each offset that was passed belongs to."""
+        """Return the passed offsets, each under the incarnation that it belongs to."""
         found = segments(self.entry.position, 0, self.decisions)
         return [
             Segment(at, part) for at, offsets in found for part in intersection([offsets], [OffsetRange(0, self.upto)])
@@ -106,11 +106,11 @@ class Sampled:
 
     Attributes:
         density: Records per offset, at most 1.
-        record_bytes: Key and value, on average.
+        record_bytes: Average size of a record's key and value.
         disordered: Timestamps go back where the window begins, or records behind its end are older than that.
         oldest_ms: Timestamp of the first record.
-        refusal: Why records must not be written: central would delete them at once, or take them for the newest of
-            their keys; empty if they may.
+        refusal: Reason why the records must not be written: central would delete them at once, or take them for the
+            newest of their keys; empty if they may.
     """
 
     density: float = 1.0

@@ -17,7 +17,7 @@ _MARGIN_S = 0.5
 
 
 def watched_backfills(config: HubConfig) -> list[Backfill]:
-    """Every backfill, the oldest first; takes some seconds where one may be running.
+    """Read every backfill, the oldest first; this takes some seconds if one may be running.
 
     Raises:
         Failed: a record is damaged.

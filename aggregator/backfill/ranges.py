@@ -37,7 +37,7 @@ def intersection(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> R
 
 
 def difference(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
-    """What lies in the first and not in the second."""
+    """Return the offsets of `left` that are not in `right`."""
     theirs, found = union(right), []
     index = 0
     for start, end in union(left):
@@ -67,11 +67,11 @@ def holds(ranges: Ranges, offset: int) -> bool:
 
 
 def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[Segment, ...]:
-    """Ranges, each offset under the incarnation that it belongs to.
+    """Return the wanted ranges, each offset under its incarnation.
 
     Args:
-        segments: Which incarnation each offset belongs to, ascending.
-        ranges: What is wanted.
+        segments: Segments that tell the incarnation of each offset, in ascending order.
+        ranges: The wanted ranges.
     """
     wanted = union(ranges)
     return tuple(Segment(at, part) for at, offsets in segments for part in intersection([offsets], wanted))

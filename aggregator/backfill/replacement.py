@@ -43,7 +43,7 @@ class Admission(Protocol):
     """What a table requires of rows before anybody may see them."""
 
     def admit(self, handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """What of staged rows may be committed; asked again, it decides nothing anew."""
+        """Return the staged rows that the table may commit; a second call decides nothing new."""
 
     def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
         """Record that the outcomes were committed in a version of the table."""
@@ -65,8 +65,8 @@ class Come(NamedTuple):
 
     Attributes:
         outcomes: What was staged of them, outside of the table, and of the records that were read and left out.
-        folder: The folder of the staged files.
-        positions: Next offsets of the topics that they came by.
+        folder: Folder of the staged files.
+        positions: Next offsets of the topics that the rows came from.
         note: Kept with their commit.
     """
 
@@ -96,10 +96,10 @@ class _Fresh(NamedTuple):
     """New rows in the table's folder.
 
     Attributes:
-        outcomes: What the table admits of them.
-        had: Origins that the table had when they were picked.
+        outcomes: Outcomes that the table admits.
+        had: Origins that the table had when the new rows were staged.
         left: Those of `had` that stay as they are.
-        removed: How many of `had` leave and are not followed, by flow.
+        removed: Number of rows of `had` that leave without a replacement, by flow.
         new_keys: Origins and keys of all new rows, admitted or not.
     """
 
@@ -125,8 +125,8 @@ class Replacement:
         tables: The tables of the lake, in its format.
         name: The table's name.
         affected: The origins whose rows are replaced.
-        mark: A position that only this replacement's commit has.
-        admission: What the table asks of new rows.
+        mark: Position that only this replacement's commit has.
+        admission: Check that new rows must pass.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Replacement:
             return Outcome(outcome.reached, stage.close())
 
     def _keep(self, handle: TableHandle, rest: RetainedRows) -> list[StagedFile]:
-        """What stays of the files that are replaced; what was staged for a former attempt is used again."""
+        """Stage the remaining rows of replaced files; reuse files that an earlier attempt staged."""
         if not all(one.rest.agrees(rest, one.paths) for one in self._kept):
             self._drop_kept()
         paths = rest.replaced.keys() - frozenset[str]().union(*(one.paths for one in self._kept))
@@ -299,7 +299,7 @@ def _joined(some: Iterable[Origins]) -> Origins:
 
 
 def _without(some: Origins, others: Origins) -> Origins:
-    """What is in the first and not in the second."""
+    """Return the origins that are in `some` and not in `others`."""
     nothing = np.zeros(0, np.int64)
     rest = {source: np.setdiff1d(numbers, others.get(source, nothing), True) for source, numbers in some.items()}
     return {source: numbers for source, numbers in rest.items() if len(numbers)}

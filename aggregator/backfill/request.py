@@ -136,7 +136,7 @@ class Ask:
     """Describes what a backfill is asked to write.
 
     Attributes:
-        windows: What is asked for; what any of them takes.
+        windows: The requested windows; an offset that any of them covers is requested.
         mode: The place where the records go.
         into: Name of the generation, with `Mode.INTO`.
         letters: Dead letters only, and which; None: everything that the mode speaks of.

@@ -55,10 +55,10 @@ class Restated:
 
     Attributes:
         table: The table's name.
-        version: Of the commit; None: there was nothing to replace, or it was done before.
+        version: Version of the commit; None: there was nothing to replace, or an earlier run had replaced it.
         rows: Rows that were replaced or removed.
         left: Rows that stay: their records were not read, or are tombstones that nothing replaces.
-        keyless: Rows that stay without their key, each origin once: nobody knows what it is under the policy.
+        keyless: Rows that stay without their key, each origin once: nobody knows their key under the policy.
     """
 
     table: str
@@ -73,7 +73,7 @@ def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession")
 
     Args:
         config: The hub.
-        backfill: With `Mode.RESTATE`, and all of it at central.
+        backfill: A backfill with `Mode.RESTATE` whose records are all at central.
         spark: Where to decode.
 
     Raises:
@@ -101,8 +101,8 @@ class _Work:
     """Holds what the tables of one restate share.
 
     Attributes:
-        removed: Grows with each.
-        read: What became of the records that went into each of its topics.
+        removed: Removed rows by flow; every table adds its own.
+        read: Numbers of delivered, dead and suppressed records that went into each topic.
     """
 
     config: HubConfig
@@ -141,11 +141,11 @@ def require_whole(table: str, id_: str, *, came: int, notices: int, read: Mappin
     """Refuse what the topics of a restate hold, if it is less than it read.
 
     Args:
-        table: Its name.
-        id_: Of the backfill.
-        came: Records of which rows were staged, of all of these topics.
-        notices: Records of which a notice was.
-        read: How many records were delivered, dead and suppressed.
+        table: The table's name.
+        id_: The backfill's id.
+        came: Number of records of these topics for which rows were staged.
+        notices: Number of records for which a notice was staged.
+        read: Numbers of delivered, dead and suppressed records.
 
     Raises:
         Failed: somebody deleted records or the topic, or a version began it that told of none that it left out.
@@ -265,7 +265,7 @@ class _Table:
         return {one: end for one, (start, end) in self._new.items() if end > start}
 
     def _note_removed(self, removed: Mapping[str, int]) -> None:
-        """Before the commit, so that nobody can be missing these rows after it."""
+        """Record the removed rows before the commit, so that nobody misses these rows after it."""
         self._removed |= removed
         note_removed(self._config.central, HubNames(self._config.hub), self._plan.id, self._removed)
 
@@ -278,7 +278,7 @@ class _Table:
         )
 
     def _note(self) -> dict[str, str]:
-        """What the commit says of itself: which backfill, which policies, which offsets."""
+        """Return the commit's description of itself: its backfill, policies and offsets."""
         ranges = {str(one.source): [[at, *offsets] for at, offsets in one.segments[:_SHOWN]] for one in self._again}
         topics = {f"{one.source.edge}/{one.source.topic}" for one in self._plan.writes}
         used = {topic: self._policies[topic] for topic in topics if topic in self._policies}

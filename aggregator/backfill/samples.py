@@ -27,7 +27,7 @@ def sampled(
     Args:
         cluster: One edge.
         windows: Log and asked offsets by flow.
-        last_ms: Where windows end in time.
+        last_ms: The ends of the windows in time, in ms.
 
     Raises:
         Unreachable: the edge does not answer.
@@ -52,12 +52,12 @@ def sampled(
 
 
 def judged(looks: Sequence[Look], offsets: int, *, disordered: bool = False) -> Sampled:
-    """What timestamps and sizes of records say.
+    """Derive density, size and order from the timestamps and sizes of records.
 
     Args:
-        looks: At each place, in order.
-        offsets: Of all these places.
-        disordered: Already known to be out of order.
+        looks: Records read at each place, in order.
+        offsets: Number of offsets in all these places.
+        disordered: Whether the records are already known to be out of order.
     """
     records = [record for look in looks for record in look]
     if not records:

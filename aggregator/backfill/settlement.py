@@ -26,11 +26,11 @@ _NOBODY = "nobody"
 
 
 def backfills_central(config: HubConfig, backfill: str = _NOBODY) -> KafkaDriverCentral:
-    """Central as the driver of a backfill sees it, or whoever settles what all of them left.
+    """Return central for the driver of a backfill, or for the settlement of what all backfills left.
 
     Args:
         config: The hub.
-        backfill: Whose driver it is.
+        backfill: Id of the backfill whose driver asks.
 
     Raises:
         Failed: a plan is damaged.

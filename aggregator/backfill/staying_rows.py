@@ -39,9 +39,9 @@ class RetainedRows(NamedTuple):
 
     Attributes:
         retained: Affected origins that stay.
-        images: What becomes of the keys.
+        images: New keys of the retained rows.
         replaced: Files to rewrite; for each, the retained rows that repeat another row.
-        lost: How many rows lose their keys.
+        lost: Number of rows that lose their keys.
     """
 
     retained: Origins

@@ -71,14 +71,14 @@ class Backfill:
 
     Attributes:
         plan: What it writes.
-        started: Who asked for it, and when.
+        started: The person who asked for it, and the time.
         rate: Records a second at most; None: no bound.
-        cancelled: Who cancelled it.
-        end: How it ended.
+        cancelled: The person who cancelled it, and the time.
+        end: The record of its end.
         entries: Its ledger records.
-        running: A driver holds the lease for it.
+        running: Whether a driver holds the lease for it.
         removed: Rows that a restate takes out of tables, because the policy lets them pass no more, by flow.
-        policies: Under which a restate began, by edge topic.
+        policies: Policies with which a restate began, by edge topic.
     """
 
     plan: Plan
@@ -126,7 +126,7 @@ class Backfill:
         return self.offsets if self.end else sum(offset_count(self._behind(one)) for one in self.plan.writes)
 
     def counts(self) -> dict[str, int]:
-        """What became of the records that it has read."""
+        """Return how many of the read records were delivered, dead and suppressed."""
         return {name: sum(getattr(entry, name) for entry in self.entries.values()) for name in _COUNTED}
 
     def counts_of(self, one: PartitionPlan) -> dict[str, int]:
@@ -258,12 +258,12 @@ _COUNTS, _WORDS = TypedDecoder(dict[str, Count]), TypedDecoder(dict[str, str])
 
 
 def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[str, Backfill]:
-    """Every backfill by id, the oldest first; none before the first.
+    """Read every backfill by id, the oldest first; empty before the first backfill.
 
     Args:
         cluster: Central.
         names: The hub's own names.
-        partitions: Of the ledger, that are known to exist.
+        partitions: Number of the ledger's partitions that are known to exist.
 
     Raises:
         Failed: a record is damaged, or an end stays stuck.
@@ -294,15 +294,15 @@ def read_plans(cluster: ClusterConfig, names: HubNames) -> dict[str, Plan]:
 
 
 def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[Segment, ...]:
-    """What backfills have passed of an edge partition that speaks against writing it again.
+    """Return the offsets of an edge partition that backfills have passed and that must not be written again.
 
     Into one topic nothing is written twice; and what any backfill has brought to a live topic is not missing, whatever
     that topic is called by now.
 
     Args:
-        backfills: All that count.
-        mode: Of the backfill that wants to write.
-        one: Where it wants to write: source, topic id and central topic.
+        backfills: Backfills that count.
+        mode: Mode of the backfill that wants to write.
+        one: Plan of the partition to write: source, topic id and central topic.
     """
     found: list[Segment] = []
     for backfill in backfills:

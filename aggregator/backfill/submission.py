@@ -28,8 +28,8 @@ def start(config: HubConfig, plan: Plan, signed: Signed, *, rate: float | None, 
 
     Args:
         config: The hub.
-        plan: What to write; something.
-        signed: Who asks, and when.
+        plan: The plan; it must write something.
+        signed: The person who asks, and the time.
         rate: Records a second at most.
         exact: This plan and no other, even if the same words were asked before: a plan file.
 

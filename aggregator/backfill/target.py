@@ -20,7 +20,7 @@ _WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "
 
 
 def target_config(config: HubConfig, mode: Mode, into: str) -> HubConfig:
-    """The configuration under which a backfill of this mode delivers; it writes no heartbeats.
+    """Return the configuration with which a backfill of this mode delivers; it writes no heartbeats.
 
     Args:
         config: The hub.
@@ -53,7 +53,7 @@ def written(config: HubConfig, where: HubConfig, flows: Iterable[EdgePartition])
     Args:
         config: The hub.
         where: The hub, as the backfill delivers.
-        flows: What the hub replicates.
+        flows: Edge partitions that the hub replicates.
     """
     return frozenset(
         target(some, flow.edge, flow.topic)
@@ -68,9 +68,9 @@ def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iter
 
     Args:
         config: The hub.
-        flows: What the hub replicates.
+        flows: Edge partitions that the hub replicates.
         targets: Central topics of the generation.
-        replay: Its dead letters are asked for.
+        replay: Whether the request asks for the generation's dead letters.
 
     Raises:
         Failed: a live flow writes one of them, or it is one of the hub's own.

@@ -59,15 +59,15 @@ class Observation:
     """Holds what was seen of an edge at one moment; ages are in seconds of the watcher's clock.
 
     Attributes:
-        watched_s: Since the watching began.
-        answered_s: Since the edge last answered a question; None: not once.
-        beat_s: Since the last beat arrived at central; None: none that is known.
+        watched_s: Age of the watching.
+        answered_s: Age of the edge's last answer; None: it has not answered once.
+        beat_s: Age of the last beat's arrival at central; None: no beat is known.
         beat_came: One has arrived since the watching began.
         beats: Whether somebody is expected to write beats; without them the answers decide alone.
-        movement: Of the flows that are not held.
+        movement: Movement of the flows that are not held.
         gaps: Flows that want offsets which the edge no longer has, and about which nobody has decided.
         doomed: Flows whose unread records the edge will delete before they are read, at the speed of the window.
-        left_s: Until the first of those is deleted.
+        left_s: Time until the first of those records is deleted.
         trouble: What the edge's last error said.
         paused: Who paused the edge and why; empty: nobody.
         limited: The rate that its readers are held to, in words, while it holds something back; empty: nothing does.
@@ -174,7 +174,7 @@ class Availability:
     calm: Mapping[State, float] = field(default_factory=dict)
 
     def after(self, finding: Finding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
-        """The availability after one more finding.
+        """Return the availability after one more finding.
 
         Args:
             finding: What was found now.

@@ -35,8 +35,8 @@ class Uptime:
     """One window of an edge's past, in shares between 0 and 1.
 
     Attributes:
-        observed: Of the window that was watched, and neither paused nor excused.
-        available: Of that, the share in which records came through; None where nothing was watched.
+        observed: Share of the window that was watched, and neither paused nor excused.
+        available: Share of `observed` in which records came through; None if nothing was watched.
         burn: How many times faster than the objective allows its errors were spent; 1 spends exactly all of it.
     """
 
@@ -46,7 +46,7 @@ class Uptime:
 
 
 def recorded(spans: Sequence[Span], state: State, *, from_ms: int, now_ms: int, excused: bool) -> tuple[Span, ...]:
-    """Spans with one more piece of time at their end.
+    """Return the spans with one more piece of time at their end.
 
     Args:
         spans: The history so far.
@@ -65,7 +65,7 @@ def recorded(spans: Sequence[Span], state: State, *, from_ms: int, now_ms: int, 
 
 
 def uptime(spans: Iterable[Span], *, now_ms: int, window_ms: int, objective: float) -> Uptime:
-    """How available an edge was within the window that ends now.
+    """Return how available an edge was within the window that ends now.
 
     Args:
         spans: Its history.

@@ -13,7 +13,7 @@ def in_maintenance(windows: Iterable[MaintenanceWindow], now_ms: int) -> bool:
     """Whether a moment lies in one of the windows.
 
     Args:
-        windows: Of one edge.
+        windows: Windows of one edge.
         now_ms: Milliseconds since 1970.
     """
     now = datetime.fromtimestamp(now_ms / 1000, UTC)

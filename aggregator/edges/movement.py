@@ -56,7 +56,7 @@ class Track:
 
     @property
     def waited_s(self) -> float:
-        """How long the oldest waiting record has been seen to wait: a lower bound, and never more than the window."""
+        """Return how long the oldest record has been seen to wait: a lower bound, at most the window."""
         if not self.lag_records:
             return 0.0
         last = self.samples[-1]
@@ -64,7 +64,7 @@ class Track:
 
     @property
     def stood_s(self) -> float:
-        """How long the end has been seen where it is: a lower bound, and never more than the window."""
+        """Return how long the end has been seen at its place: a lower bound, at most the window."""
         if not self.samples:
             return 0.0
         last = self.samples[-1]

@@ -76,14 +76,14 @@ def commit_with_retries(
     pauses: Backoff = _AT_ONCE,
     folder: Folder | None = None,
 ) -> T:
-    """The result of the first attempt that other writers let through.
+    """Return the result of the first attempt that does not lose to another writer.
 
     Args:
-        name: The table's.
+        name: The table's name.
         attempt: Opens the table, works out its change and commits it; None where it created or widened the table and
             has to look again.
-        most: So many are tried.
-        pauses: Between them; others may try at the same moments.
+        most: The greatest number of attempts.
+        pauses: Pauses between attempts; other writers may try at the same moments.
         folder: The table's, where a turn is asked for; None: never.
 
     Raises:

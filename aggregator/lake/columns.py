@@ -98,11 +98,11 @@ def never(narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG001 - a `
 
 
 def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa.Schema:
-    """The table's schema widened by what another schema adds: new columns, and new fields inside of nested ones.
+    """Return the table's schema widened by another schema's new columns, and new fields inside of nested ones.
 
     Args:
-        table: What the table holds.
-        other: What is to be written.
+        table: The table's schema.
+        other: The schema of the rows to write.
         promotes: Whether a column of one type can become one of another; all others keep their types.
 
     Raises:
@@ -121,14 +121,14 @@ def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa
 
 
 def initial_schema(schemas: Iterable[pa.Schema], promotes: Promotes) -> pa.Schema | None:
-    """What a new table has to begin with, because it could not follow from one of these schemas to another.
+    """Return the schema that a new table must begin with, if it could not change from one of these schemas to another.
 
     Args:
-        schemas: Of all records that it is to hold.
-        promotes: Which types its columns can change to later.
+        schemas: Schemas of all records that the table is to hold.
+        promotes: Types that its columns can change to later.
 
     Returns:
-        The widest of them; None where it can begin with any of them, or where no table holds all.
+        The widest schema; None if the table can begin with any of them, or if no table holds all.
     """
     known = list(schemas)
     if not known or _holds_all(known, promotes) is not None:

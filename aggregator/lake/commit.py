@@ -28,7 +28,7 @@ class CommitResult:
     Attributes:
         version: The table's version, None if nothing was committed.
         positions: The table's next offsets now, of the partitions that were asked about.
-        settled: What was taken and what was dropped.
+        settled: Outcomes that were taken, and outcomes that were dropped.
         held: Outcomes that do not fit the table's columns.
     """
 
@@ -48,7 +48,7 @@ class Commit:
     """Repeats attempts to bring outcomes into table `name`.
 
     Args:
-        tables: The format.
+        tables: The format of the tables.
         name: Table name.
         outcomes: In the order of the plan.
         force: Commit positions that moved over nothing but markers, too.
@@ -110,9 +110,9 @@ def fitted(
     """The schema that holds the table and what fits it, what fits, and why the rest does not.
 
     Args:
-        schema: The table's.
+        schema: The table's schema.
         outcomes: In the order of the plan.
-        promotes: Which types its columns can change to.
+        promotes: Types that its columns can change to.
     """
     fitting: list[Outcome] = []
     held: list[Held] = []

@@ -53,14 +53,14 @@ class CurrentState:
         return f"{self.name}{CURRENT}"
 
     def refresh(self, partitions: Iterable[CentralPartition], *, force: bool = False) -> int | None:
-        """Bring it to the table's newest version, unless the last refresh was costly and not long ago.
+        """Bring the current state to the table's newest version, unless the last refresh was costly and not long ago.
 
         Args:
-            partitions: Of the central topics that feed the table.
-            force: Now, whatever it costs.
+            partitions: Partitions of the central topics that feed the table.
+            force: Whether to refresh now, whatever it costs.
 
         Returns:
-            The new version; None where nothing was to be done.
+            The new version; None if there was nothing to do.
 
         Raises:
             CommitConflict: another driver was first.

@@ -134,7 +134,7 @@ class Decoder:
         return fastavro.parse_schema(plain_schema(self.record, bare=True))
 
     def _by_polars(self, data: bytes, count: int, frame: bytes) -> dict[str, Any] | None:
-        """None where it cannot read them, and another decoder perhaps can."""
+        """Decode with Polars; None if Polars cannot read the data, and another decoder perhaps can."""
         block = b"".join((self._header, _long(count), _long(len(data)), data, _SYNC))
         try:
             read = pl.read_avro(io.BytesIO(block)).to_arrow()
@@ -170,7 +170,7 @@ class Decoder:
 
 
 def _rows(data: bytes, count: int, frame: bytes, schema: Any) -> list[Any]:
-    """What fastavro makes of so many bodies, each followed by the next one's frame.
+    """Return the rows that fastavro decodes from `count` bodies, each followed by the next one's frame.
 
     Raises:
         Undecodable: they are not of this schema.
@@ -304,7 +304,7 @@ def newest_schema(batch: Committed) -> int:
 
 
 def record_held(batch: Committed, index: int, what: str, hint: str = "") -> RecordHeld:
-    """Why a table cannot go past a record of a batch: its place, and what is wrong with it."""
+    """Return the error for a record of a batch that the table cannot go past, with its place and its fault."""
     offset = batch.offsets[index]
     return RecordHeld(
         offset,
@@ -314,7 +314,7 @@ def record_held(batch: Committed, index: int, what: str, hint: str = "") -> Reco
 
 
 def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]) -> int:
-    """Which record spoils its group; they are tried one by one, because this happens once and then holds."""
+    """Test each record and return the index of the one that spoils its group; this happens once and then holds."""
     for value, index in zip(values, indices, strict=True):
         try:
             decoder.columns([value])

@@ -81,8 +81,8 @@ class LakeDriver:
         names: The hub's names at central.
         bounds: How much one cycle takes on.
         clock: Seconds since 1970; ages of staged files are judged by it.
-        flows: What the hub replicates; by default the keys of its ledger.
-        releases: What somebody lets pass the gates; by default what the requests topic says.
+        flows: Edge partitions that the hub replicates; by default the keys of its ledger.
+        releases: Releases that let ranges pass the gates; by default those of the requests topic.
         publish: Takes the report of every cycle.
 
     Raises:
@@ -206,7 +206,7 @@ class LakeDriver:
         return log_end_offsets(self._config.central, [(one.topic, one.partition) for one in partitions])
 
     def _limits(self, sources: Mapping[str, frozenset[str]]) -> dict[str, Limits | RetryError]:
-        """What the central partitions of each table hold, or what keeps central from telling; asked for all at once."""
+        """Return what each table's central partitions hold, or central's error; one request asks for all tables."""
         undescribed: dict[str, str] = {}
         refused: Refused = {}
         try:
@@ -223,7 +223,7 @@ class LakeDriver:
 
     @staticmethod
     def _told(name: str, work: Callable[[], R]) -> R | TableReport:
-        """What the work brings, or a report of what keeps the table from it."""
+        """Return the result of the work, or a report of the error that stopped it."""
         try:
             with storage_errors(f"table {name}: its files", hint="is the storage up, and is there space?"):
                 return work()
@@ -238,7 +238,7 @@ class LakeDriver:
             return TableReport(name, failed=RetryError(why, hint="is its metadata whole? else report this line"))
 
     def _plan(self, name: str, limits: Limits | RetryError) -> TablePlan | TableReport:
-        """What there is to do for a table, or the report of one that has nothing to do."""
+        """Return the work to do for a table, or a report if there is none."""
         if isinstance(limits, RetryError):
             raise limits
         handle = self._tables.open(name)
@@ -329,7 +329,7 @@ class LakeDriver:
     def _released(
         self, name: str, positions: Mapping[CentralPartition, int], limits: Limits
     ) -> Mapping[CentralPartition, Release]:
-        """What the newest release of this table lets pass, by partition; a cycle publishes that and nothing else."""
+        """Return the ranges that the table's newest release lets pass, by partition; a cycle publishes only these."""
         if all(positions.get(one, start) >= end for one, (start, end) in limits.items()):
             return {}
         starts = next_offsets(positions, limits)

@@ -58,9 +58,9 @@ class Stage:
     """Takes tables of rows and writes them into files of one schema each.
 
     Args:
-        folder: The table's.
-        schema: Its columns, None before the first commit.
-        promotes: Which types its columns can change to.
+        folder: The table's folder.
+        schema: The table's columns; None before the first commit.
+        promotes: Types that its columns can change to.
         divided_by: Columns that the table is divided by.
         file_bytes: A file is ended beyond this size.
         group_bytes: Rows wait in memory up to this size, as Arrow counts them, and become one row group.

@@ -81,7 +81,7 @@ class HoldPublisher:
         """Close the producer at central.
 
         Returns:
-            What the last cycle could not bring in.
+            The holds of the last cycle.
         """
         self._outlet.close()
         return self._published or ()

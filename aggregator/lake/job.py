@@ -50,7 +50,7 @@ def run_jobs(
             a small table's records.
 
     Returns:
-        By table its outcomes, or what kept one of its tasks from its work.
+        The outcomes of each table, or the error that stopped one of its tasks.
     """
     packed = shares(tables, parallel)
 
@@ -73,11 +73,11 @@ def run_jobs(
 
 
 def shares(tables: Sequence[StagingTask], parallel: int) -> tuple[Share, ...]:
-    """What each Spark task runs: the longest plans first, each to whoever has the least; no share is empty.
+    """Return the tasks of each Spark task. The longest plan goes first, to the least loaded share; no share is empty.
 
     Args:
-        tables: With their plans.
-        parallel: So many shares at most.
+        tables: The tables' staging tasks, with their plans.
+        parallel: The greatest number of shares.
     """
     sized = sorted(
         (sum(len(span.offsets) for span in spans), table, number)

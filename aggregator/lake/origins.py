@@ -33,7 +33,7 @@ class RowOrigins(NamedTuple):
 
     Attributes:
         incarnations, offsets: Their origins.
-        deleted: What tells the keys of tombstones apart; 0 for a row that is none.
+        deleted: Number that tells the keys of tombstones apart; 0 for a row that is no tombstone.
     """
 
     incarnations: Numbers
@@ -42,12 +42,12 @@ class RowOrigins(NamedTuple):
 
 
 def row_origins(folder: Folder, files: Sequence[LiveFile], source: EdgePartition) -> Iterator[RowOrigins]:
-    """The rows that came from one edge partition, file by file.
+    """Yield the rows that came from one edge partition, file by file.
 
     Args:
-        folder: The table's.
+        folder: The table's folder.
         files: Its live files.
-        source: Which edge partition.
+        source: The edge partition.
 
     Raises:
         TableUnavailable: a file cannot be read.

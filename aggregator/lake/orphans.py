@@ -136,10 +136,10 @@ def leftovers(
 
 
 def working_since(files: Iterable[Entry], *, now_s: float, keep: timedelta = KEEP) -> float | None:
-    """When the longest job that still works on a table began, seconds since 1970; None where none does.
+    """Return the start of the longest job that still works on a table, in seconds since 1970; None if no job does.
 
     Args:
-        files: In the table's folder.
+        files: Files in the table's folder.
         now_s: Time, seconds since 1970.
         keep: Age beyond which a lease that was not renewed is a dead job's.
     """

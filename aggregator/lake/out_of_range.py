@@ -63,12 +63,12 @@ class ColumnPlace:
 
 
 def within(array: Any, bounds: Bounds, place: ColumnPlace) -> Any:
-    """The array with null where a number is out of its bounds, which is noted.
+    """Replace numbers that are out of bounds by null, and note them.
 
     Args:
         array: Whole numbers, or decimals, whose bounds are those of their digits.
-        bounds: Of the numbers.
-        place: Where they lie.
+        bounds: Bounds of the numbers.
+        place: Place of the values, which takes the notes.
     """
     low, high = _as(bounds.low, array.type), _as(bounds.high, array.type)
     found = pc.min_max(array).as_py()
@@ -107,11 +107,11 @@ def flags(notes: Iterable[Note], count: int) -> pa.Array:
 
 
 def with_notes(rows: pa.Table, notes: list[Note]) -> pa.Table:
-    """Rows with further notes, added to those that their column has already.
+    """Add further notes to the column of notes.
 
     Args:
         rows: With or without the column.
-        notes: Of other fields.
+        notes: Notes about other fields.
     """
     if not notes:
         return rows

@@ -46,8 +46,8 @@ class Outcome:
     """Describes what one task staged. It is committed as a whole or not at all.
 
     Attributes:
-        reached: How far it came.
-        files: Rows.
+        reached: Position that the task reached in each span.
+        files: Files with the staged rows.
         left_out: Origins of what a restate read and left out; no rows, and in no commit.
     """
 

@@ -23,9 +23,9 @@ class TableReport:
         version: The new version, None where nothing was committed.
         next_offsets: The table's position in each central partition after the cycle.
         end_offsets: Last stable offsets when the cycle began.
-        held: Why some of it cannot go on.
-        failed: What did not answer; the next cycle tries again.
-        verdict: Of the quality gate; empty where nothing was audited.
+        held: Reasons why partitions of the table cannot go on.
+        failed: Error of a system that did not answer; the next cycle tries again.
+        verdict: Verdict of the quality gate; empty if nothing was audited.
         diverted: Records that went into the quarantine.
         audit_s: What the gate took, in seconds.
         commit_s: What the commits took beside it.
@@ -103,7 +103,7 @@ class CycleReport:
 
     @property
     def troubles(self) -> dict[str, str]:
-        """What keeps tables from going on, in sentences by what they are about."""
+        """Return the problems that stop tables, in sentences by subject."""
         found = {
             f"{table.table} {one.partition} {one.reason}": f"table {table.table} is held: {one.reason}"
             for table in self.tables

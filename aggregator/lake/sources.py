@@ -15,11 +15,11 @@ CURRENT = "__current"
 
 
 def lake_sources(config: HubConfig, flows: Iterable[EdgePartition]) -> dict[str, frozenset[str]]:
-    """Central topics by table name, for every flow whose rule has `lake:`.
+    """Return the central topics by table name, for every flow whose rule has `lake:`.
 
     Args:
         config: The hub.
-        flows: What the hub replicates: the keys of its ledger.
+        flows: Edge partitions that the hub replicates: the keys of its ledger.
     """
     tables: dict[str, set[str]] = {}
     for edge, topic in sorted({(flow.edge, flow.topic) for flow in flows}):

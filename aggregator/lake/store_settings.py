@@ -24,7 +24,7 @@ _GOOGLE = ("service_account", "service_account_path", "application_credentials")
 
 
 def store_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str, str]) -> dict[str, str]:
-    """The options of a store's client, with their secrets and without our reason.
+    """Return the options of a store's client, with their secrets and without our reason.
 
     Args:
         options: As `lake.storage` has them.
@@ -41,7 +41,7 @@ def store_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str,
 
 
 def catalog_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str, str]) -> dict[str, str]:
-    """The options of a catalogue's client, with their secrets and without our reason.
+    """Return the options of a catalogue's client, with their secrets and without our reason.
 
     Args:
         options: As `lake.catalog.options` has them.

@@ -27,7 +27,7 @@ class TablePlan:
         handle: Its newest version, None before its first commit.
         positions: Its next offsets.
         limits: What its central partitions hold.
-        todo: What is staged.
+        todo: Spans to stage.
         is_decided: Whether a quarantine's commit decided these ranges already.
         release: Somebody's word that they may pass the gate.
     """
@@ -83,11 +83,11 @@ def limits_by_table(
     bounds: Mapping[CentralPartition, OffsetRange],
     silent: Mapping[str, str],
 ) -> dict[str, Limits | RetryError]:
-    """What the central partitions of each table hold, or which of its topics nobody tells of.
+    """Return the contents of each table's central partitions, or the error for a topic without an answer.
 
     Args:
         sources: Central topics by table.
-        bounds: What each of their partitions holds.
+        bounds: Offsets that each of their partitions holds.
         silent: Topics that nothing, or not all, was told of, with the reason.
     """
     by_topic: dict[str, dict[CentralPartition, OffsetRange]] = {}
@@ -107,7 +107,7 @@ def together(
     """Plans cut into rounds, in their order; a longer one is a round by itself.
 
     Args:
-        plans: Of one cycle.
+        plans: Plans of one cycle.
         records: Offsets of one round, at most.
         apart: Tables that are rounds by themselves, behind all others.
     """
@@ -128,7 +128,7 @@ def together(
 
 
 def up_to(released: Mapping[CentralPartition, Release], limits: Limits) -> dict[CentralPartition, OffsetRange]:
-    """What partitions hold, up to where releases let it pass."""
+    """Return the contents of partitions, up to the end of their releases."""
     return {
         one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
         for one, release in released.items()

@@ -127,7 +127,7 @@ class CentralFeeds:
         return any(edge in slot.limited for slot in self.slots(now_s))
 
     def fields(self) -> Mapping[tuple[str, str], TopicFields]:
-        """What is known of the fields of each edge topic."""
+        """Return the known facts about the fields of each edge topic."""
         self._fields.settle(_SILENT_MS)
         return self._fields.topics()
 

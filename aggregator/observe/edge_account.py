@@ -202,7 +202,7 @@ class EdgeAccount:
 
 
 def incarnation_of(entry: LedgerRecord) -> tuple[int, str]:
-    """Which incarnation of its topic a position belongs to."""
+    """Return the incarnation and topic id that a position belongs to."""
     return entry.incarnation, entry.topic_id
 
 

@@ -44,7 +44,7 @@ class Undecided(NamedTuple):
     since_ms: int | None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How long the first of them has waited, by its own time."""
+        """Return how long the first held record has waited, by its own timestamp."""
         return None if self.since_ms is None else max(0, now_ms - self.since_ms)
 
 
@@ -133,11 +133,11 @@ def edge_logs(
 
 
 def hanging(found: Undecided, age_ms: int | None) -> str:
-    """Why a flow without lag stands still, in words; empty where no old transaction holds it back.
+    """Return the reason why a flow without lag stands still; empty if no old transaction holds it back.
 
     Args:
-        found: What is held back.
-        age_ms: For how long.
+        found: Offsets that open transactions hold back.
+        age_ms: Age of the first of these records.
     """
     if found.since_ms is None or age_ms is None or age_ms < _HANGS_MS:
         return ""
@@ -158,13 +158,13 @@ def _settings(config: HubConfig, edge: str, names: set[str]) -> dict[str, dict[s
 def gap_of(
     config: HubConfig, source: EdgePartition, entry: LedgerRecord, logs: EdgeLogs | None, *, now_ms: int
 ) -> Gap | None:
-    """The gap of a flow: the ledger's, with what it has grown by since, or one that the hub has not met yet.
+    """Return the gap of a flow: the ledger's gap with its growth, or a gap that the hub has not met yet.
 
     Args:
         config: The hub.
         source: The flow.
-        entry: Its ledger record.
-        logs: Of its edge; None where that does not answer.
+        entry: The flow's ledger record.
+        logs: Logs of its edge; None if the edge does not answer.
         now_ms: The reader's present.
     """
     known = entry.gap

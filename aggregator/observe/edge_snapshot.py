@@ -23,9 +23,9 @@ class EdgeSnapshot:
     """The snapshot of one edge. Its moments are of the watcher's clock, which only goes forward.
 
     Attributes:
-        answer: What it answered last.
+        answer: The edge's last answer.
         logs: What its logs have of the flows; None before they were asked for.
-        logs_s: When they were.
+        logs_s: Time when the logs were asked for.
         gaps: Gaps of its flows, as far as they can be seen, each with the position that it was seen from.
         skew_ms: Its clock less that of whoever wrote its last heartbeat; None where it does not stamp them.
     """

@@ -79,5 +79,5 @@ def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def _label(value: str) -> str:
-    """As the format writes it: line ends by its own escape, what else is unprintable by Python's."""
+    """Return a label as the format writes it: line ends by its own escape, other unprintable characters by Python's."""
     return "\n".join(map(visible, value.split("\n"))).translate(_ESCAPES)

@@ -29,14 +29,14 @@ def edge_flows(
     troubled: Mapping[str, str],
     moment: Moment,
 ) -> tuple[FlowStatus, ...]:
-    """All flows of one edge, in their order.
+    """Return the status of all flows of one edge, in their order.
 
     Args:
-        entries: Newest ledger record of each.
+        entries: The newest ledger record of each flow.
         seen: What the edge last showed.
-        tracks: Their recent past; empty where nobody watched.
+        tracks: The recent past of each flow; empty if nobody watched.
         holding: The gaps that hold flows.
-        troubled: What else slots say of flows.
+        troubled: Other problems that slots tell of flows.
         moment: Now.
     """
     return tuple(
@@ -63,7 +63,7 @@ def flow_status(
     trouble: str,
     moment: Moment,
 ) -> FlowStatus:
-    """One flow beside what its edge last showed.
+    """Return the status of one flow, with its edge's last snapshot.
 
     Args:
         source: The flow.
@@ -71,7 +71,7 @@ def flow_status(
         seen: What the edge last showed.
         track: Its recent past; None where nobody watched.
         lost: The gap that holds it.
-        trouble: What else its slot says of it.
+        trouble: Other problem that its slot tells of it.
         moment: Now.
     """
     end = _end(source, entry, seen, lost)
@@ -114,9 +114,9 @@ def _end(source: EdgePartition, entry: LedgerRecord, seen: EdgeSnapshot, lost: G
 
 
 def _lag_ms(unread_ms: int | None, track: Track | None, moment: Moment) -> int:
-    """How long the oldest waiting record has waited.
+    """Return how long the oldest waiting record has waited.
 
-    Where nobody watched when it arrived, only the record's own timestamp says so.
+    If nobody watched its arrival, only the record's own timestamp tells this.
     """
     seen_ms = int(track.waited_s * 1000) if track else 0
     if track is not None and not track.waited_s >= track.spans_s > 0:

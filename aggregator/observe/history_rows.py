@@ -26,20 +26,20 @@ def _spans(rows: Iterable[Any]) -> Iterator[Span]:
 
 
 def written_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[Span, ...]:
-    """The history of one edge as central has it.
+    """Return the history of one edge as central has it.
 
     Args:
         days: Rows by edge and day.
-        edge: Whose.
+        edge: The edge's name.
     """
     return joined({day: spans_of(rows) for (of, day), rows in days.items() if of == edge})
 
 
 def lasting(spans: tuple[Span, ...], now: EdgeState | None, now_ms: int) -> tuple[Span, ...]:
-    """A history as a running hub tells it: what is written, and the state that has lasted since.
+    """Return a history as a running hub tells it: the written spans, and the state that has lasted since.
 
     Args:
-        spans: What is written; the hub writes when a state changes, and now and then.
+        spans: The written spans; the hub writes when a state changes, and now and then.
         now: The edge's state; None where no hub watches.
         now_ms: Central's present.
     """
@@ -52,11 +52,11 @@ def lasting(spans: tuple[Span, ...], now: EdgeState | None, now_ms: int) -> tupl
 def day_records(
     edge: str, spans: tuple[Span, ...], written: Mapping[str, Any], *, now_ms: int
 ) -> Iterator[tuple[str, bytes | None]]:
-    """Records of what changed since it was last written: the present day, the one before it, and days that expired.
+    """Yield records of changed days: the present day, the one before it, and days that expired.
 
     Args:
-        edge: Whose history.
-        spans: All of it.
+        edge: The edge's name.
+        spans: Its whole history.
         written: Rows by day, as central has them.
         now_ms: Central's present.
     """

@@ -47,7 +47,7 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
 
 
 def of_threads(threads: Iterable[ThreadStatus]) -> Iterator[Sample]:
-    """How the threads of this process are; exposed also before the first snapshot."""
+    """Yield the state of this process's threads; it is exposed also before the first snapshot."""
     for one in threads:
         yield m.THREAD_UP.of(one.is_well, one.name)
         yield m.THREAD_RESTARTS.of(one.restarts, one.name)

@@ -63,9 +63,9 @@ class Monitor:
     Args:
         config: The hub.
         stop: Ends the watching.
-        threads: Of this process; they are part of what the running hub's monitor shows.
-        publish: This is the monitor of the running hub: it writes the states, and warns in the log.
-        number: Of its first snapshot.
+        threads: Threads of this process; they are part of the snapshots of the running hub's monitor.
+        publish: Whether this is the monitor of the running hub: it writes the states, and warns in the log.
+        number: Number of its first snapshot.
         watches: Of the edges, that somebody else keeps going; without them it has its own.
 
     Raises:
@@ -127,10 +127,10 @@ class Monitor:
         return self._latest
 
     def after(self, number: int, timeout_s: float) -> Snapshot | None:
-        """The newest snapshot as soon as it is another than `number`.
+        """Return the newest snapshot as soon as its number is not `number`.
 
         Args:
-            number: The one that the caller has; -1 for none.
+            number: Number of the caller's snapshot; -1 for none.
             timeout_s: How long to wait for it.
 
         Returns:
@@ -329,7 +329,7 @@ class Monitor:
         return self._seen_backfills
 
     def _refused(self, moment: Moment) -> Mapping[str, tuple[str, str]]:
-        """What the running hub gave to no slot."""
+        """Return the flows that the running hub gave to no slot."""
         return self._feeds.statuses.refused if self._is_published(moment) else {}
 
     def _is_published(self, moment: Moment) -> bool:
@@ -382,7 +382,7 @@ class Monitor:
 
 
 def _watched_ms(answers: Mapping[str, EdgeAnswer], moment: Moment) -> dict[str, int]:
-    """When each edge last answered, by central's clock."""
+    """Return the time of each edge's last answer, by central's clock."""
     return {
         edge: moment.now_ms - int((moment.now_s - answer.answered_s) * 1000)
         for edge, answer in answers.items()

@@ -44,7 +44,7 @@ class Watching:
     Args:
         config: The hub.
         stop: Ends it.
-        threads: Of the hub's process.
+        threads: Threads of the hub's process.
         wanted: False for a run that replicates nothing, or only what is there: nobody watches then.
         tellers: Those who listen already.
 

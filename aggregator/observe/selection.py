@@ -91,11 +91,11 @@ class TopicFlows(NamedTuple):
         topic: As the edge calls it.
         flows: All of them.
         lag_records: What waits; None: nobody knows.
-        lag_ms: Of the flow that is furthest behind.
-        retention_margin_ms: Of the flow whose records are deleted first.
-        delivered: Records.
+        lag_ms: Lag of the flow that is furthest behind.
+        retention_margin_ms: Margin of the flow whose records are deleted first.
+        delivered: Delivered records.
         dead: Dead letters.
-        suppressed: Records.
+        suppressed: Suppressed records.
         cycles: Records that came back, and are suppressed.
         forged: Records that said so of themselves, and are delivered.
     """
@@ -119,7 +119,7 @@ class TopicFlows(NamedTuple):
 
 
 def by_topic(flows: Iterable[FlowStatus]) -> Iterator[TopicFlows]:
-    """One line for each edge topic, in the order in which they come."""
+    """Yield one line for each edge topic, in the order in which the topics come."""
     topics: dict[tuple[str, str], list[FlowStatus]] = defaultdict(list)
     for one in flows:
         topics[one.edge, one.topic].append(one)

@@ -105,11 +105,11 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
 
 
 def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
-    """What is known where nothing of what the hub keeps at central may be read: the edges, as one look shows them.
+    """Return the status if the hub's topics at central cannot be read: the edges, as one look shows them.
 
     Args:
         config: The hub.
-        why: What central said.
+        why: The error that central gave.
         now_ms: The reader's present, in ms.
     """
 
@@ -168,7 +168,7 @@ def _unfinished(config: HubConfig, names: HubNames) -> tuple[Backfill, ...]:
 
 
 def last_troubles(config: HubConfig, names: HubNames) -> dict[str, str]:
-    """Why flows are not read, as a hub said last, by flow; it may have stopped since.
+    """Return the reasons why flows are not read, by flow, as a hub said last; it may have stopped since.
 
     Raises:
         Unreachable: central does not answer.
@@ -178,7 +178,7 @@ def last_troubles(config: HubConfig, names: HubNames) -> dict[str, str]:
 
 
 def _slot_feed(config: HubConfig, names: HubNames) -> tuple[SlotFeed, float]:
-    """What the slots of the running hub said last, by central's stamps, and the last of these."""
+    """Return the last words of the running hub's slots, by central's stamps, and the last of these stamps."""
     feed, at_s = SlotFeed(), 0.0
     for record in read_last(config.central, names.telemetry, _WORDS):
         at_s = record.timestamp_ms / 1000
@@ -230,13 +230,13 @@ def _edge(
 def unwatched(
     config: HubConfig, *, answers: bool, trouble: str, age_ms: int | None, gaps: int, pause: Pause | None
 ) -> EdgeState:
-    """What one look can say of an edge that no hub watches: why it does not answer, and that nobody sends heartbeats.
+    """Return the state of an edge that no hub watches: why it does not answer, and that nobody sends heartbeats.
 
     Args:
         config: The hub.
         answers: Whether the edge answered this look.
-        trouble: What it said otherwise.
-        age_ms: Since its last heartbeat came.
+        trouble: The edge's error otherwise.
+        age_ms: Time since its last heartbeat came.
         gaps: How many of its flows wait for a decision.
         pause: The newest pause or resumption.
     """

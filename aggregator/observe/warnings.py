@@ -39,7 +39,7 @@ class Warnings:
 
 
 def level_of(state: State | None, *, maintenance: bool) -> int:
-    """How loud an edge's new state is in the log; a maintenance window was announced."""
+    """Return the log level of an edge's new state; a maintenance window was announced."""
     return logging.INFO if maintenance or state is None else _LEVELS.get(state, logging.INFO)
 
 
@@ -49,7 +49,7 @@ def held_flows(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]
 
 
 def troubles(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Why flows are not read, by flow; gaps are not among them, they have their own list.
+    """Return the reasons why flows are not read, by flow, without gaps, which have their own list.
 
     Args:
         slots: What the slots that run say.
@@ -63,10 +63,10 @@ def troubles(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) 
 
 
 def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
-    """Warnings about records in the hub's topics that it did not write; repeated when their number has grown tenfold.
+    """Return warnings about foreign records in the hub's topics; they repeat when the number has grown tenfold.
 
     Args:
-        damaged: How many, by topic.
+        damaged: Number of foreign records, by topic.
     """
     return {
         f"damaged {topic} {len(str(count))}": f"{topic}: {counted(count, 'record')} passed over, none of ours:"
@@ -78,11 +78,11 @@ def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
 def warnings(
     logs: Mapping[str, EdgeLogs], gaps: Collection[KnownGap], troubled: Mapping[str, str], *, warning_ms: int
 ) -> dict[str, str]:
-    """What to warn of, by what it is about.
+    """Return the warnings by subject.
 
     Args:
-        logs: Of each edge that told of them.
-        gaps: Those that hold flows.
+        logs: Logs of each edge that told of them.
+        gaps: Gaps that hold flows.
         troubled: See `troubles`.
         warning_ms: See `replication.retention_warning`.
     """

@@ -16,12 +16,12 @@ from aggregator.offsets.translation import Translation
 def committable(
     config: HubConfig, found: Sequence[Translation], facts: Facts
 ) -> tuple[dict[str, dict[Partition, int]], set[Partition]]:
-    """What could be committed, by group; and partitions of topics that several edge topics fill.
+    """Return the positions to commit, by group, and the partitions of topics that several edge topics fill.
 
     Args:
         config: The hub.
         found: Translations of all groups.
-        facts: What they rest on.
+        facts: Facts that the translations rest on.
     """
     places = {(one.topic, one.partition or 0) for one in found if one.topic is not None}
     merged = merged_partitions(config, places, facts)
@@ -45,7 +45,7 @@ def wanted_commits(found: Iterable[Translation], merged: Collection[Partition]) 
 
 
 def forward(wanted: Mapping[Partition, int], current: Mapping[Partition, int]) -> dict[Partition, int]:
-    """What of it is no step back, nor none at all.
+    """Return the positions that move a group forward, or that are its first.
 
     Args:
         wanted: Positions of one group.

@@ -19,12 +19,12 @@ class Checkpoint(NamedTuple):
     """The offset at the target where a group of the source continues.
 
     Attributes:
-        group: At the source.
-        topic: At the target.
-        partition: Of both.
-        upstream_offset: What the group has committed at the source.
-        downstream_offset: Where that is at the target.
-        metadata: Of the commit.
+        group: The group at the source.
+        topic: The topic at the target.
+        partition: The partition at both.
+        upstream_offset: Offset that the group has committed at the source.
+        downstream_offset: The same position at the target.
+        metadata: Metadata of the commit.
     """
 
     group: str
@@ -47,10 +47,10 @@ class OffsetSync(NamedTuple):
     """The offsets of a record at the source and of its copy at the target.
 
     Attributes:
-        topic: At the source.
-        partition: Of both.
-        upstream_offset: The record's.
-        downstream_offset: Its copy's.
+        topic: The topic at the source.
+        partition: The partition at both.
+        upstream_offset: Offset of the record.
+        downstream_offset: Offset of its copy.
     """
 
     topic: str

@@ -44,10 +44,10 @@ class GroupPosition(NamedTuple):
     Attributes:
         edge: Its edge.
         group: Its name.
-        topic: At central.
-        partition: Of it.
-        edge_offset: What it had committed at the edge.
-        central_offset: Where that is at central.
+        topic: The central topic.
+        partition: The partition of the central topic.
+        edge_offset: Offset that the group had committed at the edge.
+        central_offset: The same position at central.
         end_offset: Central's last stable offset now; None: the topic is gone.
     """
 
@@ -61,12 +61,12 @@ class GroupPosition(NamedTuple):
 
     @property
     def ahead_records(self) -> int | None:
-        """What central has for it, an upper bound."""
+        """Return an upper bound of the records that central has for the group."""
         return None if self.end_offset is None else max(0, self.end_offset - self.central_offset)
 
 
 def group_positions(config: HubConfig) -> tuple[GroupPosition, ...]:
-    """What is told of the groups of all edges, in order; none unless checkpoints are written.
+    """Return the published positions of the groups of all edges, in order; empty unless checkpoints are written.
 
     Raises:
         Unreachable: central does not answer.

@@ -100,7 +100,7 @@ class OffsetsPublisher:
             self._commit(committable(self._config, found.of, found.facts)[0], look)
 
     def _of_edge(self, edge: str) -> dict[str, dict[EdgePartition, int]] | AggregatorError:
-        """What the groups of an edge have committed, or why nobody knows."""
+        """Return the committed offsets of an edge's groups, or the error that hides them."""
         cluster = self._config.edges[edge]
         try:
             require_own(self._config, [edge])

@@ -73,19 +73,19 @@ def question(config: HubConfig, group: str, source: EdgePartition, offset: int, 
 
 
 def _refusal(position: Position, entry: LedgerRecord) -> tuple[Why, str] | None:
-    """Why no record of the hub tells of a position, by what is known of its flow."""
+    """Return the reason in the flow's ledger record why no record of the hub tells of a position."""
     if cut := cut_before(position, entry):
         return Why.GAP, cut
     return (Why.COPIED, copied(entry)) if position < Position(0, entry.copied) else None
 
 
 def placed(offset: int, entry: LedgerRecord, decisions: tuple[Decision, ...]) -> Position:
-    """An offset of the edge's log as a position: with the incarnation that it belongs to.
+    """Return an offset of the edge's log as a position, with the incarnation that it belongs to.
 
     Args:
-        offset: Of the log as it is now.
-        entry: Where the flow stands.
-        decisions: About its gaps.
+        offset: Offset in the present log.
+        entry: The flow's ledger record.
+        decisions: Decisions about its gaps.
     """
     if offset >= entry.next_offset:
         return Position(entry.incarnation, offset)
@@ -93,12 +93,12 @@ def placed(offset: int, entry: LedgerRecord, decisions: tuple[Decision, ...]) ->
 
 
 def copied(entry: LedgerRecord) -> str:
-    """Why a position among MirrorMaker 2's copies is none."""
+    """Return why a position among MirrorMaker 2's copies has no translation."""
     return f"MirrorMaker 2 had copied what lies before {entry.copied}, without `hub.origin`: its own checkpoints tell"
 
 
 def merged_partitions(config: HubConfig, places: Iterable[Partition], facts: Facts) -> set[Partition]:
-    """Those of central topics to which several edge topics are written: no group's position there is one flow's."""
+    """Return the partitions of central topics of several edge topics: no group's position there is one flow's."""
     topics = {(one.edge, one.topic) for one in facts.ledger if start_of(config, one.edge, one.topic) is not None}
     sources = Counter(target(config, *one) for one in topics if one[0] in config.edges)
     return {at for at in places if sources[at[0]] > 1}

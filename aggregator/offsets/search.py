@@ -65,12 +65,12 @@ class Search:
 
     @property
     def probe(self) -> OffsetRange:
-        """What to read next, from its beginning on, until a record of the flow is found."""
+        """Return the range to read next, from its start until a record of the flow is found."""
         span = self.high - self.low
         return OffsetRange(self.low if span <= _NEAR else self.low + span // 2, self.high)
 
     def narrowed(self, seen: Window) -> "Search":
-        """The search after a look at what `probe` names.
+        """Return the search after a look at the range of `probe`.
 
         Args:
             seen: From the probe's start, up to its first record of the flow at least.
@@ -88,7 +88,8 @@ class Search:
         return replace(self, low=at.offset, high=at.offset, before=seen.found[place - 1], at=at)
 
     def recalled(self, windows: Iterable[Window]) -> "Search":
-        """The search after looks that other positions of the same flow asked for; none of them has to be of a probe.
+        """Return the search after looks for other positions of the same flow, whether or not `probe` named their
+        ranges.
 
         Args:
             windows: What was read for them, in any order.
@@ -100,7 +101,7 @@ class Search:
         return search
 
     def onward(self, wanted: Position, high: int) -> "Search":
-        """The search for a later position of the same flow, which begins where this one ended.
+        """Return the search for a later position of the same flow; it begins at the end of this search.
 
         Args:
             wanted: No earlier than this one's.

@@ -31,7 +31,7 @@ class Why(StrEnum):
 
 
 def cut_before(position: Position, entry: LedgerRecord) -> str:
-    """Why a position of the edge's log is none: the log was cut before it; empty where it was not.
+    """Return why a position is not in the edge's log: the log was cut before it; empty if it was not.
 
     Args:
         position: In the incarnation that its offset belongs to.
@@ -47,11 +47,11 @@ class Question(NamedTuple):
     """A position of a group at an edge, to be searched for at central.
 
     Attributes:
-        group: Whose; empty: the hub's own.
+        group: The group's name; empty: the position is the hub's own.
         source: The edge partition.
         position: At the edge, in the incarnation that its offset belongs to.
-        at: Where the flow's records lie.
-        topic_id: Of that central topic.
+        at: The central partition with the flow's records.
+        topic_id: Id of that central topic.
         went: Central topics that earlier rules wrote the flow to.
     """
 

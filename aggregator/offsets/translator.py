@@ -75,7 +75,7 @@ class Translator:
         """Translate what groups have committed, and forget groups and partitions that are not among it.
 
         Args:
-            committed: By group.
+            committed: Committed offsets by group.
             flows: Edges whose flows are translated themselves, too, under no group: where the hub stands.
 
         Raises:
@@ -94,11 +94,11 @@ class Translator:
         return Translations(tuple(answers[one] if isinstance(one, Question) else one for one in asked), facts)
 
     def back(self, edge: str, committed: Mapping[Partition, int]) -> tuple[WayBack, ...]:
-        """Where a group of central goes on at an edge, for every flow of it that the group reads.
+        """Return the edge positions of a central group, for every flow of the edge that the group reads.
 
         Args:
-            edge: Its name.
-            committed: What the group has committed at central.
+            edge: The edge's name.
+            committed: Offsets that the group has committed at central.
 
         Raises:
             Failed, Unreachable: as of `translate`.
@@ -140,7 +140,7 @@ class Translator:
         return f"{self._config.hub}/{source}/".encode()
 
     def _facts(self, sources: Collection[EdgePartition], flows: Collection[str]) -> Facts:
-        """What is known of these flows, and of all flows of these edges."""
+        """Return the facts about these flows, and about all flows of these edges."""
         config, central = self._config, self._config.central
         ledger = read_ledger(central, self._names)
         asked = {*sources, *(source for source in ledger if source.edge in flows)}
@@ -169,7 +169,7 @@ class Translator:
         return topics.described(self._config.central, sorted(names)).values()
 
     def _answers(self, asked: list[Question], facts: Facts) -> dict[Question, Translation]:
-        """What is remembered of a position that has not moved is as exact now as it was."""
+        """Return an answer per question; an answer for a position that has not moved is still exact and is reused."""
         found = {one: kept for one in asked if (kept := self._kept(one)) is not None}
         left = [one for one in asked if one not in found]
         if not left:
@@ -251,7 +251,7 @@ class Translator:
         rests: Collection[Question],
         found: dict[Question, Search],
     ) -> Generator[OriginSearch, OriginsFound, None]:
-        """What is to be looked for in one partition, one after the other; takes what was there."""
+        """Yield the searches in one partition, one after the other; receive their results."""
         former, of, windows = None, None, deque[Window](maxlen=_RECALLED)
         for asked in queue:
             search = self._start(asked, offsets)
@@ -299,7 +299,7 @@ def _later(start: Search, former: Search) -> Search:
 
 
 def _next(lane: Generator[OriginSearch, OriginsFound, None], seen: OriginsFound) -> OriginSearch | None:
-    """What a lane looks for next, with what it asked for; None at its end."""
+    """Send a lane its results and return its next search; None at its end."""
     try:
         return lane.send(seen)
     except StopIteration:
@@ -307,12 +307,12 @@ def _next(lane: Generator[OriginSearch, OriginsFound, None], seen: OriginsFound)
 
 
 def _window(start: int, seen: OriginsFound) -> Window:
-    """What was read, with the positions that the headers tell."""
+    """Return the window that was read, with the positions in the headers."""
     return Window(start, seen.until, tuple(Placed(*one) for one in seen.found), seen.trouble)
 
 
 def settled_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, Settled]:
-    """What each partition holds, once what is open now is decided, as far as that comes within some seconds.
+    """Return the range of each partition, after its open transactions are decided, if that takes only some seconds.
 
     Raises:
         Unreachable: the cluster does not answer.

@@ -18,10 +18,10 @@ class WayBack(NamedTuple):
 
     Attributes:
         source: The edge partition.
-        at: Where the flow's records lie.
+        at: The central partition with the flow's records.
         central_offset: The next offset that the group reads there.
-        edge_offset: The next one to read at the edge; None: see `why`.
-        why: Why there is none; None: there is.
+        edge_offset: The next offset to read at the edge; None: see `why`.
+        why: Reason why there is no edge offset; None: there is one.
         detail: The same in words.
     """
 
@@ -51,10 +51,10 @@ class WayBack(NamedTuple):
 
 
 def way_back(asked: WayBack, seen: Window, entry: LedgerRecord, *, end: int, decided: bool) -> WayBack:
-    """The position, by what follows the group's own at central.
+    """Return the edge position, from the records that follow the group's position at central.
 
     Args:
-        asked: Without a position yet.
+        asked: The flow without an edge position yet.
         seen: From there on, up to the flow's first record, or to `end`.
         entry: The flow in the ledger, as it was before `end` was asked for.
         end: Central's last stable offset.

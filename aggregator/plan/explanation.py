@@ -34,15 +34,15 @@ class Explanation:
         replicated: Whether its records reach central.
         why: The reason in a sentence.
         rule: Number of the rule, from 1, and its pattern; empty for none.
-        central: Where it goes, or would go.
+        central: The central topic that it goes to, or would go to.
         lake: The name of its table.
         policy: Policy, version and file.
         key: Operator of the record key.
         headers: Names of the headers that pass.
         fields: Leaves of the newest schema with what becomes of them.
         trouble: Why the fields are not known, if so.
-        schemas: The versions that the fields are of, each with its id.
-        returns: What becomes of a record that has passed central before.
+        schemas: Versions of the schemas of these fields, each with its id.
+        returns: Treatment of a record that has passed central before.
     """
 
     edge: str
@@ -74,7 +74,7 @@ class RuleMatch(NamedTuple):
 
 
 def rule_match(config: HubConfig, edge: str, topic: str) -> RuleMatch:
-    """What the configuration says of a topic on one edge; asks nobody."""
+    """Return the configuration's decision about a topic on one edge, without a question to any cluster."""
     if topic == HEARTBEATS:
         return RuleMatch(True, "heartbeats are checked and replicated without a rule")
     if is_internal(topic):
@@ -145,7 +145,7 @@ def _by_rule(
 
 
 def _returns(config: HubConfig) -> str:
-    """What becomes of records that hubs in a circle bring back."""
+    """Return the treatment of records that hubs in a circle bring back."""
     dead = f"a dead letter ({Reason.UNPROVEN_CYCLE})"
     if config.chain_key is None:
         return f"a record that has passed central before is {dead}: without `chain_key` no hub's word is proven"

@@ -33,10 +33,10 @@ class FlowStep:
         topic: As the edge calls it.
         central: Its central topic.
         policy: File of its policy.
-        partitions: How many it has; of an edge that does not answer, how many the hub knows.
+        partitions: Number of its partitions; for a silent edge, the number that the hub knows.
         new: Partitions that the hub has no position of.
         waiting_records: At most, whether a run would read them or not; None: nobody can say.
-        held: Why partitions may not start, or stand still.
+        held: Reasons why partitions may not start, or stand still.
         dead: Why every record that was looked at would be a dead letter; empty where one would not.
     """
 
@@ -58,7 +58,7 @@ class TakeoverStep:
     Attributes:
         edge: Its edge.
         topic: As the edge calls it.
-        partition: Which.
+        partition: Number of the partition.
         position: The next offset that a run would read; None: nothing is taken over now.
         copied: Whether MirrorMaker 2 has an offset of it; one without begins at the log's start, as it would there.
         exactly_once: Whether it ran exactly once, so that nothing behind its offset was delivered.
@@ -77,7 +77,7 @@ class TakeoverStep:
 
 
 def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Iterator[TakeoverStep]:
-    """Each partition that begins by MirrorMaker 2.
+    """Yield each partition that begins at MirrorMaker 2's position.
 
     Args:
         takeovers: Its topics, as they were found.
@@ -126,7 +126,7 @@ class PlannedFlows:
                 self._of[at].append(flow)
 
     def _gap(self, flow: FlowPlan, topic: EdgeTopic | None) -> str:
-        """What a flow has lost, so that a run would stand still before it; empty: nothing."""
+        """Return the gap before which a run would hold the flow, as a sentence; empty if there is none."""
         lost = flow.entry.gap
         if lost is None and topic is not None and not flow.skips:
             start, end = (offsets[flow.source.partition] for offsets in (topic.starts, topic.ends))
@@ -135,7 +135,7 @@ class PlannedFlows:
         return sentence(lost, flow.entry.next_offset) if lost else ""
 
     def held(self, edge: str, topic: str) -> tuple[str, ...]:
-        """Why partitions of a topic would stand still."""
+        """Return the reasons why partitions of a topic would stand still."""
         return tuple(self._held[edge, topic])
 
     def lost_topics(self, snapshots: Snapshots) -> list[tuple[str, str]]:
@@ -161,14 +161,14 @@ def flow_steps(
     planned: PlannedFlows,
     met: Mapping[tuple[str, str], Prospect],
 ) -> Iterator[FlowStep]:
-    """Every topic that the edges show, and every one that they do not show any more and that would be held.
+    """Yield every topic that the edges show, and every topic that they no longer show and that would be held.
 
     Args:
         config: The hub.
         snapshots: What the edges show.
         ledger: Winning records.
         planned: What a run would begin with.
-        met: What was met in records of edge topics that wait.
+        met: Findings in waiting records, by edge topic.
     """
     for edge, shown in sorted(snapshots.items()):
         for name, topic in sorted(shown.items()):
@@ -202,7 +202,7 @@ def waiting_steps(config: HubConfig, shown: Mapping[str, EdgeShown]) -> Iterator
 
 
 def silent_steps(config: HubConfig, ledger: Ledger, silent: Mapping[str, str]) -> Iterator[FlowStep]:
-    """What the hub knows of edges that do not answer; what waits there is unknown.
+    """Yield the known topics of edges that do not answer; their waiting records are unknown.
 
     Args:
         config: The hub.
@@ -218,7 +218,7 @@ def silent_steps(config: HubConfig, ledger: Ledger, silent: Mapping[str, str]) -
 
 
 def _step(config: HubConfig, edge: str, topic: str, partitions: int, held: tuple[str, ...]) -> FlowStep:
-    """One of which nobody knows what waits."""
+    """Return the step of a topic whose number of waiting records is unknown."""
     rule = rule_for(config, edge, topic)
     policy = str(rule.policy) if rule else ""
     return FlowStep(edge, topic, target(config, edge, topic), policy, partitions, 0, None, held)

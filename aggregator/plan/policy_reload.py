@@ -47,12 +47,12 @@ def _name(policy: Policy) -> tuple[str, int, str]:
 
 
 def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, today: date) -> list[str]:
-    """What keeps a hub from going by the new policies; empty where nothing does.
+    """Return the objections to the new policies; empty if a hub may go by them.
 
     Args:
         config: The hub.
         old: Policies of its rules that are in force, by path.
-        new: Those of the files now.
+        new: Policies in the present files.
         now_ms: The present.
         today: Decides which `keep` has expired.
 
@@ -81,7 +81,7 @@ def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, 
 
 
 def _held(plan: HubPlan) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What a run would not begin with: what it is, and why; the same may be held for another reason than before."""
+    """Yield what a run would not begin with, and the reason; the reason may differ from the former one."""
     for flow in plan.flows:
         for reason in flow.held:
             yield (flow.edge, flow.topic, reason.partition(": ")[0]), reason

@@ -39,7 +39,7 @@ class Prospect:
 
     Attributes:
         looked: Records that were looked at.
-        dead: Of these those that would be dead letters, by reason.
+        dead: Number of these records that would be dead letters, by reason.
         held: Why a flow would stand still before one, with its flow.
     """
 
@@ -49,7 +49,7 @@ class Prospect:
 
     @property
     def all_dead(self) -> str:
-        """Why every record that was looked at would be a dead letter; empty where one would not, or none was."""
+        """Return why all examined records would be dead letters; empty if one would not, or if none was examined."""
         if not self.looked or self.dead.total() < self.looked:
             return ""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.dead.most_common())
@@ -70,10 +70,10 @@ def prospects(
 
     Args:
         config: The hub.
-        policies: Of its rules, by path.
+        policies: Policies of its rules, by path.
         snapshots: What the edges show.
         moving: Edge topics that a run would read, with its flows and where they go on.
-        settings: Of central's topics, as they are or would be.
+        settings: Settings of central's topics, as they are or would be.
         central: Its registry; nothing is registered.
 
     Raises:

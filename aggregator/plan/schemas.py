@@ -84,11 +84,11 @@ class Unread(NamedTuple):
     """A subject that the registry has but that cannot be read.
 
     Attributes:
-        edge: Whose registry.
-        topic: Whose subject.
-        subject: The one at central that it would feed.
-        writer: The one at the edge.
-        error: Why.
+        edge: Edge of the registry.
+        topic: Topic of the subject.
+        subject: Subject at central that it would feed.
+        writer: Subject at the edge.
+        error: The error that the reading met.
     """
 
     edge: str
@@ -146,7 +146,7 @@ def of_edge(
 def schema_steps(
     config: HubConfig, found: Iterable[Writer | Unread], moving: AbstractSet[tuple[str, str]], today: date
 ) -> Iterator[SchemaStep]:
-    """What becomes of the newest schema of every topic.
+    """Yield the treatment of the newest schema of every topic.
 
     Args:
         config: The hub.
@@ -238,7 +238,7 @@ def paths_of(
 def keys_of(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str], today: date
 ) -> Iterator[FieldRoute]:
-    """What becomes of each topic's record key as a whole; the tags of its schema may take parts of it."""
+    """Yield the treatment of each topic's record key as a whole; the tags of its schema may take parts of it."""
     for topic in topics:
         rule = rule_for(config, edge, topic)
         if rule is None:
@@ -251,7 +251,7 @@ def keys_of(
 
 
 def fields_of(found: Iterable[Writer | Unread], today: date) -> Iterator[FieldRoute]:
-    """Every field of every topic's newest value and key schemas, and what becomes of it."""
+    """Yield every field of every topic's newest value and key schemas, with its treatment."""
     for writer in (one for one in found if isinstance(one, Writer)):
         central, _, part = writer.subject.rpartition("-")
         try:

@@ -77,8 +77,8 @@ class FieldTable(NamedTuple):
 
     Attributes:
         topic: As the edges call it.
-        edges: Those that have it so.
-        centrals: Where it goes.
+        edges: Edges that treat the fields so.
+        centrals: Central topics that the records go to.
         fields: In the order of the schema, of the first edge.
     """
 
@@ -89,7 +89,7 @@ class FieldTable(NamedTuple):
 
 
 def folded(fields: Iterable[FieldRoute]) -> Iterator[FieldTable]:
-    """One table for each topic, and another one where it fares otherwise at some edges."""
+    """Yield one table per topic, and a further one if some edges treat the topic differently."""
     of: dict[tuple[str, str], list[FieldRoute]] = defaultdict(list)
     for one in fields:
         of[one.edge, one.topic].append(one)

@@ -44,11 +44,11 @@ def table_steps(
     fed: Collection[str],
     bare: Collection[str],
 ) -> Iterator[TableStep]:
-    """What becomes of every table that the hub's flows feed.
+    """Yield the treatment of every table that the hub's flows feed.
 
     Args:
         config: The hub.
-        flows: Those that were, and those that will be.
+        flows: Present and future flows of the hub.
         texts: Central topic to the derived schemas of its values.
         have: Topics that central has.
         fed: Central topics for which records wait at an edge.

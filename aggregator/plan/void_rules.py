@@ -29,7 +29,7 @@ def void_rules(config: HubConfig, policies: Mapping[Path, Policy], today: date) 
 
     Args:
         config: The hub.
-        policies: Of its rules, by path.
+        policies: Policies of its rules, by path.
         today: Decides which `keep` has expired.
     """
     lines: dict[str, None] = {}

@@ -16,7 +16,7 @@ _ENOUGH_ROWS = 5 * _SAMPLE_ROWS  # a smaller file is written before a sample cou
 
 
 def dictionary_columns(rows: pa.Table) -> list[str] | bool:
-    """What `use_dictionary` of a Parquet writer takes: paths of columns, or True for pyarrow's own choice.
+    """Return the value for `use_dictionary` of a Parquet writer: paths of columns, or True for pyarrow's own choice.
 
     Args:
         rows: The first row group of a file.

@@ -127,7 +127,7 @@ def _moment(value: datetime) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """What JSON says as it is; None for all else."""
+    """Return a value that JSON represents exactly; None for every other value."""
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):

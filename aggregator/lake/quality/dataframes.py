@@ -62,7 +62,7 @@ def placed(frame: DataFrame) -> DataFrame:
 
 
 def view(frame: DataFrame, views: Mapping[str, str], name: str) -> DataFrame:
-    """One row per element of an array, or per key and value of a map, in a column that has the view's name.
+    """Return one row per element of an array, or per key and value of a map, in a column with the view's name.
 
     Args:
         frame: The records.

@@ -66,11 +66,11 @@ class _Vetted:
     """Describes the result of an audit of staged outcomes.
 
     Attributes:
-        audit: None where there was nothing to audit.
-        splits: What may be committed, and where to.
-        spans: Of the outcomes that fit the table.
-        unfit: Why the others do not.
-        held: Why nothing may be committed.
+        audit: The audit; None if there was nothing to audit.
+        splits: Outcomes cut into the rows that the table gets, and the rows that the quarantine gets.
+        spans: Spans of the outcomes that fit the table.
+        unfit: Reasons why the other outcomes do not fit.
+        held: Reasons why nothing may be committed.
     """
 
     audit: Audit | None
@@ -191,7 +191,7 @@ class QualityGate:
             limits: All that the central topics of these rows hold.
 
         Returns:
-            What may be committed.
+            The outcomes that the table may commit.
 
         Raises:
             HoldError: the rows must not be seen; says which rules they fail.

@@ -27,10 +27,10 @@ class HeldRange(NamedTuple):
     """A range of offsets of one central partition at whose start a table waits.
 
     Attributes:
-        table: Which one.
-        partition: Of central.
+        table: The table's name.
+        partition: The partition of central.
         offsets: From start to end.
-        rules: Those that hold it.
+        rules: Rules that hold the range.
         release: Somebody's word that lets it pass; None while there is none.
     """
 

@@ -64,7 +64,7 @@ class Quarantine:
     def pending(
         self, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
     ) -> dict[CentralPartition, OffsetRange]:
-        """What is decided and not yet in the table, as bounds for its partitions.
+        """Return the ranges that are decided and not yet in the table, as bounds for its partitions.
 
         Args:
             positions: The table's next offsets.

@@ -28,10 +28,10 @@ class Split:
     """Describes how the files of one commit are cut. It is pickled into the Spark job.
 
     Args:
-        folder: The table's.
-        quarantine: The quarantine's.
+        folder: The table's folder.
+        quarantine: The quarantine's folder.
         columns: The quarantine's Arrow schema, serialised.
-        topic_ids: Of the central topics in this commit.
+        topic_ids: Ids of the central topics in this commit.
     """
 
     folder: Folder
@@ -47,7 +47,7 @@ class Split:
             failing: Names of the rules by row of the file.
 
         Returns:
-            What stays, and what goes.
+            The files of the rows that stay, and of the rows that go into the quarantine.
 
         Raises:
             HoldError: the rows do not fit the quarantine's columns.

@@ -77,8 +77,8 @@ def validate(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str]) 
 
     Args:
         frame: The records.
-        rules: Of all suites of the table.
-        views: Of the same suites.
+        rules: Rules of all suites of the table.
+        views: Views of the same suites.
     """
     findings: list[Finding] = []
     for name in sorted({rule.view for rule in rules}):

@@ -135,7 +135,7 @@ class DeltaHandle:
 
     Args:
         owner: `<hub>/<table>`, the first part of every position's application id.
-        folder: The table's.
+        folder: The table's folder.
         table: delta-rs's handle, which is never refreshed.
     """
 
@@ -234,7 +234,7 @@ class DeltaHandle:
         return sum(rows - nulls for rows, nulls in pairs if rows is not None and nulls is not None)
 
     def committed_ms(self) -> int:
-        """When this version was committed, in milliseconds since 1970, by the writer's clock."""
+        """Return the commit time of this version, in milliseconds since 1970, by the writer's clock."""
         with delta_errors(self.folder):
             return int(self.table.history(1)[0]["timestamp"])
 

@@ -35,11 +35,11 @@ def delta_errors(place: Folder) -> Iterator[None]:
 
 
 def unavailable(place: Folder, error: Exception) -> TableUnavailable:
-    """What delta-rs says, without its colours.
+    """Return delta-rs's error as ours, without its colours.
 
     Args:
         place: The table's folder.
-        error: What it raised.
+        error: The error that delta-rs raised.
     """
     lines = _COLOUR.sub("", str(error)).splitlines()
     text = " ".join(" ".join(lines if place.on_disk else lines[:1]).split())

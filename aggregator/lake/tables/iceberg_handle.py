@@ -46,7 +46,7 @@ class IcebergHandle:
 
     Args:
         owner: `<hub>/<table>`, the first part of every position's property.
-        folder: The table's.
+        folder: The table's folder.
         table: pyiceberg's handle, which is never refreshed.
     """
 
@@ -146,7 +146,7 @@ class IcebergHandle:
         return sum(rows - null for rows, null in nulls if null is not None)
 
     def committed_ms(self) -> int:
-        """When this version was committed, in milliseconds since 1970, by the writer's clock."""
+        """Return the commit time of this version, in milliseconds since 1970, by the writer's clock."""
         head = self.table.current_snapshot()
         return self.table.metadata.last_updated_ms if head is None else head.timestamp_ms
 
@@ -272,8 +272,8 @@ def surplus(
     that began earlier read the files that it replaced.
 
     Args:
-        snapshots: Of the table.
-        protected: Those that a branch or a tag names.
+        snapshots: Snapshots of the table.
+        protected: Ids of the snapshots that a branch or a tag names.
         properties: Of the table; `history.expire.min-snapshots-to-keep` says how many stay, 100 by default.
         now_ms: Time, milliseconds since 1970.
     """

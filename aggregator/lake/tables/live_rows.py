@@ -34,12 +34,12 @@ def live_rows(folder: Folder, file: LiveFile, columns: Sequence[str]) -> pa.Tabl
 
 
 def live_rows_where(folder: Folder, file: LiveFile, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table:
-    """Some of a file's columns, of the rows in which others have given values.
+    """Read some of a file's columns, from the rows that have given values in other columns.
 
     Args:
-        folder: The table's.
-        file: One of its version.
-        columns: Which, of those that every table has.
+        folder: The table's folder.
+        file: A file of the table's version.
+        columns: Names of the columns, of those that every table has.
         equal: Value by column, some of `columns`.
 
     Raises:
