@@ -160,7 +160,7 @@ def _asked(
 
 
 def _refusal(why: KafkaError) -> "Future[Any]":
-    """Return the unanswered result of a question that is not asked."""
+    """Return the failed answer to a question that is not asked."""
     future: Future[Any] = Future()
     future.set_exception(KafkaException(why))
     return future

@@ -91,7 +91,7 @@ def margin(
     """Return the time until the edge deletes the oldest unread record; a lower bound, as whole segments are deleted.
 
     With retention by time, it follows from the record's age. With retention by size, no broker tells it. Once something
-    was deleted, the time that the log spans says how long records last at the present rate.
+    was deleted, the time that the log spans says how long records last at the present rate of writing.
 
     Args:
         settings: Settings of the edge topic.
