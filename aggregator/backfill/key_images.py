@@ -65,7 +65,7 @@ class Rekeyed(NamedTuple):
         keys: The present keys of the rows.
         changed: Whether any key differs from before.
         lost: Number of rows without a key, because nobody knows their new key.
-        tombstones: Marks of the tombstones whose edge partition has keys that change.
+        tombstones: Tombstones whose edge partition has keys that change.
     """
 
     rows: Numbers

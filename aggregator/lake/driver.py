@@ -206,7 +206,7 @@ class LakeDriver:
         return log_end_offsets(self._config.central, [(one.topic, one.partition) for one in partitions])
 
     def _limits(self, sources: Mapping[str, frozenset[str]]) -> dict[str, Limits | RetryError]:
-        """Return what each table's central partitions hold, or central's error; one request asks for all tables."""
+        """Return what each table's central partitions hold, or central's error; all tables are asked for at once."""
         undescribed: dict[str, str] = {}
         refused: Refused = {}
         try:

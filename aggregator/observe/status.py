@@ -235,7 +235,7 @@ def unwatched(
     Args:
         config: The hub.
         answers: Whether the edge answered this look.
-        trouble: The edge's error otherwise.
+        trouble: Why it did not; empty if it did.
         age_ms: Time since its last heartbeat came.
         gaps: How many of its flows wait for a decision.
         pause: The newest pause or resumption.
