@@ -61,7 +61,7 @@ class ClusterState:
         silent: Edges that do not answer, or are paused.
         settings: Settings of the central topics.
         refused: Edge and topic of flows that must not run, with the reason.
-        unanswered: Edge and topic of flows about which no cluster answers, with the reason; that does not mean that they are gone.
+        unanswered: Edge and topic of flows about which no cluster answers, with the reason; they may still exist.
     """
 
     config: HubConfig
