@@ -318,7 +318,9 @@ def map_concurrently(question: Callable[[K], T], asked: Collection[K], *, most: 
     Returns:
         The answers, in the order of `asked`. If a question raises, all others are answered, then the error is raised.
     """
-    with ThreadPoolExecutor(max(1, min(most or len(asked), len(asked)))) as pool:
+    if len(asked) <= 1:  # in this thread
+        return {one: question(one) for one in asked}
+    with ThreadPoolExecutor(min(most or len(asked), len(asked))) as pool:
         futures = {one: pool.submit(question, one) for one in asked}
     return {one: future.result() for one, future in futures.items()}
 

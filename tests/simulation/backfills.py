@@ -35,7 +35,7 @@ from aggregator.state.ledger import BackfillPositions
 from aggregator.state.requests import by_flow
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, EdgeFaults
 from tests.simulation.schedule import (
-    CADENCE,
+    COMMIT_POLICY,
     DIGEST_KEY,
     LEDGERS,
     NAMES,
@@ -286,7 +286,7 @@ class BackfillSchedule(Schedule):
         )
         plans = [
             self.protocol.SlotPlan(
-                NAMES.backfills(), epoch.epoch, slot, flows.by_slot.get(slot, ()), CADENCE, True, 1e9, terms
+                NAMES.backfills(), epoch.epoch, slot, flows.by_slot.get(slot, ()), COMMIT_POLICY, True, 1e9, terms
             )
             for slot in range(slots)
         ]
