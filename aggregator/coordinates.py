@@ -14,7 +14,7 @@ BACKFILL_HEADER = "hub.backfill"
 LEFT_OUT_HEADER = "hub.left-out"
 # Headers that only the hub may write; a policy cannot pass those of a producer at an edge.
 OWN_HEADERS = frozenset((ORIGIN_HEADER, SEAL_HEADER, CHAIN_HEADER, BACKFILL_HEADER, LEFT_OUT_HEADER))
-# The name of the central cluster where clusters are told apart by name; no edge can have it.
+# The name of the central cluster where clusters are told apart by name.
 CENTRAL = "central"
 # The topic of heartbeats at an edge; the name is MirrorMaker 2's.
 HEARTBEATS = "heartbeats"

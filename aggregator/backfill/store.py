@@ -22,7 +22,15 @@ from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end, read_visible
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Moment, TypedDecoder, unreadable
+from aggregator.kafka.readers.typed_decoder import (
+    Amount,
+    Count,
+    Damaged,
+    DamagedRecords,
+    Moment,
+    TypedDecoder,
+    unreadable,
+)
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import ledger_log
 from aggregator.state.names import HubNames
@@ -171,7 +179,7 @@ class KnownBackfills:
         Raises:
             Failed: a record is damaged, and none of its key came later.
         """
-        damaged: dict[str, Failed] = {}
+        damaged = DamagedRecords()
         for record in records:
             kind, _, id_ = record.key.partition("/")
             try:
@@ -180,11 +188,10 @@ class KnownBackfills:
                 mend = "replace it by a correct record, or by a tombstone, of the same key"
                 what, hint = unreadable(error if isinstance(error, Damaged) else Damaged(), mend)
                 told = f"{topic} offset {record.offset}: the request {record.key} is {what}"
-                damaged[record.key] = Failed(told, hint=hint)
+                damaged.add(record.key, Failed(told, hint=hint))
             else:
-                damaged.pop(record.key, None)
-        for fault in damaged.values():
-            raise fault
+                damaged.mend(record.key)
+        damaged.require_none()
 
     def take_positions(self, records: Iterable[LogRecord], topic: str) -> None:
         """Take in how far each backfill has come.

@@ -19,7 +19,15 @@ from msgspec import Meta, Struct
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Number, TypedDecoder, unreadable
+from aggregator.kafka.readers.typed_decoder import (
+    Amount,
+    Count,
+    Damaged,
+    DamagedRecords,
+    Number,
+    TypedDecoder,
+    unreadable,
+)
 
 VERSION = 1
 # No hub has more slots; each id is fenced before an epoch begins.
@@ -204,7 +212,7 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
         Failed: a record is damaged, and none of its key came later; names it.
     """
     folding: _Folding | None = None
-    damaged: dict[str, Failed] = {}
+    damaged = DamagedRecords()
     for record in records:
         folding = folding or _Folding.of(state)
         try:
@@ -212,11 +220,10 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
         except Damaged as error:
             what, hint = unreadable(error, _MEND)
             told = f"{topic} offset {record.offset}: the control record {record.key} is {what}"
-            damaged[record.key] = Failed(told, hint=hint)
+            damaged.add(record.key, Failed(told, hint=hint))
         else:
-            damaged.pop(record.key, None)
-    for fault in damaged.values():
-        raise fault
+            damaged.mend(record.key)
+    damaged.require_none()
     return folding.folded() if folding else state
 
 

@@ -15,7 +15,7 @@ from msgspec.json import Decoder, Encoder
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Damaged, Later, check_version, unreadable
+from aggregator.kafka.readers.typed_decoder import Damaged, DamagedRecords, Later, check_version, unreadable
 from aggregator.state.gap import Gap
 
 VERSION = 1
@@ -131,34 +131,34 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
         backfill: Whose flows, in the ledger of all backfills; those of others are passed over.
 
     Raises:
-        Failed: a damaged record.
+        Failed: a record is damaged or of no flow, and nothing that came later takes its place.
     """
     tail = f"/{backfill}" if backfill else ""
     best: dict[EdgePartition, LedgerRecord] = {}
-    foreign, damaged = dict[tuple[int, str], Failed](), dict[tuple[int, str], Failed]()
+    foreign, damaged = DamagedRecords(), DamagedRecords()
     for record in records:
         at = record.partition, record.key
         if not record.key.endswith(tail):
             continue
         if record.value is None:
-            foreign.pop(at, None)
+            foreign.mend(at)
             continue
         try:
             flow = EdgePartition.parse(record.key.removesuffix(tail))
         except ValueError:
-            foreign[at] = _foreign(record, topic)
+            foreign.add(at, _foreign(record, topic))
             continue
         try:
             entry = decode(record, topic)
         except Failed as error:
-            damaged[at] = error
+            damaged.add(at, error)
             continue
-        damaged.pop(at, None)
+        damaged.mend(at)
         known = best.get(flow)
         if known is None or entry.epoch >= known.epoch:
             best[flow] = entry
-    for fault in (*foreign.values(), *damaged.values()):
-        raise fault
+    foreign.require_none()
+    damaged.require_none()
     return best
 
 

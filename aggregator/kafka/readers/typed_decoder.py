@@ -5,12 +5,14 @@ numbers, endless nesting, another type, another encoding. A record of a later ve
 for a record of this version. No error message quotes the record.
 """
 
+from collections.abc import Hashable
 from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct
 from msgspec.json import Decoder
 
 from aggregator.coordinates import EdgePartition
+from aggregator.errors import AggregatorError
 
 T = TypeVar("T")
 
@@ -74,6 +76,26 @@ def unreadable(error: Damaged, hint: str) -> tuple[str, str]:
     if isinstance(error, Later):
         return f"{error}, which this hub does not know", "start the version of the hub that wrote it, or a later one"
     return "damaged", hint
+
+
+class DamagedRecords:
+    """Keeps the errors of a log's damaged records until a later record of the same key takes their place."""
+
+    def __init__(self) -> None:
+        self._errors: dict[Hashable, AggregatorError] = {}
+
+    def add(self, key: Hashable, error: AggregatorError) -> None:
+        """Note the error of a damaged record."""
+        self._errors[key] = error
+
+    def mend(self, key: Hashable) -> None:
+        """Forget the error of a key, because a later record takes the place of the damaged one."""
+        self._errors.pop(key, None)
+
+    def require_none(self) -> None:
+        """Raise the first error that was not mended, after the whole log was read."""
+        for error in self._errors.values():
+            raise error
 
 
 class TypedDecoder(Generic[T]):
