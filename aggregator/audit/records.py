@@ -14,7 +14,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import HoldError
 from aggregator.kafka.readers.committed_reader import Committed, read_committed
-from aggregator.state.dead_letters import read_letters
+from aggregator.state.letter_log import read_letters
 from aggregator.state.names import HubNames
 
 _PIECE_BYTES = 8 * 1024 * 1024

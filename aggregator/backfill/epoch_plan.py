@@ -179,7 +179,7 @@ def _known(
     if entry is None:
         incarnation, (begin, _) = one.segments[0]
         # Schema ids mean to a backfill what they have meant to the live flow.
-        entry = LedgerRecord(incarnation, one.topic_id, begin, 0, 0, schemas=at_central.entry.schemas)
+        entry = LedgerRecord(incarnation, one.topic_id, begin, 0, 0, schemas=at_central.entry.schemas, resolved=0)
     unread = entry.unread
     for at, part in away:
         for fresh in difference(_ahead([Segment(at, part)], entry), offsets_of(unread)):

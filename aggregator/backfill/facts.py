@@ -4,11 +4,12 @@ Invariant: this module only reads. Central is read to its end before an edge is 
 what central knows of it. An edge that does not answer is an error, because a partial plan would look complete.
 """
 
-import itertools
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from shlex import quote
+from typing import TypeVar
 
 from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, Sampled
 from aggregator.backfill.ranges import union
@@ -17,22 +18,22 @@ from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
-from aggregator.counted import counted as told
+from aggregator.counted import counted
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
-from aggregator.state.dead_letters import DELIVERED, Letter, is_passed, read_letters
+from aggregator.state.dead_letters import DELIVERED, Letter
 from aggregator.state.gap import Decision
-from aggregator.state.ledger import BackfillPositions, LedgerRecord
-from aggregator.state.ledger_log import ledger_log, read_ledger
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.ledger_log import read_positions
+from aggregator.state.letter_log import EntryOf, LetterWriter, read_letter_log
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
 
+K = TypeVar("K")
 _FAR = 2**62
-# A flow, and the id of the backfill that reads it, or empty for the live flow.
-Writer = tuple[EdgePartition, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ class Central:
         letters: Dead letters of the live flows.
         own_letters: Dead letters of backfills that do not write into a live topic, by flow and central topic.
         delivered: Incarnation and offset of the records that somebody had delivered by any of these letters, by flow.
-        doubted: Flows of which there are more letters than the ledger counts, with both numbers: somebody else wrote
-            some, and by one of a record that central has it would be delivered again. None of them is believed.
+        doubted: Flows of which there are more letters, or resolutions, than the ledger counts, with both numbers:
+            somebody else wrote some. By such a letter a record that central has would be delivered again, and such a
+            resolution hides a record that it lacks. None of them is believed.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
@@ -93,50 +95,49 @@ def read_central(config: HubConfig) -> Central:
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)
-    ledger = read_ledger(config.central, names)
-    late = BackfillPositions(ledger_log(config.central, names.backfills()), names.backfills().ledger)
+    # The ledger is read first: what a flow has passed since is counted in records that nobody has read here.
+    before = read_positions(config.central, names)
+    again = cache(lambda: read_positions(config.central, names))
 
-    def entry_of(source: EdgePartition, backfill: str) -> LedgerRecord | None:
-        """Return the ledger record of a live flow, or of a backfill that letters name."""
-        return late.of(source, backfill) if backfill else ledger.get(source)
+    def after(source: EdgePartition, backfill: str) -> LedgerRecord | None:
+        return again().of(source, backfill)
 
-    letters: dict[EdgePartition, list[Letter]] = defaultdict(list)
-    there: Counter[Writer] = Counter()
-
-    def count(letter: Letter, backfill: str) -> None:
-        entry = entry_of(letter.source, backfill)
-        if entry is None or is_passed(letter, entry):
-            there[letter.source, backfill] += 1
-
-    # The ledger was read first: what a flow has passed since is counted in records that nobody has read here.
-    for letter in read_letters(config.central, names, count=count):
-        if is_passed(letter, ledger.get(letter.source)):
-            letters[letter.source].append(letter)
-    own: dict[tuple[EdgePartition, str], list[Letter]] = defaultdict(list)
-    for letter in read_letters(config.central, names, apart=True, count=count):
-        own[letter.source, letter.central].append(letter)
+    logs = [read_letter_log(config.central, names, apart=apart) for apart in (False, True)]
+    for one in logs:
+        one.warn_of_strangers(before.of, after)
+    live, own = (list(one.letters(before.of, after)) for one in logs)
     return Central(
-        ledger,
+        before.live,
         by_flow(read_requests(config.central, names).decisions),
-        {source: tuple(some) for source, some in letters.items()},
-        {at: tuple(some) for at, some in own.items()},
-        delivered(itertools.chain(*letters.values(), *own.values())),
-        doubted(there, {at: entry.dead for at in there if (entry := entry_of(*at))}),
+        _by(live, lambda letter: letter.source),
+        _by(own, lambda letter: (letter.source, letter.central)),
+        delivered((*live, *own)),
+        doubted(logs[0].numbers(before.of) + logs[1].numbers(before.of), before.of),
     )
 
 
-def doubted(there: Mapping[Writer, int], counted: Mapping[Writer, int]) -> dict[EdgePartition, str]:
-    """Flows of which there are more letters than the ledger counts, with both numbers.
+def doubted(found: Mapping[LetterWriter, int], before: EntryOf) -> dict[EdgePartition, str]:
+    """Flows of which there are more letters, or resolutions, than the ledger counts, with both numbers.
 
     Args:
-        there: Letters before the positions in the ledger, by flow and backfill; an empty one is the live flow.
-        counted: Number of letters in the ledger record of each writer.
+        found: Numbers of either by their writer, as far as the ledger has passed their records.
+        before: The ledger.
     """
-    return {
-        source: f"{told(found, 'dead letter')}, where the ledger counts {counted.get((source, backfill), 0)}"
-        for (source, backfill), found in there.items()
-        if found > counted.get((source, backfill), 0)
-    }
+    told: dict[EdgePartition, str] = {}
+    for writer, number in found.items():
+        entry = before(writer.source, writer.backfill)
+        known = (entry.resolved if writer.resolves else entry.dead) if entry else 0
+        if known is not None and number > known:
+            what = counted(number, "resolved dead letter" if writer.resolves else "dead letter")
+            told[writer.source] = f"{what}, where the ledger counts {known}"
+    return told
+
+
+def _by(letters: Iterable[Letter], key: Callable[[Letter], K]) -> dict[K, tuple[Letter, ...]]:
+    found: dict[K, list[Letter]] = defaultdict(list)
+    for letter in letters:
+        found[key(letter)].append(letter)
+    return {at: tuple(some) for at, some in found.items()}
 
 
 def delivered(letters: Iterable[Letter]) -> dict[EdgePartition, frozenset[tuple[int, int]]]:

@@ -13,7 +13,8 @@ from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.replicate.discovery.central_topics import target
-from aggregator.state.dead_letters import Letter, read_letters
+from aggregator.state.dead_letters import Letter
+from aggregator.state.letter_log import read_letters
 from aggregator.state.names import HubNames
 
 

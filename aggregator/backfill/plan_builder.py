@@ -54,11 +54,11 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     into = _generation(ask, flows, backfills.values())
     where = target_config(config, ask.mode, into)
     names = {source: target(where, source.edge, source.topic) for source in flows}
+    if ask.letters is not None or ask.mode is Mode.RESTATE:
+        central.require_own_letters(flows)
     if ask.letters is not None:  # an edge without any letters need not answer
         flows = [source for source in flows if _letters(ask, central, source, names[source])]
         names = {source: names[source] for source in flows}
-    if ask.letters is not None or ask.mode is Mode.RESTATE:
-        central.require_own_letters(flows)
     if ask.mode is not Mode.MISSING:
         refuse_live(config, central.ledger, names.values(), replay=ask.letters is not None)
     shown = _looked(config, flows, ask)

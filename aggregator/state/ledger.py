@@ -34,6 +34,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     this number. `schemas` says what the schema ids meant under which the flow has delivered. `copied` is the offset
     below which MirrorMaker 2 had copied everything when the flow began. Those offsets are among the ones never read
     here. `sealed` maps `<key>/<version>` to an upper bound of the values sealed in AES-GCM envelopes under it.
+    `resolved` counts the dead letters that a backfill has resolved; a live flow resolves none.
     """
 
     incarnation: int
@@ -55,6 +56,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     schemas: tuple[tuple[str, str], ...] = ()
     sealed: tuple[tuple[str, int], ...] = ()
     copied: int = 0
+    resolved: int | None = None
 
     @property
     def position(self) -> Position:
@@ -162,30 +164,34 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
     return best
 
 
-class BackfillPositions:
-    """Tells where the flows of each backfill stand; decodes the records of those backfills that are asked for.
+class Positions:
+    """Tells where live flows and those of each backfill stand.
+
+    Records are decoded of those backfills alone that are asked for.
 
     Args:
-        records: The ledger of all backfills, in log order within each partition.
-        topic: For the sentence about a damaged one.
+        live: The winning record of each live flow.
+        backfills: The ledger of all backfills, in log order within each partition.
+        topic: The name of that ledger, for the sentence about a damaged record.
     """
 
-    def __init__(self, records: Iterable[LogRecord], topic: str) -> None:
+    def __init__(self, live: Mapping[EdgePartition, LedgerRecord], backfills: Iterable[LogRecord], topic: str) -> None:
+        self.live = live
         self._topic = topic
         self._records: dict[str, list[LogRecord]] = {}
-        for record in records:
+        for record in backfills:
             self._records.setdefault(backfill_of(record.key), []).append(record)
-        self._known: dict[str, Mapping[EdgePartition, LedgerRecord]] = {}
+        self._known: dict[str, Mapping[EdgePartition, LedgerRecord]] = {"": live}
 
     def of(self, source: EdgePartition, backfill: str) -> LedgerRecord | None:
-        """The winning record of a flow; None where the backfill has written none.
+        """The winning record of a live flow, if no backfill is named, or of a backfill's flow; None: there is none.
 
         Raises:
             Failed: a damaged record of this backfill.
         """
-        if backfill not in self._records:
-            return None
         if backfill not in self._known:
+            if backfill not in self._records:
+                return None
             self._known[backfill] = winners(self._records[backfill], self._topic, backfill=backfill)
         return self._known[backfill].get(source)
 

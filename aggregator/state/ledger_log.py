@@ -8,7 +8,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.ledger import LedgerRecord, Positions, winners
 from aggregator.state.names import HubNames
 
 
@@ -34,3 +34,9 @@ def ledger_log(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) 
     """Every record of every ledger partition, read to its end; arguments and errors as `read_ledger`."""
     count = max(partitions, topics.partition_count(cluster, names.ledger))
     return read_to_end(cluster, names.ledger, range(count)) if count else []
+
+
+def read_positions(cluster: ClusterConfig, names: HubNames) -> Positions:
+    """Where the hub's live flows and those of its backfills stand; errors as `read_ledger`."""
+    late = names.backfills()
+    return Positions(read_ledger(cluster, names), ledger_log(cluster, late), late.ledger)

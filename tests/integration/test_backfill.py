@@ -21,7 +21,7 @@ from aggregator.backfill.store import State
 from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.lake.driver import LakeDriver
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
@@ -171,6 +171,44 @@ def test_a_resolution_that_the_hub_did_not_write_hides_no_letter(trial, caplog):
     assert central.flush(30) == 0
     plan = late.plan(letters=Letters())
     assert ([one.letters for one in plan.partitions], plan.gone) == ([1], ()), "the next plan takes it"
+    epochs.close()
+
+
+def test_forged_records_that_name_a_backfill_of_the_hub(trial, caplog):
+    """One that it has not come to is passed over, and one more than it wrote is refused by name."""
+    epochs, late = Epochs(trial), ThreadedBackfills(trial)
+    trial.produce_raw("eu", [(b"k", trial.value(7, schema_id=8), 0), (b"k", b"poison", 0)])
+    trial.produce("eu", 3)
+    deliver(epochs)
+    schemas = trial.folder / "schemas" / f"{trial.topic}-value"
+    (schemas / "2-8.avsc").write_text((schemas / "1-7.avsc").read_text())
+    replay = late.plan(letters=Letters())
+    assert late.carry(late.start(replay)).finished
+    central = Producer({"bootstrap.servers": trial.sandbox.central.bootstrap})
+    body = {"v": 1, "edge": "eu", "topic": trial.topic, "partition": 0, "incarnation": 0}
+
+    def forge(offset: int, **further) -> None:
+        value, key = json.dumps(body | {"offset": offset} | further), f"eu/{trial.topic}/0/{offset}/0"
+        central.produce(f"{trial.hub}.dead-letters", value, key, partition=0)
+        assert central.flush(30) == 0
+
+    for offset in (0, 2):  # the one was replayed, the other never died
+        forge(offset, reason="wrong_magic", backfill="0" * 16)
+    forge(2, reason="wrong_magic", backfill=replay.id)
+    listed = trial.typed("dlq", "list", "--all", "-o", "json")
+    assert [(one["letter"], one["state"]) for one in json.loads(listed.output)] == [
+        (f"eu/{trial.topic}/0/0/0", "delivered"),
+        (f"eu/{trial.topic}/0/1/0", "dead"),
+    ]
+    assert "3 records passed over, none of ours" in caplog.text
+    plan = late.plan(letters=Letters())
+    assert [one.segments for one in plan.writes] == [(Segment(0, OffsetRange(1, 2)),)]
+    once(trial, "eu", [7, *range(3)])
+
+    forge(1, resolved_by=replay.id, outcome="delivered")
+    told = f"eu/{trial.topic}/0 has 2 resolved dead letters, where the ledger counts 1"
+    refused = trial.typed("dlq", "replay", "--yes")
+    assert (refused.exit_code, told in refused.output) == (1, True), refused.output
     epochs.close()
 
 

@@ -7,9 +7,9 @@ lies in the requests topic. Two rules that live in the product's driver, which i
 import json
 from collections import Counter, defaultdict
 from dataclasses import replace
-from functools import cache
 
 from aggregator.backfill.epoch_plan import ClusterState, plan_epoch
+from aggregator.backfill.facts import doubted
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, plan_partition
 from aggregator.backfill.request import Mode
@@ -30,8 +30,9 @@ from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.plan import BackfillTerms
 from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease
-from aggregator.state.dead_letters import Letter, fold_letters, is_passed
-from aggregator.state.ledger import BackfillPositions
+from aggregator.state.dead_letters import Letter
+from aggregator.state.ledger import LedgerRecord, Positions
+from aggregator.state.letter_log import LetterLog
 from aggregator.state.requests import by_flow
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, EdgeFaults
 from tests.simulation.schedule import (
@@ -74,10 +75,7 @@ SITUATIONS = {
 }
 # Of no plan.
 _NOBODY = "nobody"
-
-
-def _all_are_ours(offset: int) -> None:
-    raise AssertionError(f"the dead letter or resolution at {offset} is the hub's, and was taken for another's")
+_BEHIND_ALL = LedgerRecord(2**31, "", 0, 0, 0)
 
 
 class BackfillLogs(Logs):
@@ -225,9 +223,9 @@ class BackfillSchedule(Schedule):
 
     def _flows_at_central(self, *, without: str = "") -> dict[EdgePartition, FlowAtCentral]:
         """What central knows, and what backfills have passed; of one of them, nothing."""
-        ledger = self.logs.ledger(range(LEDGERS))
+        before = self._positions()
+        letters = [one for one in self._letters(before) if not one.resolved_by]
         decisions = by_flow(self.logs.decisions())
-        letters = [one for one in self._last_words() if not one.resolved_by]
         others = [one for one in self._backfills() if one.plan.id != without]
         if self.forgets == "other backfills":
             others = []
@@ -240,23 +238,28 @@ class BackfillSchedule(Schedule):
                 frozenset((one.incarnation, one.offset) for one in letters if one.source == source),
                 passed=passed_by(others, Mode.MISSING, PartitionPlan(source, life, CENTRAL, (), OffsetRange(0, 0))),
             )
-            for source, entry in ledger.items()
+            for source, entry in before.live.items()
         }
 
-    def _last_words(self) -> list[Letter]:
-        """Dead letters with the last word about each."""
+    def _positions(self) -> Positions:
+        late = NAMES.backfills().ledger
+        return Positions(self.logs.ledger(range(LEDGERS)), self.logs.read(late, range(LEDGERS)), late)
+
+    def _letters(self, before: Positions) -> list[Letter]:
+        """Dead letters with the last word about each; all are the hub's, and it doubts none of its own."""
         records = self.logs.read(NAMES.dead_letters, [0])
-        ledger = NAMES.backfills().ledger
+        after = self._positions()
+        told = LetterLog(((one.offset, one.key.encode(), one.value) for one in records), NAMES.dead_letters)
 
-        @cache
-        def positions() -> BackfillPositions:
-            return BackfillPositions(self.logs.read(ledger, range(LEDGERS)), ledger)
+        def proof(source: EdgePartition, backfill: str) -> LedgerRecord | None:
+            """Where live flows stand is not asked: their ledger may wait for a new epoch to be settled."""
+            return after.of(source, backfill) if backfill else _BEHIND_ALL
 
-        def proven(one: Letter) -> bool:
-            return is_passed(one, positions().of(one.source, one.resolved_by))
-
-        letters = ((one.offset, one.key.encode(), one.value) for one in records)
-        return list(fold_letters(letters, NAMES.dead_letters, foreign=_all_are_ours, proven=proven))
+        foreign = told.strangers(proof, proof)
+        assert not foreign, f"the hub's, and taken for another's: the dead letters or resolutions at {foreign[:5]}"
+        wrong = doubted(told.numbers(before.of), before.of)
+        assert not wrong, f"the hub's, and doubted: {wrong}"
+        return list(told.letters(before.of, after.of))
 
     def _backfills(self) -> list[Backfill]:
         names = NAMES.backfills()
@@ -325,7 +328,7 @@ class BackfillSchedule(Schedule):
         """Every record of the log once, but for those that nobody can read; no letter speaks of what is there."""
         if self.situation.told:
             self._check_told()
-        words, letters = self._last_words(), self._values_of_letters()
+        words, letters = self._letters(self._positions()), self._values_of_letters()
         for partition in range(PARTITIONS):
             entries = [entry for _, entry in self.central.committed((CENTRAL, partition))]
             values = [entry.value for entry in entries if LEFT_OUT_HEADER not in dict(entry.headers)]

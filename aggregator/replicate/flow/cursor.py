@@ -136,6 +136,13 @@ class Cursor(Struct, frozen=True):
         entry = structs.replace(entry, cycles=entry.cycles + cycles, forged=entry.forged + forged)
         return structs.replace(self, entry=entry)
 
+    def with_resolved(self, resolved: int) -> Self:
+        """Return the cursor of a backfill's flow with more dead letters counted that it has resolved."""
+        # A backfill that an earlier version began counts none, so that its count is never too low.
+        if not resolved or self.entry.resolved is None:
+            return self
+        return structs.replace(self, entry=structs.replace(self.entry, resolved=self.entry.resolved + resolved))
+
     def with_gap(self, lost: Gap) -> Self:
         """Return the cursor on hold until somebody decides about a gap, which the ledger will show."""
         hold = Hold(self.source, HoldReason.GAP, sentence(lost, self.entry.next_offset), lost)

@@ -112,10 +112,12 @@ class Delivery:
         self._reject_beyond_limits(flow.plan, chunk, stripped, sizes + _record_bytes(stamps), now_ms)
         begin()
         produced = int(sizes.sum()) + self._produce(writer, flow, chunk, stripped, stamps, chains=judged.chains)
+        resolved = self._resolve(writer, flow, chunk, stripped) if flow.plan.letters else 0
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
         changed = stripped.counts.total()
         flow.cursor = flow.cursor.past_chunk(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
         flow.cursor = flow.cursor.with_cycles(cycles=len(cycles), forged=len(forged)).with_sealed(stripped.sealed)
+        flow.cursor = flow.cursor.with_resolved(resolved)
         return produced
 
     def field_reports(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:
@@ -185,8 +187,6 @@ class Delivery:
             key, letter = self._dead_letter(flow, chunk, index, rejection)
             writer.produce(self._plan.dead_letters, key, letter)
             letters += len(letter)
-        if plan.letters:
-            self._resolve(writer, flow, chunk, stripped)
         return letters + len(noticed) * RECORD_OVERHEAD_BYTES
 
     def _stamps(self, flow: Flow, origins: BytesColumn, chains: BytesColumn | None) -> list[tuple[str, BytesColumn]]:
@@ -229,14 +229,19 @@ class Delivery:
             BytesColumn.empty(count), BytesColumn.empty(count), [0] * count, HeaderTable.empty(count), stamps
         )
 
-    def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
-        """Resolve former dead letters, in the transaction that delivers or suppresses their records."""
-        for index, offset in enumerate(chunk.offsets):
-            if offset in flow.plan.letters and index not in stripped.rejected:
-                outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
-                source, at, id_ = flow.plan.source, flow.position.incarnation, self._plan.backfill
-                said = encode_resolution(source, offset, at, id_, outcome, central=flow.plan.central)
-                writer.produce(self._plan.dead_letters, *said)
+    def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
+        """Resolve former dead letters, in the transaction that delivers or suppresses their records, and count them."""
+        resolved = [
+            index
+            for index, offset in enumerate(chunk.offsets)
+            if offset in flow.plan.letters and index not in stripped.rejected
+        ]
+        source, at, id_ = flow.plan.source, flow.position.incarnation, self._plan.backfill
+        for index in resolved:
+            outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
+            said = encode_resolution(source, chunk.offsets[index], at, id_, outcome, central=flow.plan.central)
+            writer.produce(self._plan.dead_letters, *said)
+        return len(resolved)
 
     def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> tuple[str, bytes]:
         """Return key and value of a letter: coordinates, reason, schema id, sizes, a keyed hash, and no payload."""

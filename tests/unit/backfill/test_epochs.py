@@ -20,9 +20,10 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.flow.gaps import with_unread
-from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, fold_letters, is_key
+from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, is_key
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, flow_key
+from aggregator.state.letter_log import LetterLog
 from tests.unit.backfill.plan_inputs import PART, PLAN, TOPIC
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW
 
@@ -123,13 +124,19 @@ def test_letters_are_resolved_where_they_are_the_hubs_own():
     assert flow(into, replace(SCENE, config=config), at_central).letters == frozenset()
 
 
+def passed(_source, _backfill):
+    """A ledger that is behind every record."""
+    return LedgerRecord(9, "id", 0, 1, 0)
+
+
 def test_a_restate_asks_for_what_somebody_had_delivered_by_its_letter():
     """It resolves nothing. Letters that have no resolution, or were suppressed, or are of another life, ask nothing."""
     told = [encode_resolution(FLOW, offset, at, "aa", outcome, central=central) for offset, at, outcome, central in (
         (3, 0, DELIVERED, "eu.orders"), (4, 0, SUPPRESSED, "eu.orders"), (5, 1, DELIVERED, "eu.orders"),
         (6, 0, DELIVERED, "eu.orders.v2"),
     )]  # fmt: skip
-    letters = [*fold_letters([(at, key.encode(), value) for at, (key, value) in enumerate(told)], "h.dead-letters")]
+    records = [(at, key.encode(), value) for at, (key, value) in enumerate(told)]
+    letters = [*LetterLog(records, "h.dead-letters").letters(passed, passed)]
     letters.append(replace(letters[0], offset=7, resolved_by="", outcome=""))
     known = delivered(letters)
     assert known == {FLOW: {(0, 3), (1, 5), (0, 6)}}

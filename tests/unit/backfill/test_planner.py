@@ -24,8 +24,10 @@ from aggregator.errors import Failed
 from aggregator.state.dead_letters import Letter
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
+from aggregator.state.letter_log import LetterWriter
 
 FLOW = EdgePartition("eu", "orders", 0)
+LIVE, DIED, RESOLVED = LetterWriter(FLOW, "", False), LetterWriter(FLOW, "aa", False), LetterWriter(FLOW, "aa", True)
 MOST = 40
 range_ = st.builds(lambda a, b: OffsetRange(min(a, b), max(a, b)), st.integers(0, MOST), st.integers(0, MOST))
 ranges = st.lists(range_, max_size=5).map(tuple)
@@ -221,22 +223,26 @@ def test_an_estimate_knows_density_and_size():
 
 
 @pytest.mark.parametrize(
-    ("there", "counted", "doubts"),
+    ("there", "dead", "resolved", "doubts"),
     [
-        ({(FLOW, ""): 3}, {(FLOW, ""): 3}, 0),
-        ({(FLOW, ""): 2}, {(FLOW, ""): 3}, 0),  # records of that topic were deleted
-        ({(FLOW, ""): 4}, {(FLOW, ""): 3}, 1),
-        ({(FLOW, ""): 3, (FLOW, "aa"): 1}, {(FLOW, ""): 3, (FLOW, "aa"): 1}, 0),
-        ({(FLOW, ""): 3, (FLOW, "aa"): 1}, {(FLOW, ""): 9}, 1),
-        ({(FLOW, ""): 1}, {}, 1),
+        ({LIVE: 3}, 3, None, 0),
+        ({LIVE: 2}, 3, None, 0),  # records of that topic were deleted
+        ({LIVE: 4}, 3, None, 1),
+        ({LIVE: 3, DIED: 1}, 3, 1, 0),
+        ({LIVE: 3, DIED: 4}, 3, 1, 1),
+        ({LIVE: 3, RESOLVED: 1}, 3, 1, 0),
+        ({LIVE: 3, RESOLVED: 2}, 3, 1, 1),
+        ({LIVE: 3, RESOLVED: 2}, 3, None, 0),  # a backfill of a version that did not count them
+        ({LetterWriter(FLOW, "never was", False): 1}, 3, 1, 1),
     ],
 )
-def test_more_letters_than_the_ledger_counts_are_not_believed(there, counted, doubts):
+def test_more_letters_than_the_ledger_counts_are_not_believed(there, dead, resolved, doubts):
     """The live flow's and each backfill's are counted apart, as the ledger does; doubted ones resolve nothing."""
-    found = doubted(there, counted)
+    entry = LedgerRecord(0, "id", 9, 1, 0, dead=dead, resolved=resolved)
+    found = doubted(there, lambda _, backfill: entry if backfill in ("", "aa") else None)
     assert len(found) == doubts
     letter = Letter(FLOW, 3, 0, "too_large", 0, None, 1)
-    central = Central({FLOW: LedgerRecord(0, "id", 9, 1, 0)}, {}, {FLOW: (letter,)}, {}, {}, found)
+    central = Central({FLOW: entry}, {}, {FLOW: (letter,)}, {}, {}, found)
     assert central.flow(FLOW).dead == (frozenset() if doubts else {3})
     with pytest.raises(Failed, match="ledger counts") if doubts else nullcontext():
         central.require_own_letters([FLOW])

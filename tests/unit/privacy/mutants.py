@@ -496,7 +496,7 @@ LETTERS = [
     _one(
         "a result too large for central is a dead letter",
         DELIVERY,
-        "sizes > limit",
+        "sizes > limits.record_bytes",
         "sizes < 0",
     ),
     _one("what is dead is not counted as delivered", CURSOR, "len(chunk) - dead - suppressed", "len(chunk)"),

@@ -1,14 +1,14 @@
 """Whose letter a record of the dead-letter topic is, whatever somebody has written there."""
 
 import json
-from collections import Counter
 
 import pytest
 
 from aggregator.coordinates import Copy, EdgePartition, Origin
 from aggregator.errors import Failed
-from aggregator.state.dead_letters import encode_resolution, fold_letters, is_passed, letter_copy, letter_key
+from aggregator.state.dead_letters import encode_resolution, letter_copy, letter_key
 from aggregator.state.ledger import LedgerRecord
+from aggregator.state.letter_log import LetterLog, LetterWriter
 
 SOURCE = EdgePartition("eu", "orders", 1)
 LETTER = json.dumps({"v": 1, "edge": "eu", "topic": "orders", "reason": "too_large"}).encode()
@@ -16,23 +16,6 @@ KEY = letter_key(SOURCE, 7, 2).encode()
 
 
 ORIGIN = Origin("hub", "eu", "orders", 1, 7, 2)
-
-
-def test_letters_are_counted_by_who_wrote_them():
-    """Not their resolutions, nor what is no letter; one that died again was written twice."""
-    body = json.loads(LETTER) | {"partition": 1, "offset": 7, "incarnation": 2}
-    values = [body, body | {"backfill": "b1"}, body | {"backfill": "b1"}, {"v": 1}]
-    records = [(at, KEY, json.dumps(one).encode()) for at, one in enumerate(values)]
-    key, resolution = encode_resolution(SOURCE, 7, 2, "b1", "delivered")
-    counts: Counter[tuple[EdgePartition, str]] = Counter()
-    told = [*records, (9, key.encode(), resolution)]
-
-    def count(letter, backfill):
-        counts[letter.source, backfill] += 1
-
-    (letter,) = fold_letters(told, "h.dead-letters", count=count)
-    assert letter.resolved_by == "b1"
-    assert counts == {(SOURCE, ""): 1, (SOURCE, "b1"): 2}
 
 
 def test_a_letter_names_its_record():
@@ -80,8 +63,38 @@ def test_no_letter_of_ours_names_no_record(value):
 WHOLE = {"v": 1, "edge": "eu", "topic": "orders", "partition": 1, "offset": 7, "incarnation": 2, "reason": "too_large"}
 
 
-def folded(*records):
-    return list(fold_letters(((at, key, value) for at, (key, value) in enumerate(records)), "h.dead-letters"))
+def letter_log(*records, apart=False):
+    numbered = [(at, key if isinstance(key, bytes) else key.encode(), value) for at, (key, value) in enumerate(records)]
+    return LetterLog(numbered, "h.dead-letters", apart=apart)
+
+
+def ledger(**next_offsets):
+    """Where the live flow (`live`) and backfills stand in incarnation 2; of others nothing was written."""
+    at = {"" if name == "live" else name: LedgerRecord(2, "id", to, 1, 0) for name, to in next_offsets.items()}
+    return lambda source, backfill: at.get(backfill) if source == SOURCE else None
+
+
+ALL = ledger(live=100, b1=100)
+
+
+def folded(*records, before=ALL, after=ALL):
+    return list(letter_log(*records).letters(before, after))
+
+
+def died(offset=7, **change):
+    """The letter of a record, as the live flow wrote it."""
+    return letter_key(SOURCE, offset, 2), json.dumps(WHOLE | {"offset": offset} | change).encode()
+
+
+def resolved(backfill="b1", outcome="delivered"):
+    return encode_resolution(SOURCE, 7, 2, backfill, outcome)
+
+
+def words(found):
+    return [(one.reason, one.resolved_by, one.outcome) for one in found]
+
+
+DEAD, DELIVERED = ("too_large", "", ""), ("too_large", "b1", "delivered")
 
 
 def test_the_last_word_about_a_letter_holds():
@@ -89,10 +102,9 @@ def test_the_last_word_about_a_letter_holds():
     key, value = encode_resolution(SOURCE, 7, 2, "b1", "delivered", central="eu.orders")
     letter = KEY, json.dumps(WHOLE).encode()
     assert [(one.reason, one.resolved_by) for one in folded(letter)] == [("too_large", "")]
-    resolved = ("b1", "delivered", "eu.orders")
-    for records, reason in (([letter, (key.encode(), value)], "too_large"), ([(key.encode(), value)], "")):
+    for records, reason in (([letter, (key, value)], "too_large"), ([(key, value)], "")):
         (one,) = folded(*records)
-        assert (one.reason, one.resolved_by, one.outcome, one.central) == (reason, *resolved)
+        assert (one.reason, one.resolved_by, one.outcome, one.central) == (reason, "b1", "delivered", "eu.orders")
 
 
 @pytest.mark.parametrize(
@@ -117,24 +129,71 @@ def test_a_forged_letter_is_passed_over_and_hides_none(change):
     assert folded(forged, true) == folded(true, forged) == folded(true)
 
 
-def test_a_resolution_of_which_the_ledger_knows_nothing_hides_no_letter():
-    """It is somebody else's, or the backfill that it names never came so far; a true one beside it still counts."""
-    letter = KEY, json.dumps(WHOLE).encode()
-    forged = encode_resolution(SOURCE, 7, 2, "nobody", "delivered")
-    true = encode_resolution(SOURCE, 7, 2, "b1", "suppressed")
-    for records, expected, offsets in (
-        ([letter, forged], [("too_large", "", "")], [1]),
-        ([forged], [], [0]),
-        ([letter, true, forged], [("too_large", "b1", "suppressed")], [2]),
-        ([letter, forged, true], [("too_large", "b1", "suppressed")], [1]),
-        ([forged, letter], [("too_large", "", "")], []),
-        ([letter, true, letter], [("too_large", "", "")], []),
-    ):
-        told = []
-        log = [(at, key if isinstance(key, bytes) else key.encode(), value) for at, (key, value) in enumerate(records)]
-        found = fold_letters(log, "h.dead-letters", foreign=told.append, proven=lambda one: one.resolved_by == "b1")
-        assert [(one.reason, one.resolved_by, one.outcome) for one in found] == expected
-        assert told == offsets
+@pytest.mark.parametrize(
+    ("records", "expected", "strangers"),
+    [
+        ([died(), resolved("nobody")], [DEAD], [1]),
+        ([resolved("nobody")], [], [0]),
+        ([died(), resolved(), resolved("nobody")], [DELIVERED], [2]),
+        ([died(), resolved("nobody"), resolved()], [DELIVERED], [1]),
+        ([resolved("nobody"), died()], [DEAD], [0]),
+        ([died(), resolved(), died(backfill="nobody")], [DELIVERED], [2]),
+        ([died(backfill="nobody")], [], [0]),
+        ([died(), resolved("b2")], [DEAD], [1]),
+        ([died(), resolved(), died(backfill="b2")], [DELIVERED], [2]),
+        ([died(backfill="b2")], [], [0]),
+        ([died(offset=100)], [], [0]),
+        ([died(backfill="b1", reason="no_field")], [("no_field", "", "")], []),
+        ([died(), died(backfill="b1", reason="no_field"), resolved()], [("no_field", "b1", "delivered")], []),
+    ],
+)
+def test_what_no_ledger_proves_is_a_strangers(records, expected, strangers, caplog):
+    """Its writer never was, or has not come so far (`b2`): it explains nothing, hides nothing, and is warned of."""
+    positions = ledger(live=100, b1=8, b2=7)
+    told = letter_log(*records)
+    assert words(told.letters(positions, positions)) == expected
+    told.warn_of_strangers(positions, positions)
+    lines = [
+        f"h.dead-letters: 1 record passed over, none of ours: offset {at} first; who else writes it?"
+        for at in strangers
+    ]
+    assert caplog.messages == lines
+
+
+def test_a_letter_counts_from_the_ledger_that_was_read_before_it():
+    """What a flow has passed since is counted in no record that was read; a resolution counts at once."""
+    before, after = ledger(live=7, b1=7), ledger(live=8, b1=8)
+    assert folded(died(), before=before, after=after) == []
+    assert folded(died(backfill="b1"), before=before, after=after) == []
+    assert words(folded(died(), resolved(), before=ledger(live=8), after=after)) == [DELIVERED]
+    told = letter_log(died(), died(backfill="b1"), resolved())
+    assert not told.numbers(before)
+    told.warn_of_strangers(before, after)
+
+
+def test_letters_and_resolutions_are_counted_by_who_wrote_them():
+    """One that died again was written twice; what is none, or lies behind its writer's position, counts for nothing."""
+    told = letter_log(
+        died(),
+        died(backfill="b1"),
+        died(backfill="b1"),
+        (KEY, b'{"v":1}'),
+        resolved(),
+        died(8, backfill="b1"),
+        died(100),
+    )
+    assert told.numbers(ledger(live=100, b1=8)) == {
+        LetterWriter(SOURCE, "", False): 1,
+        LetterWriter(SOURCE, "b1", False): 2,
+        LetterWriter(SOURCE, "b1", True): 1,
+    }
+
+
+def test_a_live_flow_writes_no_letter_of_a_generation():
+    """A record has one for each generation that it did not get into, of the backfill that makes it."""
+    own = [died(backfill="b1", central=name) for name in ("eu.v2", "eu.v3")]
+    assert len(list(letter_log(*own, apart=True).letters(ALL, ALL))) == 2
+    assert not list(letter_log(died(central="eu.v2"), apart=True).letters(ALL, ALL))
 
 
 @pytest.mark.parametrize(
@@ -143,18 +202,20 @@ def test_a_resolution_of_which_the_ledger_knows_nothing_hides_no_letter():
 )
 def test_a_letter_is_passed_by_a_ledger_behind_its_record(incarnation, next_offset, proves):
     """They commit together; the next offset lies behind the record."""
-    (resolution,) = fold_letters([(0, KEY, encode_resolution(SOURCE, 7, 2, "b1", "delivered")[1])], "h.dead-letters")
     entry = None if incarnation is None else LedgerRecord(incarnation, "id", next_offset, 1, 0)
-    assert is_passed(resolution, entry) is proves
+    for record in (died(), died(backfill="b1"), resolved()):
+        assert bool(folded(record, before=lambda *_: entry, after=lambda *_: entry)) is proves
 
 
 @pytest.mark.parametrize("value", [None, b"", b"x", b"[]", b'{"v": 1}', b"[" * 5000])
-def test_what_is_no_letter_is_told_by_its_offset(value):
+def test_what_is_no_letter_is_told_by_its_offset(value, caplog):
     """A record of somebody else, or a tombstone, keeps no command from the letters."""
-    told = []
-    records = [(5, b"x", value), (6, KEY, json.dumps(WHOLE).encode()), (7, KEY, value)]
-    (one,) = fold_letters(records, "h.dead-letters", foreign=told.append)
-    assert (one.reason, told) == ("too_large", [5, 7])
+    told = LetterLog([(5, b"x", value), (6, KEY, json.dumps(WHOLE).encode()), (7, KEY, value)], "h.dead-letters")
+    assert words(told.letters(ALL, ALL)) == [DEAD]
+    told.warn_of_strangers(ALL, ALL)
+    assert caplog.messages == [
+        "h.dead-letters: 2 records passed over, none of ours: offset 5 first; who else writes it?"
+    ]
 
 
 def test_a_letter_of_a_later_version_is_refused():

@@ -22,6 +22,7 @@ from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.lake_holds import LakeHold, holds_record
 from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.ledger import LedgerRecord
+from aggregator.state.letter_log import LetterLog
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
 from aggregator.state.successions import Succession, fold_successions
@@ -97,8 +98,9 @@ LETTER = dead_letters.encode_resolution(FLOW, 17, 1, "b1", dead_letters.DELIVERE
 
 
 def letters(record: LogRecord) -> list[tuple[str, str]]:
-    found = dead_letters.fold_letters([(record.offset, record.key.encode(), record.value)], "h.dead-letters")
-    return [(one.resolved_by, one.outcome) for one in found]
+    found = LetterLog([(record.offset, record.key.encode(), record.value)], "h.dead-letters")
+    behind = LedgerRecord(9, "id", 0, 1, 0)
+    return [(one.resolved_by, one.outcome) for one in found.letters(lambda *_: behind, lambda *_: behind)]
 
 
 SAMPLES = {

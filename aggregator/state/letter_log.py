@@ -1,0 +1,165 @@
+"""Reads the dead letters of a hub, and tells which of them the hub wrote.
+
+Invariant: this module only reads. A letter and a resolution commit in the transaction in which their writer passes the
+record: the live flow, or the backfill that they name. So one counts only if the ledger of its writer has passed the
+record. Whatever else lies in the topic is somebody else's: it explains nothing, and hides no letter.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.counted import counted
+from aggregator.errors import Failed
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers.committed_reader import read_committed
+from aggregator.kafka.readers.log import decided_ranges
+from aggregator.kafka.readers.typed_decoder import Damaged, Later, unreadable
+from aggregator.state.dead_letters import Letter, decode_letter
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.ledger_log import read_positions
+from aggregator.state.names import HubNames
+
+log = logging.getLogger(__name__)
+_PIECE_BYTES = 8 * 1024 * 1024
+# The ledger record of a live flow (an empty backfill), or of a flow of a backfill; None where it has written none.
+EntryOf = Callable[[EdgePartition, str], LedgerRecord | None]
+
+
+class LetterWriter(NamedTuple):
+    """Who wrote letters or resolutions of a flow: the backfill, or the live flow where that is empty."""
+
+    source: EdgePartition
+    backfill: str
+    resolves: bool
+
+
+class _Entry(NamedTuple):
+    offset: int
+    letter: Letter
+    writer: LetterWriter
+
+    def is_written(self, entry_of: EntryOf) -> bool:
+        """Whether the ledger proves that the hub wrote this."""
+        entry = entry_of(self.writer.source, self.writer.backfill)
+        return entry is not None and Position(self.letter.incarnation, self.letter.offset) < entry.position
+
+
+class LetterLog:
+    """Everything that a topic of dead letters holds, by record, in log order.
+
+    Args:
+        records: Offset, key and value, in log order.
+        topic: For sentences about it.
+        apart: The topic holds letters of backfills that do not write into a live topic. A record has one for each
+            central topic that it did not get into: one for each generation.
+
+    Raises:
+        Failed: a later version wrote a letter.
+    """
+
+    def __init__(self, records: Iterable[tuple[int, bytes, bytes | None]], topic: str, *, apart: bool = False) -> None:
+        self._topic = topic
+        self._foreign: list[int] = []
+        self._entries: dict[tuple[str, str], list[_Entry]] = {}
+        for offset, key, value in records:
+            try:
+                letter, backfill = decode_letter(key, value)
+            except Later as error:
+                what, hint = unreadable(error, "")
+                raise Failed(f"{topic} offset {offset} is a dead letter {what}", hint=hint) from None
+            except Damaged:
+                self._foreign.append(offset)
+                continue
+            if apart and not backfill:  # a live flow writes none there
+                self._foreign.append(offset)
+                continue
+            entry = _Entry(offset, letter, LetterWriter(letter.source, backfill, bool(letter.resolved_by)))
+            self._entries.setdefault((letter.key, letter.central if apart else ""), []).append(entry)
+
+    def numbers(self, before: EntryOf) -> Counter[LetterWriter]:
+        """Numbers of letters and resolutions whose records a ledger has passed, by writer.
+
+        Args:
+            before: A ledger that was read before the letters, so that every letter that it counts was read.
+        """
+        return Counter(one.writer for some in self._entries.values() for one in some if one.is_written(before))
+
+    def letters(self, before: EntryOf, after: EntryOf) -> Iterator[Letter]:
+        """Every letter of the hub, with its resolution if it has one.
+
+        Args:
+            before: The ledger that proves letters.
+            after: A later ledger, read behind the letters. It proves resolutions, too: one that nobody sees makes its
+                record come twice.
+        """
+        for some in self._entries.values():
+            found: Letter | None = None
+            for one in some:
+                if one.is_written(before) or (one.writer.resolves and one.is_written(after)):
+                    found = _resolved(found, one.letter) if one.writer.resolves else one.letter
+            if found is not None:
+                yield found
+
+    def strangers(self, before: EntryOf, after: EntryOf) -> list[int]:
+        """Offsets of records that the hub did not write, since neither ledger proves them; arguments as above."""
+        unproven = [
+            one.offset
+            for some in self._entries.values()
+            for one in some
+            if not (one.is_written(before) or one.is_written(after))
+        ]
+        return sorted(self._foreign + unproven)
+
+    def warn_of_strangers(self, before: EntryOf, after: EntryOf) -> None:
+        """Warn of them, as a count and the first."""
+        if found := self.strangers(before, after):
+            told = counted(len(found), "record")
+            log.warning(
+                "%s: %s passed over, none of ours: offset %d first; who else writes it?", self._topic, told, found[0]
+            )
+
+
+def read_letter_log(cluster: ClusterConfig, names: HubNames, *, apart: bool = False) -> LetterLog:
+    """Read the topic to its end; of nothing before the hub's first run.
+
+    Args:
+        cluster: Central.
+        names: The hub's.
+        apart: As in `LetterLog`.
+
+    Raises:
+        Failed: a later version wrote a letter, or a transaction at central stays open.
+        Unreachable: central does not answer.
+    """
+    topic = names.backfills().dead_letters if apart else names.dead_letters
+    return LetterLog(_records(cluster, topic), topic, apart=apart)
+
+
+def read_letters(cluster: ClusterConfig, names: HubNames, *, apart: bool = False) -> Iterator[Letter]:
+    """Every letter of the hub, with its resolution if it has one; arguments and errors as `read_letter_log`."""
+    letters = read_letter_log(cluster, names, apart=apart)
+    after = read_positions(cluster, names).of
+    letters.warn_of_strangers(after, after)
+    yield from letters.letters(after, after)
+
+
+def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, bytes | None]]:
+    count = topics.partition_count(cluster, topic)
+    ranges = decided_ranges(cluster, [(topic, partition) for partition in range(count)]) if count else {}
+    for piece in read_committed(cluster, ranges, max_bytes=_PIECE_BYTES):
+        if piece.held is not None:
+            raise Failed(f"{topic}: {piece.held.message}", hint=piece.held.hint)
+        for offset, key, value in zip(piece.offsets, piece.keys, piece.values, strict=True):
+            yield offset, key or b"", value
+
+
+def _resolved(letter: Letter | None, newer: Letter) -> Letter:
+    """A letter with its resolution; the letter itself may have been deleted, if somebody gave the topic a retention."""
+    if letter is None:
+        return newer
+    return replace(letter, resolved_by=newer.resolved_by, outcome=newer.outcome, central=newer.central)
