@@ -31,7 +31,7 @@ from aggregator.kafka.readers.typed_decoder import (
     TypedDecoder,
     unreadable,
 )
-from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.ledger import LedgerRecord, readable_winners
 from aggregator.state.ledger_log import ledger_log
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import write
@@ -197,16 +197,21 @@ class KnownBackfills:
         """Take in how far each backfill has come.
 
         Raises:
-            Failed: a ledger record is damaged.
+            Failed: a ledger record is damaged; whatever can be read is taken in before.
         """
         arrived = defaultdict(list)
         for record in records:
             arrived[record.key.rpartition("/")[2]].append(record)
+        faults = []
         for id_, some in arrived.items():
             known = self.entries.setdefault(id_, {})
-            for source, entry in winners(some, topic, backfill=id_).items():
+            found, damaged = readable_winners(some, topic, backfill=id_)
+            faults.append(damaged)
+            for source, entry in found.items():
                 if source not in known or entry.epoch >= known[source].epoch:
                     known[source] = entry
+        for damaged in faults:
+            damaged.require_none()
 
     def backfills(self) -> dict[str, Backfill]:
         """Every backfill by id, the oldest first."""

@@ -34,9 +34,11 @@ VERSION = 1
 _Slots = Annotated[int, Meta(ge=0, le=4096)]
 _UNDECIDED = "undecided/"
 _PARTITION_DIGITS = 10
-_MEND = (
-    "nothing but the hub's driver may write this topic: find out who did, write what this key said before once more"
-    " (a tombstone, if it said nothing), then start the hub again"
+_WHO = "nothing but the hub's driver may write this topic: find out who did, "
+_MEND = f"{_WHO}write what this key said before once more (a tombstone, if it said nothing), then start the hub again"
+_MEND_EPOCH = (
+    f"{_WHO}write the newest record of an epoch before it once more, never one of a lower number; a tombstone does not"
+    " replace it, because the ledger has positions of that epoch; then start the hub again"
 )
 
 
@@ -218,7 +220,7 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
         try:
             folding.apply(record)
         except Damaged as error:
-            what, hint = unreadable(error, _MEND)
+            what, hint = unreadable(error, _MEND_EPOCH if record.key == "epoch" else _MEND)
             told = f"{topic} offset {record.offset}: the control record {record.key} is {what}"
             damaged.add(record.key, Failed(told, hint=hint))
         else:
@@ -261,14 +263,14 @@ class _Folding:
         match record.key:
             case "epoch":
                 self.state = replace(self.state, epoch=_EPOCH.decode(record.value))
+            case key if record.value is None:
+                self._take_back(key)
             case "lease":
                 self.state = replace(self.state, lease=_LEASE.decode(record.value))
             case "end":
                 self._end(_ENDED.decode(record.value).epoch)
             case "pace":
                 self.state = replace(self.state, pace=_PACE.decode(record.value))
-            case key if record.value is None:
-                self._take_back(key)
             case key if key.startswith(_KEY):
                 check = _named(_CHECK, record)
                 self.keys[check.name, check.version] = check.check

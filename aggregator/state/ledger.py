@@ -15,7 +15,14 @@ from msgspec.json import Decoder, Encoder
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Damaged, DamagedRecords, Later, check_version, unreadable
+from aggregator.kafka.readers.typed_decoder import (
+    Damaged,
+    DamagedRecords,
+    Later,
+    check_version,
+    is_flow,
+    unreadable,
+)
 from aggregator.state.gap import Gap
 
 VERSION = 1
@@ -135,20 +142,30 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
     Raises:
         Failed: a record is damaged or of no flow, and nothing that came later takes its place.
     """
+    best, damaged = readable_winners(records, topic, backfill=backfill)
+    damaged.require_none()
+    return best
+
+
+def readable_winners(
+    records: Iterable[LogRecord], topic: str, *, backfill: str = ""
+) -> tuple[dict[EdgePartition, LedgerRecord], DamagedRecords]:
+    """The winners among the records that can be read, and the errors of those that cannot; arguments as `winners`."""
     tail = f"/{backfill}" if backfill else ""
     best: dict[EdgePartition, LedgerRecord] = {}
-    foreign, damaged = DamagedRecords(), DamagedRecords()
+    damaged = DamagedRecords()
     for record in records:
         at = record.partition, record.key
         if not record.key.endswith(tail):
             continue
         if record.value is None:
-            foreign.mend(at)
+            if not is_flow(record.key.removesuffix(tail)):
+                damaged.mend(at)
             continue
         try:
             flow = EdgePartition.parse(record.key.removesuffix(tail))
         except ValueError:
-            foreign.add(at, _foreign(record, topic))
+            damaged.add(at, _foreign(record, topic))
             continue
         try:
             entry = decode(record, topic)
@@ -159,9 +176,7 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
         known = best.get(flow)
         if known is None or entry.epoch >= known.epoch:
             best[flow] = entry
-    foreign.require_none()
-    damaged.require_none()
-    return best
+    return best, damaged
 
 
 class Positions:

@@ -254,6 +254,23 @@ def test_backfills_share_a_ledger_and_not_their_positions():
     assert flow_key(FLOW) == str(FLOW)
 
 
+def test_a_damaged_position_takes_none_of_another_flow_with_it():
+    """Whoever follows a log is told once, and each record of it comes once."""
+
+    def log(id_, partition, value):
+        flow = FLOW._replace(partition=partition)
+        return LogRecord(0, 0, flow_key(flow, id_), value or LedgerRecord(0, "id-1", 5, 1, 0).encode())
+
+    told = KnownBackfills()
+    records = [log("aa", 0, b"?"), log("aa", 1, None), log("bb", 0, None), LogRecord(0, 1, "no/flow/cc", b"?")]
+    with pytest.raises(Failed, match="the ledger record of eu/orders/0/aa is damaged"):
+        told.take_positions(records, "h.backfill.ledger")
+    assert {(id_, flow.partition) for id_, entries in told.entries.items() for flow in entries} == {
+        ("aa", 1),
+        ("bb", 0),
+    }
+
+
 def test_a_restate_has_the_policies_under_which_it_began():
     """Two processes that begin it at once say so both, and the first word holds; a damaged record is named."""
     known = KnownBackfills({"aa": (backfill().plan, Signed("ada", 1), None)})
