@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
+from aggregator.config.collisions import collisions, reserved_hits, reserved_names, targets
 from aggregator.config.document import Fault, Place
 from aggregator.config.glue import is_glue
 from aggregator.config.lake_model import TableConfig
@@ -206,16 +206,12 @@ def _names(parts: Parts) -> Iterator[Fault]:
             f"different topics could meet in one central topic{where}: edge {later.edge} here, "
             f"edge {other.edge} under topics[{other.rule}]; narrow `match` or change a `central` pattern",
         )
-    reported: set[int] = set()
     names = reserved_names(parts.hub, list(parts.edges)) if parts.hub else []
-    for target in every:
-        hit = None if target.rule in reported else reserved_hit(rules[target.rule], target, names)
-        if hit:
-            reported.add(target.rule)
-            yield Fault(
-                ("topics", target.rule, "central"),
-                f"could write into {hit}, which is the hub's own; use `{{edge}}.{{topic}}` or narrow `match`",
-            )
+    for index, hit in reserved_hits(rules, every, names).items():
+        yield Fault(
+            ("topics", index, "central"),
+            f"could write into {hit}, which is the hub's own; use `{{edge}}.{{topic}}` or narrow `match`",
+        )
 
 
 def _lake(parts: Parts) -> Iterator[Fault]:

@@ -4,7 +4,10 @@ Invariant: the answer is exact where one of two patterns is a list of names. Whe
 refuses in case of doubt, because two topics that are mixed into one cannot be separated afterwards.
 """
 
-from collections.abc import Iterator, Sequence
+import itertools
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from aggregator.config.match import speaks_of
@@ -59,34 +62,69 @@ def targets(rules: Sequence[tuple[int, TopicRule]], edges: Sequence[str]) -> lis
 def collisions(rules: dict[int, TopicRule], every: Sequence[Target]) -> Iterator[Collision]:
     """Pairs of targets that different edge topics could fill, one pair per pair of rules."""
     reported: set[tuple[int, int]] = set()
-    ordered = sorted(set(every))
-    for index, first in enumerate(ordered):
-        for second in ordered[index + 1 :]:
-            if not second.before.startswith(first.before):
-                break  # sorted by `before`: nothing later begins with it either
-            pair = (min(first.rule, second.rule), max(first.rule, second.rule))
-            if pair in reported or first[:2] == second[:2] or not _ends_meet(first.after, second.after):
-                continue
+    for first, second in _neighbours(every):
+        pair = (min(first.rule, second.rule), max(first.rule, second.rule))
+        if pair not in reported:
             met, name = _meet(rules[first.rule], first, rules[second.rule], second)
             if met:
                 reported.add(pair)
                 yield Collision(first, second, name)
 
 
+def _neighbours(every: Sequence[Target]) -> Iterator[tuple[Target, Target]]:
+    """Pairs of targets whose names could be one for different topics; targets of one form never meet."""
+    forms = defaultdict(list)
+    for target in sorted(set(every)):
+        forms[target.before, target.after].append(target)
+    ordered = list(forms)
+    for index, (before, after) in enumerate(ordered):
+        for longer, other in ordered[index + 1 :]:
+            if not longer.startswith(before):
+                break  # sorted by `before`: nothing later begins with it either
+            if _ends_meet(after, other):
+                yield from itertools.product(forms[before, after], forms[longer, other])
+
+
 def reserved_names(hub: str, edges: Sequence[str]) -> list[str]:
-    """Central topics that belong to the hub itself, the edges' heartbeats, and those that tell positions of groups."""
+    """Central topics that belong to the hub itself, the edges' heartbeats, and those that tell positions of groups.
+
+    They are sorted.
+    """
     own = [f"{hub}.{name}" for name in RESERVED]
     told = [name for edge in edges for name in (f"{edge}.checkpoints.internal", f"mm2-offset-syncs.{edge}.internal")]
-    return [*own, *(f"{hub}.backfill.{name}" for name in RESERVED), *(f"{edge}.{HEARTBEATS}" for edge in edges), *told]
+    late = [f"{hub}.backfill.{name}" for name in RESERVED]
+    return sorted([*own, *late, *(f"{edge}.{HEARTBEATS}" for edge in edges), *told])
 
 
-def reserved_hit(rule: TopicRule, target: Target, names: Sequence[str]) -> str | None:
-    """The first name of the hub's own that this target would write into.
+def reserved_hits(rules: Mapping[int, TopicRule], every: Sequence[Target], names: Sequence[str]) -> dict[int, str]:
+    """The first name of the hub's own that each rule would write into, if it would write into one.
 
     An edge's `heartbeats` under its default name is no hit: it is the heartbeat flow itself. Nor is a topic of an edge
     that is internal there: no rule replicates such a one.
+
+    Args:
+        rules: Rules by their place.
+        every: Where they write.
+        names: What `reserved_names` has found, sorted: only those that begin as a target does are looked at.
     """
-    for name in names:
+    hits: dict[int, str] = {}
+    # Edges at which a rule writes the same names are one case, but for an edge whose own heartbeats are among them.
+    cases = {(*one[:3], _own_heartbeats(one)): one for one in every}
+    for target in cases.values():
+        if target.rule not in hits and (hit := _reserved_hit(rules[target.rule], target, names)):
+            hits[target.rule] = hit
+    return hits
+
+
+def _own_heartbeats(target: Target) -> bool:
+    return target.name(HEARTBEATS) == f"{target.edge}.{HEARTBEATS}"
+
+
+def _reserved_hit(rule: TopicRule, target: Target, names: Sequence[str]) -> str | None:
+    for at in range(bisect_left(names, target.before), len(names)):
+        name = names[at]
+        if not name.startswith(target.before):
+            break
         topic = target.topic(name)
         if topic is None or (topic == HEARTBEATS and name == f"{target.edge}.{HEARTBEATS}"):
             continue

@@ -109,7 +109,7 @@ def load_suite(path: Path, on_failure: Action) -> Suite:
         data = json.loads(text)
     except (OSError, UnicodeDecodeError):
         raise SuiteFaults(["there is no such text file (relative paths are relative to this file)"]) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         place = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise SuiteFaults([f"{path.name} is not JSON{place}"]) from None
     faults = list(_suite_faults(data))

@@ -4,7 +4,7 @@ Invariants: pure. The registry's answers are passed in. A version comes once, an
 A version of another subject is marked as lent.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from aggregator.budgets import LENT_VERSIONS, SCHEMA_REFERENCES
 from aggregator.errors import HoldError, Unreachable
@@ -60,14 +60,27 @@ def _require(found: Versions, one: Registered) -> None:
 
 def history(known: Versions, subject: str, version: int) -> list[Registered]:
     """A subject's versions up to one, oldest first, each behind what it refers to."""
-    lineage = _lineage(known, subject, version, set())
-    return [one._replace(is_lent=one.subject != subject) for one in lineage]
+    return [one._replace(is_lent=one.subject != subject) for one in _lineage(known, subject, version)]
 
 
-def _lineage(known: Versions, subject: str, newest: int, passed: set[tuple[str, int]]) -> Iterator[Registered]:
-    for number, one in sorted(known.get(subject, {}).items()):
-        if number <= newest and (subject, number) not in passed:
-            passed.add((subject, number))
-            for other, version in one.refers:
-                yield from _lineage(known, other, version, passed)
-            yield one
+def _lineage(known: Versions, subject: str, version: int) -> Iterator[Registered]:
+    """Walk the references depth first, with a stack of its own, because they may go deeper than Python calls."""
+    # The newest first: whoever comes to a subject goes on with the oldest version that nobody has come to.
+    left = {name: sorted(some.values(), key=lambda one: -one.version) for name, some in known.items()}
+    walks: list[tuple[Iterator[Registered], Registered | None]] = [(_taken(left, [(subject, version)]), None)]
+    while walks:
+        versions, behind = walks[-1]
+        one = next(versions, None)
+        if one is not None:
+            walks.append((_taken(left, one.refers), one))
+            continue
+        walks.pop()
+        if behind:
+            yield behind
+
+
+def _taken(left: Mapping[str, list[Registered]], wanted: Iterable[tuple[str, int]]) -> Iterator[Registered]:
+    for subject, newest in wanted:
+        versions = left.get(subject, [])
+        while versions and versions[-1].version <= newest:
+            yield versions.pop()

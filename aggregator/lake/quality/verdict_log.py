@@ -242,7 +242,7 @@ def _append(lake: Folder, table: str, at_ms: int, entry: Mapping[str, Any]) -> N
 def _parsed(line: str) -> Mapping[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     events = (_AUDITED, _COMMITTED, _COMPLETED)
     return entry if isinstance(entry, dict) and entry.get("event") in events else None

@@ -109,7 +109,7 @@ class Delivery:
         origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
         stamps = self._stamps(flow, origins, judged.chains)
         sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
-        self._reject_beyond_limits(flow.plan, chunk, stripped, sizes + _record_bytes(stamps), now_ms)
+        self._reject_beyond_limits(flow.plan, chunk, stripped, sizes + _stamp_bytes(stamps), now_ms)
         begin()
         produced = int(sizes.sum()) + self._produce(writer, flow, chunk, stripped, stamps, chains=judged.chains)
         resolved = self._resolve(writer, flow, chunk, stripped) if flow.plan.letters else 0
@@ -269,10 +269,12 @@ def _without(cycles: Collection[int], batch: Batch) -> Batch:
     return replace(batch, keys=keys, values=values, headers=headers.only(headers.names, cycles))
 
 
-def _record_bytes(stamps: Sequence[tuple[str, BytesColumn]]) -> int:
-    """Return the bytes that a record takes besides its own key, value and headers."""
-    widest = (len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
-    return RECORD_OVERHEAD_BYTES + sum(widest)
+def _stamp_bytes(stamps: Sequence[tuple[str, BytesColumn]]) -> NDArray[np.int64]:
+    """Return the bytes that each record takes besides its own key, value and headers."""
+    found = np.full(len(stamps[0][1]), RECORD_OVERHEAD_BYTES, np.int64)
+    for name, cells in stamps:
+        found += len(name) + cells.sizes + _HEADER_OVERHEAD_BYTES
+    return found
 
 
 def _reject(stripped: Stripped, which: NDArray[np.bool_], reason: Reason) -> None:

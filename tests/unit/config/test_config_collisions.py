@@ -1,10 +1,12 @@
 """Two sources of one central topic, and topics that are the hub's own."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.config.collisions import RESERVED, collisions, reserved_hit, reserved_names, targets
+from aggregator.config.collisions import RESERVED, collisions, reserved_hits, reserved_names, targets
 from aggregator.config.model import TopicRule
 from aggregator.config.patterns import branches, full_matches
 from aggregator.state.names import HubNames
@@ -112,7 +114,7 @@ def test_every_internal_topic_is_reserved():
 
 
 OWN = [
-    pytest.param(".*", "{topic}", "eu", "demo.ledger", id="ledger"),
+    pytest.param(".*", "{topic}", "eu", "demo.backfill.control", id="everything"),
     pytest.param("demo\\.dead-letters", "{topic}", "eu", "demo.dead-letters", id="dead letters"),
     pytest.param("control", "{edge}.{topic}", "demo", "demo.control", id="edge named as the hub"),
     pytest.param("demo\\.backfill\\.ledger", "{topic}", "eu", "demo.backfill.ledger", id="backfill"),
@@ -128,15 +130,40 @@ OWN = [
 def test_topics_of_the_hub_itself_are_out_of_reach(match, central, edge, hit):
     """No rule can write into the ledger, the control topic, or any other topic that the hub owns."""
     found = rule(match, central)
-    (target,) = targets([(0, found)], [edge])
-    assert reserved_hit(found, target, reserved_names("demo", ["eu", "us"])) == hit
+    every = targets([(0, found)], [edge])
+    assert reserved_hits({0: found}, every, reserved_names("demo", ["eu", "us"])).get(0) == hit
 
 
 def test_a_pattern_over_everything_may_not_merge_into_plain_names(faults, good):
     """`.*` with `{topic}` would copy a foreign `<hub>.ledger` over the hub's own."""
     lines = faults(good.replace("orders|payments\\\\..*", ".*").replace("{edge}.{topic}", "{topic}"))
     assert len(lines) == 1
-    assert "demo.ledger, which is the hub's own" in lines[0]
+    assert "demo.backfill.control, which is the hub's own" in lines[0]
+
+
+@pytest.mark.search
+@pytest.mark.parametrize(
+    ("rules", "edges", "central"),
+    [(3_000, 1, "{edge}.{topic}"), (5, 2_000, "{edge}.{topic}"), (5, 2_000, "{topic}")],
+)
+def test_many_rules_and_edges_are_checked_in_proportion(rules, edges, central):
+    """Time as their number, where each name of the hub with each edge, or each rule with each other, took seconds."""
+    names = [f"e{at}" for at in range(edges)]
+    numbered = {at: rule(f"t{at}\\..*", central) for at in range(rules)}
+    began = time.process_time()
+    every = targets(list(numbered.items()), names)
+    assert list(collisions(numbered, every)) == []
+    assert reserved_hits(numbered, every, reserved_names("hub", names)) == {}
+    assert time.process_time() - began < 5
+
+
+def test_an_edge_whose_own_heartbeats_a_rule_writes_hides_no_other_edge():
+    """Edges at which a rule writes the same names are looked at once; that one of them may is another case."""
+    for edges in (["eu", "us"], ["us", "eu"]):
+        rules = {0: rule("heartbeats", "eu.{topic}")}
+        assert reserved_hits(rules, targets([*rules.items()], edges), reserved_names("h", edges)) == {
+            0: "eu.heartbeats"
+        }
 
 
 @given(

@@ -161,3 +161,10 @@ def test_the_shipped_suites_are_commented_suites(name):
     data = json.loads(path.read_text())
     assert len(read.rules) == len(data["expectations"]) == sum(bool(one["notes"]) for one in data["expectations"])
     assert data["meta"]["great_expectations_version"].startswith("1.")
+
+
+def test_a_suite_without_end_is_told_as_any_that_is_no_json(written):
+    """Brackets that nobody closes, more than Python nests."""
+    with pytest.raises(SuiteFaults) as caught:
+        written('{"name": "x", "expectations": ' + "[" * 100_000)
+    assert caught.value.faults == ("suite.json is not JSON",)

@@ -83,6 +83,22 @@ def test_whatever_refuses_a_record_does_not_refuse_the_notice_of_it(topic):
     assert produced.times == [0], "0 is now, whatever the record's own time is"
 
 
+def test_a_record_is_not_too_large_by_the_chain_of_its_neighbour(topic):
+    """Each is weighed by its own headers: where it would have been delivered alone, it is beside a longer one."""
+    strip, value = topic
+    chain = b"/".join([*map(digest, "abcdefgh"), place_of("h", "orders")])
+
+    def delivered(limit, headers):
+        chains = Chains("central", {"eu": "edge"}, (b"k" * 32,))
+        count = len(headers)
+        limits = Limits(limit)
+        return deliver(strip, [value(0)] * count, [b"k"] * count, headers, chains=chains, limits=limits).counts[0]
+
+    least = next(limit for limit in range(50, 2000) if delivered(limit, [None]))
+    assert delivered(least, [[(CHAIN_HEADER, chain)], None]) == 1
+    assert delivered(least + len(chain), [[(CHAIN_HEADER, chain)], None]) == 2
+
+
 def test_only_a_restate_tells(topic):
     """Nothing but copies and letters leaves a live flow."""
     strip, value = topic

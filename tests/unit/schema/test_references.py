@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from aggregator.errors import DeadLetterError, Unreachable
 from aggregator.schema.avro import Kind, parse
+from aggregator.schema.histories import history
 from aggregator.schema.references import self_contained
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import UnknownSchema
+from aggregator.schema.registry import Registered, UnknownSchema
 
 COUNTRY = '{"type":"enum","name":"Country","namespace":"geo","symbols":["DE","PL"]}'
 ADDRESS = (
@@ -134,3 +135,19 @@ def test_a_type_in_a_type_is_read_as_one():
     assert [node.name for node in parse(self_contained(text, [COUNTRY])).nodes if node.kind == Kind.ENUM] == [
         "geo.Country"
     ]
+
+
+def test_versions_that_refer_to_each_other_in_turn_are_ordered_however_many():
+    """Two subjects, each version refers to the one before in the other: deeper than Python calls may go."""
+    known: dict[str, dict[int, Registered]] = {"a": {}, "b": {}}
+    for version in range(1, 3_001):
+        refers = (("a", version - 1),) if version > 1 else ()
+        known["b"][version] = Registered("b", version, version, "{}", refers=refers)
+        known["a"][version] = Registered("a", version, -version, "{}", refers=(("b", version),))
+    found = history(known, "a", 3_000)
+    assert [(one.subject, one.version) for one in found] == [(at, n) for n in range(1, 3_001) for at in "ba"]
+    assert {(one.subject, one.is_lent) for one in found} == {("a", False), ("b", True)}
+    alone = {
+        "a": {n: Registered("a", n, n, "{}", refers=(("a", n + 1),) if n < 3_000 else ()) for n in range(1, 3_001)}
+    }
+    assert [one.version for one in history(alone, "a", 3_000)] == list(range(3_000, 0, -1))
