@@ -120,7 +120,10 @@ class LetterLog:
         if found := self.strangers(before, after):
             told = counted(len(found), "record")
             log.warning(
-                "%s: %s passed over, none of ours: offset %d first; who else writes it?", self._topic, told, found[0]
+                "%s: %s passed over, not proven by the ledger: offset %d first; who else writes it?",
+                self._topic,
+                told,
+                found[0],
             )
 
 

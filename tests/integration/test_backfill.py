@@ -160,7 +160,7 @@ def test_a_resolution_that_the_hub_did_not_write_hides_no_letter(trial, caplog):
     central.produce(f"{trial.hub}.dead-letters", forged, f"eu/{trial.topic}/0/0/0", partition=0)
     assert central.flush(30) == 0
     listed = trial.typed("dlq", "list")
-    assert "1 record passed over, none of ours" in caplog.text
+    assert "1 record passed over, not proven by the ledger" in caplog.text
     assert f"eu/{trial.topic}/0/0" in listed.output
     late = ThreadedBackfills(trial)
     plan = late.plan(letters=Letters())
@@ -200,7 +200,7 @@ def test_forged_records_that_name_a_backfill_of_the_hub(trial, caplog):
         (f"eu/{trial.topic}/0/0/0", "delivered"),
         (f"eu/{trial.topic}/0/1/0", "dead"),
     ]
-    assert "3 records passed over, none of ours" in caplog.text
+    assert "3 records passed over, not proven by the ledger" in caplog.text
     plan = late.plan(letters=Letters())
     assert [one.segments for one in plan.writes] == [(Segment(0, OffsetRange(1, 2)),)]
     once(trial, "eu", [7, *range(3)])

@@ -221,10 +221,10 @@ class BackfillSchedule(Schedule):
             plan = replace(plan, round=plan.round + 1)
         return plan
 
-    def _flows_at_central(self, *, without: str = "") -> dict[EdgePartition, FlowAtCentral]:
+    def _flows_at_central(self, *, without: str = "", settled: bool = False) -> dict[EdgePartition, FlowAtCentral]:
         """What central knows, and what backfills have passed; of one of them, nothing."""
         before = self._positions()
-        letters = [one for one in self._letters(before) if not one.resolved_by]
+        letters = [one for one in self._letters(before, settled=settled) if not one.resolved_by]
         decisions = by_flow(self.logs.decisions())
         others = [one for one in self._backfills() if one.plan.id != without]
         if self.forgets == "other backfills":
@@ -245,8 +245,13 @@ class BackfillSchedule(Schedule):
         late = NAMES.backfills().ledger
         return Positions(self.logs.ledger(range(LEDGERS)), self.logs.read(late, range(LEDGERS)), late)
 
-    def _letters(self, before: Positions) -> list[Letter]:
-        """Dead letters with the last word about each; all are the hub's, and it doubts none of its own."""
+    def _letters(self, before: Positions, *, settled: bool) -> list[Letter]:
+        """Dead letters with the last word about each; the hub doubts none of its own.
+
+        Args:
+            before: The ledger, read before the letters.
+            settled: Whether an epoch of backfills has settled their ledger, so that it proves all that they wrote.
+        """
         records = self.logs.read(NAMES.dead_letters, [0])
         after = self._positions()
         told = LetterLog(((one.offset, one.key.encode(), one.value) for one in records), NAMES.dead_letters)
@@ -256,7 +261,9 @@ class BackfillSchedule(Schedule):
             return after.of(source, backfill) if backfill else _BEHIND_ALL
 
         foreign = told.strangers(proof, proof)
-        assert not foreign, f"the hub's, and taken for another's: the dead letters or resolutions at {foreign[:5]}"
+        assert not (foreign and settled), (
+            f"the hub's, and taken for another's: the dead letters or resolutions at {foreign[:5]}"
+        )
         wrong = doubted(told.numbers(before.of), before.of)
         assert not wrong, f"the hub's, and doubted: {wrong}"
         return list(told.letters(before.of, after.of))
@@ -281,9 +288,9 @@ class BackfillSchedule(Schedule):
                 return False
         except (TransactionAborted, Unreachable):
             return False
-        standings = early if self.forgets == "what was fenced" else self._flows_at_central(without=plan.id)
+        known = early if self.forgets == "what was fenced" else self._flows_at_central(without=plan.id, settled=True)
         scene = ClusterState(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
-        flows = plan_epoch(plan, scene, standings, entries, epoch=epoch.epoch)
+        flows = plan_epoch(plan, scene, known, entries, epoch=epoch.epoch)
         terms = BackfillTerms(
             plan.id, NAMES.dead_letters, tells_left_out=self.situation.told and self.forgets != "what is left out"
         )
@@ -328,7 +335,7 @@ class BackfillSchedule(Schedule):
         """Every record of the log once, but for those that nobody can read; no letter speaks of what is there."""
         if self.situation.told:
             self._check_told()
-        words, letters = self._letters(self._positions()), self._values_of_letters()
+        words, letters = self._letters(self._positions(), settled=True), self._values_of_letters()
         for partition in range(PARTITIONS):
             entries = [entry for _, entry in self.central.committed((CENTRAL, partition))]
             values = [entry.value for entry in entries if LEFT_OUT_HEADER not in dict(entry.headers)]

@@ -154,7 +154,7 @@ def test_what_no_ledger_proves_is_a_strangers(records, expected, strangers, capl
     assert words(told.letters(positions, positions)) == expected
     told.warn_of_strangers(positions, positions)
     lines = [
-        f"h.dead-letters: 1 record passed over, none of ours: offset {at} first; who else writes it?"
+        f"h.dead-letters: 1 record passed over, not proven by the ledger: offset {at} first; who else writes it?"
         for at in strangers
     ]
     assert caplog.messages == lines
@@ -214,7 +214,7 @@ def test_what_is_no_letter_is_told_by_its_offset(value, caplog):
     assert words(told.letters(ALL, ALL)) == [DEAD]
     told.warn_of_strangers(ALL, ALL)
     assert caplog.messages == [
-        "h.dead-letters: 2 records passed over, none of ours: offset 5 first; who else writes it?"
+        "h.dead-letters: 2 records passed over, not proven by the ledger: offset 5 first; who else writes it?"
     ]
 
 
