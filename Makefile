@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test search simulation chaos bench docs sbom advisories lint clean lock
+.PHONY: help setup demo unit test whole search simulation chaos bench docs sbom advisories lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -28,10 +28,13 @@ unit: setup ## what a change is tried with while it is made: no broker, no Spark
 	@$(BIN)/pytest tests/unit --numprocesses 2 --dist loadfile -m "not slow" --hypothesis-profile daily $(ARGS)
 
 # A JVM that lives for seconds is faster without its second compiler: brokers that start and die, Spark sessions.
-test chaos: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
+test whole chaos: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
 
 test: setup ## every test of a change, real brokers included; of properties 20 examples each
-	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not mutation and not search" --hypothesis-profile daily $(ARGS)
+	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not mutation and not search and not whole" --hypothesis-profile daily $(ARGS)
+
+whole: setup ## what a hub, or its page, does as a whole: each takes a quarter of a minute and more
+	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m whole $(ARGS)
 
 search: setup ## every property drawn in full, and the worst inputs of everything that has a budget
 	@$(BIN)/pytest --numprocesses 2 tests/unit tests/simulation -m "search or (hypothesis and not mutation)" $(ARGS)

@@ -164,6 +164,7 @@ def drop_row_group(path) -> None:
     pq.write_table(pa.concat_tables(kept), name)
 
 
+@pytest.mark.whole
 def test_the_tables_of_a_hub_that_runs_are_waited_for(trial):
     """A healthy hub's table is a commit behind: without a word the audit waits for it, and asked not to, says so."""
     trial.settings["lake"]["commit_interval"] = "10s"

@@ -376,6 +376,7 @@ def test_who_is_overtaken_waits_for_the_other_one(new_trial, monkeypatch, caplog
     once(trial, "eu", range(33))
 
 
+@pytest.mark.whole
 def test_a_paused_edge_is_not_read_and_nothing_is_finished_without_it(new_trial):
     """Paused when the epoch opened and resumed meanwhile: it is read. Paused meanwhile: its records wait, by name."""
     trial = new_trial(start="latest")

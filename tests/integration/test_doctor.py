@@ -256,6 +256,7 @@ def test_an_answer_that_ends_librdkafka_is_a_finding_of_its_cluster(trial, exami
     assert not faults(findings, "eu")
 
 
+@pytest.mark.whole
 def test_what_keeps_an_edge_away_is_told_by_its_name(trial, broken, examined, monkeypatch):
     """Sixteen edges at once, each with a fault of its own: one finding each, and none of the edge that is well."""
     monkeypatch.setattr("aggregator.doctor.facts.STEP_S", 30.0)  # a handshake on a busy machine

@@ -62,6 +62,7 @@ FORGED = (
 )
 
 
+@pytest.mark.whole
 def test_forged_records_in_the_hubs_own_topics_end_nothing(epochs, caplog):
     """A running hub goes on watching, counts what is none of its own, and says so; its threads stay as they were."""
     trial, hub = epochs.trial, Watched(epochs)

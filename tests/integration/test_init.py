@@ -41,6 +41,7 @@ def said():
     structlog.reset_defaults()
 
 
+@pytest.mark.whole
 def test_what_init_writes_runs_as_it_is(edge, said, tmp_path):
     """No fault, nothing held, no dead letter, nothing of any value; and once opened, what the policy says."""
     sandbox, schemas, counts = edge

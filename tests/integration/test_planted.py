@@ -109,6 +109,7 @@ def commands(trial) -> list[list[str]]:
     ]  # fmt: skip
 
 
+@pytest.mark.whole
 def test_no_command_shows_what_a_terminal_would_obey(trial, said):
     """In words, JSON and YAML, on both streams; and what `init` writes opens nothing."""
     planted(trial)

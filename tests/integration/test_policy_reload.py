@@ -126,6 +126,7 @@ def test_only_an_edge_that_a_changed_policy_is_about_has_to_answer(trial, caplog
     assert ("send SIGHUP again when it does" in caplog.text) is not is_taken
 
 
+@pytest.mark.whole
 def test_a_hub_that_runs_goes_by_other_policies(trial):
     """By SIGHUP, without a restart: what was read before keeps its form, what comes after has the new one."""
     policy = trial.folder / "policy.yaml"

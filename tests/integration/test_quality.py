@@ -69,6 +69,7 @@ def gated(tmp_path, monkeypatch, spark):
     return make
 
 
+@pytest.mark.whole
 def test_publish_warn_divert_hold(gated):
     """Each verdict does what it says; quarantined records carry the names of all their rules, and nothing is lost."""
     lake = gated(

@@ -84,6 +84,7 @@ def test_poison_becomes_dead_letters_and_the_rest_arrives(trial):
     assert sum(flow["dead"] for flow in trial.status()["flows"]) == len(poison)
 
 
+@pytest.mark.whole
 def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
     """Heartbeats, partitions added and a topic recreated while it runs (faults 14, 15); SIGTERM releases the lease."""
     trial.produce("eu", 30)
@@ -128,6 +129,7 @@ def _incarnations(trial, edge):
     return {body["incarnation"] for (where, _), body in trial.ledger().items() if where == edge}
 
 
+@pytest.mark.whole
 def test_what_cannot_flow_is_named_and_holds_up_nothing_else(trial, closed_port):
     """Faults 5, 11, 12, 16 and old records: named with the next step, exit 4 or 5, the rest flows, nothing is reset."""
     old = f"old-{trial.mark}"
@@ -223,6 +225,7 @@ def test_a_wrong_key_is_refused_by_reference(trial, written):
     assert trial.central_count("eu") == 0
 
 
+@pytest.mark.whole
 def test_another_key_under_the_same_name_delivers_nothing(trial):
     """At a start and, replaced while the hub runs, in its next epoch: exit 78 by name; the former key goes on."""
     trial.produce("eu", 30)

@@ -27,6 +27,7 @@ def audited(trial) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.whole
 def test_a_tombstone_reaches_the_records_of_every_version(trial):
     """At central and in the table's current state; the audit calls none of them doubled or invented."""
     policy = POLICY.replace("    key: keep\n", "    key: {pseudonymize: {key: customer, domain: customer}}\n")

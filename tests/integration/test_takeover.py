@@ -21,6 +21,7 @@ def plan(trial) -> tuple[int, dict]:
     return done.exit_code, json.loads(done.stdout)
 
 
+@pytest.mark.whole
 def test_a_hub_goes_on_where_mirrormaker_2_stopped(trial):
     """Behind the last copied offset; a partition without one from its start; held while a worker lives; and back.
 

@@ -23,7 +23,7 @@ from tests.crowd import crowd
 from tests.trial import wait_for
 from tests.unit.page.showing import WORD, Watched, config, troubled, wide
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 ROOT = Path(__file__).resolve().parents[3]
 SILENT = 1000
