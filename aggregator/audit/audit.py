@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from aggregator.audit.backfills import LateWork
-from aggregator.audit.comparison import Books, Comparison
+from aggregator.audit.backfills import BackfillEffects
+from aggregator.audit.comparison import AuditInputs, Comparison
 from aggregator.audit.findings import Audit, FlowAudit, Selection, UnknownOrigins
 from aggregator.audit.former_topics import FormerTopics
 from aggregator.audit.missing_flows import never_begun
@@ -57,12 +57,14 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     control = read_control(config.central, names)
     patient_until = time.monotonic() + (_patience_s(config, control.lease) if wait_s is None else wait_s)
     found = survey(config, now_ms=now_ms)
-    late = LateWork.of(read_backfills(config.central, names).values())
+    late = BackfillEffects.of(read_backfills(config.central, names).values())
     letters, held = letter_offsets(config.central, names), last_troubles(config, names)
     paused = {edge: pause.sentence for edge, pause in found.pauses.items() if pause.paused}
     held |= {str(source): paused[source.edge] for source in found.ledger if source.edge in paused}
     former = FormerTopics(control.targets)
-    books = Books(config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until, former)
+    inputs = AuditInputs(
+        config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until, former
+    )
     strange = {one.name: one.why for one in found.clusters if one.why}
     flows: list[FlowAudit] = []
     for (edge, topic), sources in _by_topic(found.ledger, selection).items():
@@ -72,7 +74,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
         elif rule is None:
             flows += [FlowAudit(one, found.ledger[one].incarnation, omissions=(_NOT_WANTED,)) for one in sources]
         else:
-            flows += Comparison(books, rule, edge, topic).run(sources, selection)
+            flows += Comparison(inputs, rule, edge, topic).run(sources, selection)
     begun = tuple(_with_gaps(flow, tuple(gap for gap in found.gaps if gap.source == flow.source)) for flow in flows)
     silent = [edge for edge, seen in found.edges.items() if seen.logs is None and selection.edge in (None, edge)]
     beside = [
@@ -86,7 +88,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
             ("selection", Omission(FLOW, "nothing", "no flow of this hub is like that: nothing was compared"))
         )
     beside += _current_states(config, found.ledger, selection)
-    unknown = [UnknownOrigins(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.unknown_origins.items())]
+    unknown = [UnknownOrigins(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(inputs.unknown_origins.items())]
     return Audit(config.hub, (*begun, *fresh.flows), tuple(unknown), tuple(beside))
 
 

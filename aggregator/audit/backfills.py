@@ -43,7 +43,7 @@ class Restate:
 
 
 @dataclass(frozen=True, slots=True)
-class LateWork:
+class BackfillEffects:
     """Holds what the backfills of a hub explain, by flow.
 
     Attributes:
@@ -55,7 +55,7 @@ class LateWork:
     restates: dict[EdgePartition, list[Restate]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
-    def of(cls, backfills: Iterable[Backfill]) -> "LateWork":
+    def of(cls, backfills: Iterable[Backfill]) -> "BackfillEffects":
         """Collect the suppressed records and the restates of a hub's backfills."""
         late = cls()
         for backfill in backfills:

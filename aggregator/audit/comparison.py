@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from aggregator.audit.backfills import LateWork, Restate, explained
+from aggregator.audit.backfills import BackfillEffects, Restate, explained
 from aggregator.audit.findings import FlowAudit, Selection
 from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topics
 from aggregator.audit.lake_view import LakeView
@@ -39,7 +39,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 @dataclass(slots=True)
-class Books:
+class AuditInputs:
     """Holds what the comparison reads once and uses for every group of flows.
 
     Attributes:
@@ -52,7 +52,7 @@ class Books:
     ledger: Mapping[EdgePartition, LedgerRecord]
     decisions: Mapping[EdgePartition, tuple[Decision, ...]]
     letters: Letters
-    late: LateWork
+    late: BackfillEffects
     now_ms: int
     held: Mapping[str, str] = field(default_factory=dict)
     patient_until: float = 0.0
@@ -121,17 +121,17 @@ class Flow:
 class Comparison:
     """The flows of one edge topic."""
 
-    def __init__(self, books: Books, rule: TopicRule, edge: str, topic: str) -> None:
-        self._books = books
-        self._config = books.config
+    def __init__(self, inputs: AuditInputs, rule: TopicRule, edge: str, topic: str) -> None:
+        self._inputs = inputs
+        self._config = inputs.config
         self._edge = edge
-        self._cluster: ClusterConfig = books.config.edges[edge]
+        self._cluster: ClusterConfig = inputs.config.edges[edge]
         self._topic = topic
-        self._central = target(books.config, edge, topic)
-        self._former = books.former.of(edge, topic, self._central)
+        self._central = target(inputs.config, edge, topic)
+        self._former = inputs.former.of(edge, topic, self._central)
         self._gone: list[str] = []
-        self._by_key = rule.partition_by == "key" or books.former.by_key(edge, topic)
-        self._table = central_topic(rule.lake, edge, topic) if rule.lake and books.config.lake else None
+        self._by_key = rule.partition_by == "key" or inputs.former.by_key(edge, topic)
+        self._table = central_topic(rule.lake, edge, topic) if rule.lake and inputs.config.lake else None
         self._view: LakeView | None = None
         self._ranges: dict[Partition, OffsetRange] = {}
         self._ends: dict[Partition, int] = {}
@@ -148,19 +148,19 @@ class Comparison:
                 self._pass(parts)
         except (HoldError, RetryError) as error:
             for source in sources:
-                yield FlowAudit(source, self._books.ledger[source].incarnation, trouble=error.message)
+                yield FlowAudit(source, self._inputs.ledger[source].incarnation, trouble=error.message)
         else:
             for source in sources:
                 if source in opened:
                     closed = opened[source].closed(self._lacking(opened[source]), in_lake=self._rules.lake)
                     yield with_gone_topics(closed, self._gone)
                 else:
-                    yield FlowAudit(source, self._books.ledger[source].incarnation, trouble=RECREATED)
+                    yield FlowAudit(source, self._inputs.ledger[source].incarnation, trouble=RECREATED)
 
     # --- what there is
 
     def _open(self, sources: Sequence[EdgePartition], selection: Selection) -> dict[EdgePartition, Flow]:
-        ledger = self._books.ledger
+        ledger = self._inputs.ledger
         shown = topics.described(self._cluster, [self._topic]).get(self._topic)
         same = [s for s in sources if shown and shown.topic_id == ledger[s].topic_id and s.partition < shown.partitions]
         at = {source: (source.topic, source.partition) for source in same}
@@ -171,19 +171,19 @@ class Comparison:
         asked = self._asked(at, selection)
         opened = {}
         for source, place in at.items():
-            entry, decisions, log = ledger[source], self._books.decisions.get(source, ()), logs[place]
+            entry, decisions, log = ledger[source], self._inputs.decisions.get(source, ()), logs[place]
             # Where a log was cut, the present records are not those that were read there before.
             cut = entry.gap.start if entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED else log.last_stable
             begin, end = asked[source]
             comparable = OffsetRange(begin, min(end, cut, log.last_stable))
             parts = [within(part, comparable) for part in segments(entry.position, log.start, decisions)]
             parts = [part for part in parts if len(part.offsets)]
-            late, restates = self._books.late.suppressed.get(source, 0), self._restates(source)
+            late, restates = self._inputs.late.suppressed.get(source, 0), self._restates(source)
             window = Asked(
                 log.readable,
                 OffsetRange(begin, end),
                 bounded=selection.until is not None,
-                held=self._books.held.get(str(source), ""),
+                held=self._inputs.held.get(str(source), ""),
             )
             opened[source] = Flow(source, entry, window, parts, late, restates)
         return opened
@@ -191,7 +191,7 @@ class Comparison:
     def _restates(self, source: EdgePartition) -> tuple[Restate, ...]:
         """Return the restates of a flow that its table contains."""
         committed = self._view.committed if self._view else frozenset()
-        return tuple(one for one in self._books.late.restates.get(source, ()) if one.mark in committed)
+        return tuple(one for one in self._inputs.late.restates.get(source, ()) if one.mark in committed)
 
     def _asked(self, at: Mapping[EdgePartition, Partition], selection: Selection) -> dict[EdgePartition, OffsetRange]:
         first, last = selection.since, selection.until
@@ -227,8 +227,8 @@ class Comparison:
         ends = decided_ranges(self._config.central, fed)
         upto = {at: offsets.end for at, offsets in ends.items() if len(offsets)}
         while True:
-            view = LakeView.opened(self._config, table, partitions, self._books.late.marks())
-            if not view.lacks(upto) or time.monotonic() >= self._books.patient_until:
+            view = LakeView.opened(self._config, table, partitions, self._inputs.late.marks())
+            if not view.lacks(upto) or time.monotonic() >= self._inputs.patient_until:
                 return view
             time.sleep(_LOOK_AGAIN_S)
 
@@ -254,7 +254,7 @@ class Comparison:
     def _pass(self, parts: list[tuple[Flow, Tally]]) -> None:
         for flow, tally in parts:
             self._read_edge(flow, tally)
-            dead = self._books.letters.get((flow.source, tally.segment.incarnation))
+            dead = self._inputs.letters.get((flow.source, tally.segment.incarnation))
             if dead is not None:
                 tally.count(tally.dead, dead)
         self._read_central(parts)
@@ -277,7 +277,7 @@ class Comparison:
 
     def _read_edge(self, flow: Flow, tally: Tally) -> None:
         wanted = {(flow.source.topic, flow.source.partition): tally.segment.offsets}
-        deadline_ms = self._books.now_ms - self._keeps_ms if self._keeps_ms >= 0 else None
+        deadline_ms = self._inputs.now_ms - self._keeps_ms if self._keeps_ms >= 0 else None
         for piece in committed(self._cluster, wanted, f"edge {self._edge}"):
             offsets = np.array(piece.offsets, np.int64)
             tally.count(tally.edge, offsets)
@@ -297,7 +297,7 @@ class Comparison:
             for offset, text in zip(piece.offsets, piece.origins, strict=True):
                 source, incarnation, number, tombstone = parsed(text, known)
                 if source is None:
-                    unknown = self._books.unknown_origins.setdefault(at, set())
+                    unknown = self._inputs.unknown_origins.setdefault(at, set())
                     if len(unknown) < _UNKNOWN_MOST:
                         unknown.add(offset)
                 elif source in flows:
@@ -317,10 +317,10 @@ class Comparison:
 
     def _sources(self, at: Partition) -> dict[bytes, EdgePartition]:
         """Beginnings of the origins that belong into a central partition, or once did."""
-        once = self._books.former.into(at[0])
+        once = self._inputs.former.into(at[0])
         return {
             f"{self._config.hub}/{source}".encode(): source
-            for source in self._books.ledger
+            for source in self._inputs.ledger
             if source.edge in self._config.edges
             and (_replicated_to(self._config, source) == at[0] or (source.edge, source.topic) in once)
             and (self._by_key or source.partition == at[1])

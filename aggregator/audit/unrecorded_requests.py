@@ -43,7 +43,7 @@ def unrecorded(links: Sequence[Link], requested: Requested) -> Iterator[str]:
     yield from _gaps(links, requested.requests.decisions)
     yield from _edges(links, requested.requests.pauses.values())
     named = {link.about for link in links if link.kind is Kind.CLUSTER}
-    for word in requested.requests.successions.values():
+    for word in requested.requests.acceptances.values():
         if word.about not in named:
             name = f"edge {word.edge}" if word.edge else "central"
             yield f"{name} is cluster {word.cluster_id} from now on, by {word.by} (claimed)"

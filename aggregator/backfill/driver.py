@@ -155,7 +155,7 @@ class BackfillDriver:
         renewal = LeaseRenewal(central, self._identity)
         self._newest = central.control().newest
         live = read_control(self._hub.central, HubNames(self._hub.hub))
-        said = read_requests(self._hub.central, HubNames(self._hub.hub)).successions
+        said = read_requests(self._hub.central, HubNames(self._hub.hub)).acceptances
         identify(self._guard, self._hub, live.clusters, said)
         used = {name for policy in self._policies.values() for name in policy.keys()}  # noqa: SIM118 - a policy's keys
         self._checks = recorded_checks(self._config.keys, live.keys, used)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS
-from aggregator.backfill.staying_rows import RetainedRows, StayingRows, batches, bytes_of, check_bytes, same
+from aggregator.backfill.retained_rows import RetainedRows, RetainedRowSearch, batches, bytes_of, check_bytes, same
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
@@ -49,7 +49,7 @@ class Admission(Protocol):
         """Record that the outcomes were committed in a version of the table."""
 
 
-class Everything:
+class AdmitAll:
     """The admission of a table without rules."""
 
     def admit(self, _handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -60,7 +60,7 @@ class Everything:
         """Do nothing, because nothing is recorded without a gate."""
 
 
-class Come(NamedTuple):
+class NewRows(NamedTuple):
     """Holds the new rows for a table.
 
     Attributes:
@@ -146,7 +146,7 @@ class Replacement:
         self._admission = admission
         self._origins: dict[str, Origins] = {}
         self._fresh: _Fresh | None = None
-        self._staying = StayingRows(self._folder, affected)
+        self._staying = RetainedRowSearch(self._folder, affected)
         self._kept: list[_Kept] = []
         self._lease: Lease | None = None
 
@@ -168,7 +168,7 @@ class Replacement:
                 self._origins[one.path] = self._affected.origins(rows)
         return [one for one in live if self._origins[one.path]]
 
-    def bring(self, come: Come, tell: Callable[[Mapping[str, int]], None]) -> Replaced | None:
+    def bring(self, come: NewRows, tell: Callable[[Mapping[str, int]], None]) -> Replaced | None:
         """Commit; None where it was done before, by whomever.
 
         Args:
@@ -192,7 +192,7 @@ class Replacement:
             self._drop_kept()
             lease.end()
 
-    def _attempt(self, come: Come, tell: Callable[[Mapping[str, int]], None]) -> Done[Replaced | None] | None:
+    def _attempt(self, come: NewRows, tell: Callable[[Mapping[str, int]], None]) -> Done[Replaced | None] | None:
         """Work out and commit with one handle; None when the table was widened and the next one must be opened."""
         handle = self._tables.open(self._name)
         if handle is None or self.is_done(handle):
@@ -218,7 +218,7 @@ class Replacement:
         left = _count(fresh.left)
         return Done(Replaced(version, _count(had) - left, left, rest.lost))
 
-    def _freshly(self, handle: TableHandle, hits: Sequence[LiveFile], had: Origins, come: Come) -> _Fresh:
+    def _freshly(self, handle: TableHandle, hits: Sequence[LiveFile], had: Origins, come: NewRows) -> _Fresh:
         """New rows of the origins that the table has, in its folder, as far as it admits them."""
         if self._fresh is None or not same(self._fresh.had, had):
             self._drop_fresh()
@@ -233,7 +233,7 @@ class Replacement:
             self._fresh = _Fresh(admitted, had, left, removed, came)
         return self._fresh
 
-    def _left_out(self, come: Come) -> Origins:
+    def _left_out(self, come: NewRows) -> Origins:
         """Origins of the plan whose records were read and yield no row."""
         files = [file.path for outcome in come.outcomes for file in outcome.left_out]
         return _joined(self._affected.origins(come.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)

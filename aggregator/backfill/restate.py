@@ -19,7 +19,7 @@ import pyarrow as pa
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
-from aggregator.backfill.replacement import ATTEMPTS, PAUSES, Admission, Come, Everything, Replacement
+from aggregator.backfill.replacement import ATTEMPTS, PAUSES, Admission, AdmitAll, NewRows, Replacement
 from aggregator.backfill.store import Backfill, note_removed
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
@@ -219,7 +219,7 @@ class _Table:
                 notices = sum(file.rows for outcome in outcomes for file in outcome.left_out)
                 came = records_with_rows(scratch, outcomes)
                 require_whole(self._name, self._plan.id, came=came, notices=notices, read=self._read)
-                come = Come(outcomes, scratch, self._positions(), self._note())
+                come = NewRows(outcomes, scratch, self._positions(), self._note())
                 done = replacement.bring(come, self._note_removed)
             finally:
                 scratch.clear()
@@ -245,7 +245,7 @@ class _Table:
 
     def _admission(self, spark: "SparkSession") -> Admission:
         if self._settings is None or not self._settings.quality:
-            return Everything()
+            return AdmitAll()
         from aggregator.lake.quality.gate import open_gates  # noqa: PLC0415 - Great Expectations takes three seconds
 
         return _Rules(open_gates(self._config, spark, self._tables)[self._name], self._new)

@@ -90,12 +90,12 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     the former cluster still held stays unread. A topic that the new cluster does not have is a gap. `central` is
     central, unless an edge has that name.
     """
-    from aggregator.replicate.identity.clusters import KEY_OF_CENTRAL, succession_fault
+    from aggregator.replicate.identity.clusters import KEY_OF_CENTRAL, acceptance_fault
     from aggregator.replicate.identity.identities import known_clusters, shown_ids
+    from aggregator.state.cluster_acceptances import ClusterAcceptance
     from aggregator.state.decisions import Kind
     from aggregator.state.names import HubNames
     from aggregator.state.request_log import submit
-    from aggregator.state.successions import Succession
 
     hub = load_config(config, os.environ)
     is_central = name == "central" and name not in hub.edges
@@ -107,11 +107,11 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
         raise Failed(f"{name} does not answer", hint="name the new cluster's id with --cluster, or ask again")
     known, who = known_clusters(hub), claimed(by)
     new = cluster if cluster is not None else shown or ""
-    asked = Succession(KEY_OF_CENTRAL if is_central else name, new, who, _now_ms(), because(reason))
+    asked = ClusterAcceptance(KEY_OF_CENTRAL if is_central else name, new, who, _now_ms(), because(reason))
     if known.stands_for(asked.edge) in (None, new):
         what = f"there is nothing to accept: {name} stands for that cluster, or for none yet"
         raise Failed(what, hint="aggregator status shows which cluster answers under each name")
-    if why := succession_fault(asked, known, central or "", edges):
+    if why := acceptance_fault(asked, known, central or "", edges):
         raise Failed(why, hint="aggregator doctor shows which cluster answers under each name")
     decide(hub, Kind.CLUSTER, [asked.about], by=asked.by, reason=asked.reason)
     submit(hub.central, HubNames(hub.hub), [asked])

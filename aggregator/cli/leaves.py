@@ -15,7 +15,7 @@ from aggregator.privacy.policy.places import Allowance, places
 from aggregator.privacy.sniff import json_of
 from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind, Node, Schema
-from aggregator.schema.heritage import with_heritage
+from aggregator.schema.inherited_tags import with_heritage
 from aggregator.schema.registry import Registry
 
 # For one topic so many schemas of the largest size are examined.

@@ -105,7 +105,7 @@ NAMES = frozenset(
 )
 
 
-class Fate(NamedTuple):
+class PropertyMapping(NamedTuple):
     """The result for one property: its new name and block, or the reason why it is not set.
 
     Attributes:
@@ -124,7 +124,7 @@ def is_sign_in(name: str) -> bool:
     return name.startswith(SIGNS_IN) and name not in REASONS
 
 
-def fate(name: str, value: str, role: str) -> Fate | None:
+def fate(name: str, value: str, role: str) -> PropertyMapping | None:
     """Return the fate of a property that does not sign in; None where Java's clients do not know it.
 
     Args:
@@ -135,21 +135,25 @@ def fate(name: str, value: str, role: str) -> Fate | None:
     if name in RENAMED:
         return _mapped(RENAMED[name], value, role)
     if name in REASONS:
-        return Fate("", "", REASONS[name])
+        return PropertyMapping("", "", REASONS[name])
     return None
 
 
-def _mapped(known: Property, value: str, role: str) -> Fate:
+def _mapped(known: Property, value: str, role: str) -> PropertyMapping:
     if known.name not in ALLOWED:
-        return Fate("", "", REFUSED.get(known.name, "librdkafka has no such property"))
+        return PropertyMapping("", "", REFUSED.get(known.name, "librdkafka has no such property"))
     if known.least is not None and not _within(value, known):
-        return Fate("", "", f"is no number from {known.least:,} to {known.most:,}, which is what librdkafka takes")
+        return PropertyMapping(
+            "", "", f"is no number from {known.least:,} to {known.most:,}, which is what librdkafka takes"
+        )
     if known.name in _WORDS and value not in _WORDS[known.name]:
-        return Fate("", "", f"is none of {', '.join(sorted(_WORDS[known.name]))}, which is what the hub takes")
+        return PropertyMapping(
+            "", "", f"is none of {', '.join(sorted(_WORDS[known.name]))}, which is what the hub takes"
+        )
     owner = next((block for block, names in ROLES.items() if known.name in names), "")
     if owner and role not in ("", owner):
-        return Fate("", "", f"only a {owner} obeys it")
-    return Fate(known.name, owner or (role if role in ROLES else "client"), "")
+        return PropertyMapping("", "", f"only a {owner} obeys it")
+    return PropertyMapping(known.name, owner or (role if role in ROLES else "client"), "")
 
 
 def _within(value: str, known: Property) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.mirrormaker.result import Entry, Fates
+from aggregator.mirrormaker.result import Entry, PropertyMappings
 
 ROLES = ("consumer", "producer", "admin")
 
@@ -61,7 +61,7 @@ class Mirror:
     clusters: list[str] = field(default_factory=list)
     flows: list[tuple[str, str]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
-    fates: Fates = field(default_factory=Fates)
+    fates: PropertyMappings = field(default_factory=PropertyMappings)
     keys_are_places: bool = False
     keeps_names: bool = False
     remarks: list[str] = field(default_factory=list)

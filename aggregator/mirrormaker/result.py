@@ -168,7 +168,7 @@ class Imported:
     remarks: Sequence[str]
 
 
-class Fates:
+class PropertyMappings:
     """Collects what becomes of each key; a key that is mapped anywhere is mapped."""
 
     def __init__(self) -> None:

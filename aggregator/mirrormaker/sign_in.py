@@ -17,7 +17,7 @@ from aggregator.mirrormaker.client_properties import NAMES
 from aggregator.mirrormaker.jaas import Login, parse_jaas, without
 from aggregator.mirrormaker.pieces import Piece
 from aggregator.mirrormaker.references import TRIED, FilePlace, Variables, has_expression, is_expression, variable_name
-from aggregator.mirrormaker.result import Fates
+from aggregator.mirrormaker.result import PropertyMappings
 from aggregator.mirrormaker.settings import did_you_mean
 
 REASON = "MirrorMaker signed in without encryption: write SASL_SSL, or say here why this may be so"
@@ -77,7 +77,7 @@ class SignIn:
     """
 
     def __init__(
-        self, cluster: Cluster, fates: Fates, variables: Variables, commands: MutableMapping[str, None]
+        self, cluster: Cluster, fates: PropertyMappings, variables: Variables, commands: MutableMapping[str, None]
     ) -> None:
         self._cluster = cluster
         self._fates = fates

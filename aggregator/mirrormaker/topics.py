@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from aggregator.config.fields import topic_pattern
 from aggregator.mirrormaker.pieces import Piece
 from aggregator.mirrormaker.references import FilePlace, Variables, filled, variable_name
-from aggregator.mirrormaker.result import Fates
+from aggregator.mirrormaker.result import PropertyMappings
 
 _POSIX = re.compile(r"\[:\^?[a-z]+:\]")
 _QUOTES = "\"'"
@@ -29,7 +29,7 @@ class Patterns:
     """
 
     def __init__(
-        self, fates: Fates, variables: Variables, edge: str, check: Callable[[str], object] = topic_pattern
+        self, fates: PropertyMappings, variables: Variables, edge: str, check: Callable[[str], object] = topic_pattern
     ) -> None:
         self._check = check
         self._fates = fates

@@ -18,6 +18,7 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.tail import ArrivalTail, LogTail
 from aggregator.kafka.readers.typed_decoder import Damaged
 from aggregator.observe.fields import FieldFeed, TopicFields
+from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.control import ControlState
 from aggregator.state.control_log import ControlWatch
 from aggregator.state.dead_letters import reason_of
@@ -28,8 +29,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import RequestWatch
-from aggregator.state.successions import Succession
-from aggregator.state.telemetry import SlotFeed, SlotWord
+from aggregator.state.telemetry import SlotFeed, SlotReport
 from aggregator.state.traffic import Moved
 
 # Only so many of the newest dead letters are shown by reason. The ledger counts all of them.
@@ -60,7 +60,7 @@ class CentralFeeds:
         self.ledger: dict[EdgePartition, LedgerRecord] = read_ledger(central, self._names)
         self.decisions: dict[str, Decision] = {}
         self.pauses: dict[str, Pause] = {}
-        self.successions: dict[str, Succession] = {}
+        self.acceptances: dict[str, ClusterAcceptance] = {}
         self.control = ControlState()
         self.letters: Counter[tuple[str, str, str]] = Counter()
         self._damaged: Counter[str] = Counter()
@@ -90,7 +90,7 @@ class CentralFeeds:
         asked = self._requests.look()
         self.decisions |= {one.key: one for one in asked.decisions}
         self.pauses |= asked.pauses
-        self.successions |= asked.successions
+        self.acceptances |= asked.acceptances
         self._damaged[self._names.requests] += len(asked.damaged)
         self._take_positions()
         arrived = self._arrived(self._names.edge_status)
@@ -110,11 +110,11 @@ class CentralFeeds:
                 continue
             take_beat(self._sources[arrival.topic], beat, arrival.stamp_ms)
 
-    def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotWord, ...]:
+    def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotReport, ...]:
         """The slots that run; see `SlotFeed.slots`."""
         return self._slots.slots(now_s, after_s=after_s)
 
-    def backfilling(self, now_s: float) -> tuple[SlotWord, ...]:
+    def backfilling(self, now_s: float) -> tuple[SlotReport, ...]:
         """Return the newest reports of the slots of a backfill that runs."""
         return self._backfills.slots(now_s)
 

@@ -38,7 +38,7 @@ class ClusterIdentities:
         return (Identity("central", kept.get(KEY_OF_CENTRAL), kept.get(KEY_OF_CENTRAL)), *edges)
 
     def _known(self) -> KnownClusters:
-        return KnownClusters.of(self._config, self._feeds.control.clusters, self._feeds.successions)
+        return KnownClusters.of(self._config, self._feeds.control.clusters, self._feeds.acceptances)
 
 
 def _shown_id(answer: EdgeAnswer) -> str | None:

@@ -6,7 +6,7 @@ for.
 
 from collections.abc import Collection
 
-from aggregator.state.telemetry import SlotWord
+from aggregator.state.telemetry import SlotReport
 
 # A slot begins within seconds. A machine that starts everything at once may need a minute.
 _BEGINS_S = 60.0
@@ -18,7 +18,7 @@ class HubStart:
     def __init__(self) -> None:
         self._epoch, self._since_s = -1, 0.0
 
-    def is_busy(self, epoch: int, slots: Collection[SlotWord], now_s: float) -> bool:
+    def is_busy(self, epoch: int, slots: Collection[SlotReport], now_s: float) -> bool:
         """Whether some slot of the newest epoch has not begun, or has not yet committed anything.
 
         Args:

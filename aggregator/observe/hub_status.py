@@ -20,7 +20,7 @@ from aggregator.replicate.discovery.topic_settings import Drift
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
-from aggregator.state.telemetry import SlotWord
+from aggregator.state.telemetry import SlotReport
 from aggregator.state.traffic import Moved
 from aggregator.threads import ThreadStatus
 
@@ -151,7 +151,7 @@ class HubStatus:
     lake: tuple[TableStatus, ...]
     backfills: tuple[Backfill, ...] = ()
     threads: tuple[ThreadStatus, ...] = ()
-    slots: tuple[SlotWord, ...] = ()
+    slots: tuple[SlotReport, ...] = ()
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
     rights: tuple[MissingRights, ...] | None = None

@@ -21,7 +21,7 @@ from aggregator.config.model import MetricsConfig
 from aggregator.errors import Failed
 from aggregator.observe.exposition import Exposition, Watcher
 from aggregator.threads import Pulse, Threads
-from aggregator.web.access import allowed_hosts, gate_of, own_addresses
+from aggregator.web.access import allowed_hosts, own_addresses, token_auth
 from aggregator.web.connection_limits import Limits
 from aggregator.web.server import WebServer, listening
 
@@ -43,7 +43,7 @@ class MetricsServer:
 
     def __init__(self, served: MetricsConfig, threads: Threads) -> None:
         self._exposition = Exposition(threads, by_partition=served.partitions)
-        self._gate = gate_of(served, "metrics")
+        self._auth = token_auth(served, "metrics")
         hint = "choose another one in `metrics: {listen: …}` or with --metrics"
         self._socket = listening(str(served.listen), "metrics", hint)
         hosts = allowed_hosts(served, name=socket.gethostname(), addresses=own_addresses())
@@ -80,7 +80,7 @@ class MetricsServer:
             raise Failed("the server of metrics ended by itself", hint="it is served again")
 
     async def _scrape(self, request: Request) -> Response:
-        if not self._gate.admits(request.headers, int(time.time())):
+        if not self._auth.admits(request.headers, int(time.time())):
             text = "Metrics ask for their token: Authorization: Bearer …\n"
             return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         return Response(self._exposition.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

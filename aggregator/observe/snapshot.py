@@ -13,7 +13,7 @@ from aggregator.observe.fields import TopicFields
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.hub_status import HubStatus
 from aggregator.state.pauses import Pause
-from aggregator.state.telemetry import SlotWord, StandStill
+from aggregator.state.telemetry import SlotReport, StandStill
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Snapshot:
     status: HubStatus
     epoch: int = -1
     driver: str = ""
-    slots: tuple[SlotWord, ...] = ()
-    backfilling: tuple[SlotWord, ...] = ()
+    slots: tuple[SlotReport, ...] = ()
+    backfilling: tuple[SlotReport, ...] = ()
     refused: Mapping[EdgePartition, StandStill] = field(default_factory=dict)
     backfills: tuple[Progress, ...] = ()
     topics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -57,7 +57,7 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
     names = HubNames(config.hub)
     ledger, requests = read_ledger(config.central, names), read_requests(config.central, names)
 
-    known, central = known_clusters(config, requests.successions), shown_id(config.central) or ""
+    known, central = known_clusters(config, requests.acceptances), shown_id(config.central) or ""
 
     def judge(edge: str, shown: str) -> str:
         return foreign_cluster(edge, shown, known, central, {})

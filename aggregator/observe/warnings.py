@@ -14,7 +14,7 @@ from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
 from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.replicate.flow.gaps import sentence
-from aggregator.state.telemetry import SlotWord
+from aggregator.state.telemetry import SlotReport
 
 # The text with which a held flow begins its reason. A flow that tries again uses another beginning.
 HELD = "held, "
@@ -43,12 +43,12 @@ def level_of(state: State | None, *, maintenance: bool) -> int:
     return logging.INFO if maintenance or state is None else _LEVELS.get(state, logging.INFO)
 
 
-def held_flows(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> frozenset[str]:
+def held_flows(slots: Iterable[SlotReport], refused: Mapping[str, tuple[str, str]]) -> frozenset[str]:
     """Flows that stand still for a reason that is known."""
     return frozenset(refused).union(*(slot.held for slot in slots))
 
 
-def troubles(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def troubles(slots: Iterable[SlotReport], refused: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return the reasons why flows are not read, by flow, without gaps, which have their own list.
 
     Args:

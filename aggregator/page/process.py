@@ -22,7 +22,7 @@ from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frames
 from aggregator.page.snapshot_channel import Link
 from aggregator.privacy.policy.file import Policy
-from aggregator.web.access import allowed_hosts, gate_of, own_addresses
+from aggregator.web.access import allowed_hosts, own_addresses, token_auth
 from aggregator.web.connection_limits import Limits
 from aggregator.web.server import WebServer
 
@@ -73,8 +73,8 @@ class PageProcess:
         self._received, frames = Received(), Frames()
         frames.watcher = self._received
         explaining = Explaining(config, setup.policies)
-        gate = gate_of(config.ui, "the page")
-        self._application = Application(config.hub, frames, explaining, gate, hosts)
+        auth = token_auth(config.ui, "the page")
+        self._application = Application(config.hub, frames, explaining, auth, hosts)
         self._turned_s = time.monotonic()
         self._web = WebServer(self._application.asgi, Limits(), self._turn)
         self._link = link

@@ -23,7 +23,7 @@ from aggregator.page.process import Setup
 from aggregator.page.snapshot_channel import Link
 from aggregator.privacy.policy.file import Policy
 from aggregator.threads import Pulse, Threads
-from aggregator.web.access import gate_of
+from aggregator.web.access import token_auth
 from aggregator.web.server import listening
 
 _ENDS_S = 5.0
@@ -47,7 +47,7 @@ class PageServer:
     """
 
     def __init__(self, config: HubConfig, policies: Mapping[Path, Policy], threads: Threads) -> None:
-        gate_of(config.ui, "the page")
+        token_auth(config.ui, "the page")
         self._setup = Setup(config, policies)
         hint = "choose another one in `ui: {listen: …}` or with --listen"
         self._socket = listening(config.ui.listen, "the page", hint)

@@ -25,7 +25,7 @@ from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, 
 from aggregator.privacy.policy.rules import privacy_class
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import incompatibility
-from aggregator.schema.heritage import with_heritage
+from aggregator.schema.inherited_tags import with_heritage
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered, Registry

@@ -23,9 +23,9 @@ from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import Meaning, Rejection, ReportRow
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.tally import NodeCounts, report_rows, summed
-from aggregator.privacy.unknown_ids import Latecomers
+from aggregator.privacy.unknown_ids import PendingIds
 from aggregator.schema.avro import Schema, parse
-from aggregator.schema.heritage import fingerprint, with_heritage
+from aggregator.schema.inherited_tags import fingerprint, with_heritage
 from aggregator.schema.registry import Asker, Listing, Registry, UnknownSchema
 
 
@@ -78,7 +78,7 @@ class Programs:
         *,
         subjects: Subjects,
         maker: Maker,
-        late: Latecomers,
+        late: PendingIds,
         drops_whole: bool = False,
     ) -> None:
         self._scope = scope

@@ -21,7 +21,7 @@ from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.glue_frames import unframed
 from aggregator.privacy.header_schema_ids import ID_HEADERS, NAMING_HEADERS, unified
 from aggregator.privacy.keys import Keys, TokensOf, other_versions
-from aggregator.privacy.operators import WEARING
+from aggregator.privacy.operators import GCM_OPERATORS
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import key_scope
 from aggregator.privacy.programs import Maker, Programs
@@ -29,7 +29,7 @@ from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stri
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.tokens import Keyed
-from aggregator.privacy.unknown_ids import Latecomers
+from aggregator.privacy.unknown_ids import PendingIds
 from aggregator.privacy.values import values_of
 from aggregator.schema.registry import Registry, reportable_id
 from aggregator.schema.wire import Framing
@@ -71,7 +71,7 @@ class TopicStrip:
         patience_s: float = 0.0,
     ) -> None:
         view = policy.view(edge_topic)
-        self._late, self._now_s = Latecomers(patience_s, edge_registry.name), now_s
+        self._late, self._now_s = PendingIds(patience_s, edge_registry.name), now_s
         parts = (edge_registry, central_registry, keys)
         common: dict[str, Any] = {"maker": self._maker(), "late": self._late}
         opened = view.subjects if all(view.subjects) else ()  # all patterns that match the topic must open a subject
@@ -173,7 +173,7 @@ class TopicStrip:
 
     def _sealed(self, counts: Counts) -> Mapping[str, int]:
         """Values that wear a key, those of lost records too; counted for each key that could have sealed them."""
-        count = sum(number for (_, operator), number in counts.items() if operator in WEARING)
+        count = sum(number for (_, operator), number in counts.items() if operator in GCM_OPERATORS)
         return dict.fromkeys(self._sealing, count) if count else {}
 
     def _open_former(self, batch: Batch, today: date) -> list[Callable[[], Column]]:

@@ -40,7 +40,7 @@ _MOST = 65_536
 
 
 @dataclass(slots=True)
-class _Late:
+class _Pending:
     """An id that is waited for: since when, until when, and when the newest answer was asked for that lacks it."""
 
     since_s: float
@@ -48,7 +48,7 @@ class _Late:
     asked_s: float = -math.inf
 
 
-class Latecomers:
+class PendingIds:
     """The ids of one topic, of its keys and values together.
 
     Args:
@@ -63,7 +63,7 @@ class Latecomers:
     def __init__(self, patience_s: float, name: Callable[[int], SchemaName | None]) -> None:
         self._patience_s = self._allowance_s = patience_s
         self._name = name
-        self._late: OrderedDict[int, _Late] = OrderedDict()
+        self._late: OrderedDict[int, _Pending] = OrderedDict()
         # Each id, with the time of the question whose answer was the newest to lack the id.
         self._lost: OrderedDict[int, float] = OrderedDict()
         self._there: set[int] = set()
@@ -208,9 +208,9 @@ class Latecomers:
             del self._late[schema_id]
         self._judge(schema_id, place, asked_s)
 
-    def _newcomer(self, schema_id: int, place: int) -> _Late:
+    def _newcomer(self, schema_id: int, place: int) -> _Pending:
         read_s = self._reads.at_s(place)
-        late = self._late[schema_id] = _Late(read_s, self._until_s(read_s))
+        late = self._late[schema_id] = _Pending(read_s, self._until_s(read_s))
         _forget_oldest(self._late)
         return late
 

@@ -152,7 +152,7 @@ class Driver:
         state = central.control()
         before = state.newest
         unrecorded(self._config.keys, state.keys)  # a hub with a replaced key must not take over
-        identify(self._guard, self._config, state.clusters, central.requests().successions)
+        identify(self._guard, self._config, state.clusters, central.requests().acceptances)
         renewal = LeaseRenewal(central, self._identity)
         emitter = HeartbeatEmitter(self._config, self._guard.is_known)
         runner = EpochRunner(

@@ -20,7 +20,6 @@ from aggregator.coordinates import SchemaName
 from aggregator.errors import AggregatorError, DeadLetterError, Reason, Unreachable
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.guids import FIRST, Guids
-from aggregator.schema.histories import history, with_lenders
 from aggregator.schema.listings import Listed, Named, SubjectVersions
 from aggregator.schema.questions import Questions, StillWaiting
 from aggregator.schema.registry import (
@@ -35,6 +34,7 @@ from aggregator.schema.registry import (
     UnknownSchema,
     describe_id,
 )
+from aggregator.schema.version_order import history, with_lenders
 from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread, so it waits for this long; then the question goes on in the background.

@@ -11,12 +11,12 @@ from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.tail import LogTail
 from aggregator.kafka.writers.acknowledged import Record, write_acknowledged
+from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.gap import Decision
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release, fold_releases
 from aggregator.state.requests import Requests, encode, fold_requests
-from aggregator.state.successions import Succession
 
 
 def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
@@ -43,8 +43,8 @@ def read_releases(cluster: ClusterConfig, names: HubNames) -> tuple[Release, ...
     return fold_releases(read_to_end(cluster, names.requests, [0]))
 
 
-def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause | Succession]) -> None:
-    """Write decisions, pauses and successions, and wait until central has them.
+def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause | ClusterAcceptance]) -> None:
+    """Write decisions, pauses and acceptances, and wait until central has them.
 
     Raises:
         Unreachable: central did not take all of them; submitting again does no harm.

@@ -16,10 +16,10 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord, newest
 from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder, is_flow, unreadable
+from aggregator.state.cluster_acceptances import ClusterAcceptance, damaged_acceptances, fold_acceptances
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
 from aggregator.state.releases import damaged_releases
-from aggregator.state.successions import Succession, damaged_successions, fold_successions
 
 VERSION = 1
 _GAPS = "gap/"
@@ -90,13 +90,13 @@ def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decis
 class Requests:
     """What the topic says: every decision about a gap, and the newest pause or resumption of each edge.
 
-    `successions` are the newest words about the clusters that names stand for. `damaged` names the requests that nobody
+    `acceptances` are the newest words about the clusters that names stand for. `damaged` names the requests that nobody
     can read, in sentences.
     """
 
     decisions: tuple[Decision, ...] = ()
     pauses: Mapping[str, Pause] = field(default_factory=dict)
-    successions: Mapping[str, Succession] = field(default_factory=dict)
+    acceptances: Mapping[str, ClusterAcceptance] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
 
 
@@ -106,7 +106,7 @@ def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
     A gap that was decided under an earlier word for its kind, and once more under today's, is one decision.
     """
     decisions = dict[str, Decision]()
-    of_each = (damaged_pauses, damaged_releases, damaged_successions)
+    of_each = (damaged_pauses, damaged_releases, damaged_acceptances)
     damaged = [sentence for damaged_of in of_each for sentence in damaged_of(records, topic)]
     for record in newest(records, _GAPS):
         try:
@@ -114,4 +114,4 @@ def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
             decisions[found.key] = found
         except Failed as error:
             damaged.append(f"{error.message}: its flow stays held; {error.hint}")
-    return Requests(tuple(decisions.values()), fold_pauses(records), fold_successions(records), tuple(damaged))
+    return Requests(tuple(decisions.values()), fold_pauses(records), fold_acceptances(records), tuple(damaged))

@@ -27,7 +27,7 @@ class StandStill(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SlotWord:
+class SlotReport:
     """The newest report of one slot.
 
     Attributes:
@@ -107,7 +107,7 @@ class SlotFeed:
     """
 
     def __init__(self) -> None:
-        self._heard: dict[int, tuple[float, SlotWord]] = {}
+        self._heard: dict[int, tuple[float, SlotReport]] = {}
         self.traffic = Traffic()
         self.damaged = 0
 
@@ -132,18 +132,18 @@ class SlotFeed:
                 del self._heard[next(iter(self._heard))]
             self.traffic.take(word.slot, word.session, word.read, word.written, now_s, at_s=at_s)
 
-    def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotWord, ...]:
+    def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotReport, ...]:
         """The slots that run, by number; with `after_s` only those that have said something since then."""
         fresh = [word for heard_s, word in self._heard.values() if now_s - heard_s <= _STALE_S and heard_s > after_s]
         newest = max((word.epoch for word in fresh), default=0)
         return tuple(sorted((word for word in fresh if word.epoch == newest), key=lambda word: word.slot))
 
 
-def _word(value: bytes | None) -> SlotWord:
+def _word(value: bytes | None) -> SlotReport:
     said = _WORDS.decode(value)
     if not all(map(is_flow, (*said.held, *said.waiting))):
         raise Damaged("of no flow")
-    return SlotWord(
+    return SlotReport(
         said.slot,
         said.epoch,
         said.transactions,

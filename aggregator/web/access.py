@@ -73,7 +73,7 @@ class TokenAuth:
         return hmac.digest(self._key, text, hashlib.sha256)
 
 
-def gate_of(served: ListeningConfig, what: str) -> TokenAuth:
+def token_auth(served: ListeningConfig, what: str) -> TokenAuth:
     """The gate of something that is served.
 
     Args:

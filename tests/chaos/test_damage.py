@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Cut, FaultKind, Start
+from aggregator.kafka.readers.reader_events import FaultKind, Start, TruncationPoint
 from tests.trial import Trial, wait_for
 
 pytestmark = [pytest.mark.ci, pytest.mark.brokers]
@@ -150,13 +150,13 @@ def test_a_cut_is_looked_for_behind_damaged_batches(trial, topic):
     reader = EdgeReader(config, buffer_bytes=1 << 20)
     try:
         newer = reader.leader_epoch(at)
-        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == Cut(30, 30, newer)
+        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
         damage(trial, [topic], 2)
-        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == Cut(30, 30, newer)
+        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
         damage(trial, [topic], 3)
-        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == Cut(30, 30, newer)
-        assert reader.cut(at, OffsetRange(0, 50), newer) == Cut(50, None)
-        assert reader.cut(at, OffsetRange(0, 40), newer - 1) == Cut(30, 30, None)
+        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
+        assert reader.cut(at, OffsetRange(0, 50), newer) == TruncationPoint(50, None)
+        assert reader.cut(at, OffsetRange(0, 40), newer - 1) == TruncationPoint(30, 30, None)
     finally:
         reader.close()
 

@@ -23,7 +23,7 @@ def audited(trial) -> None:
         assert {one["kind"] for one in flow["not_compared"] if not one["final"]} <= {"no_table"}
 
 
-def cut_log(cluster, topic: str, partition: int, offset: int) -> None:
+def truncation_gap(cluster, topic: str, partition: int, offset: int) -> None:
     """End the log of a stopped broker before `offset`, as a power cut does that takes what was not yet on disk."""
     (broker,) = cluster.brokers
     (log,) = (broker.data / f"{topic}-{partition}").glob("*.log")
@@ -48,7 +48,7 @@ def test_a_truncated_log_is_an_alarm_and_never_a_reset(epochs):
     running = epochs.start(plan)
     wait_for(lambda: trial.central_count("eu") == 60, timeout=60, what="the delivery")
     broker.kill()
-    cut_log(broker, trial.topic, 0, 10)
+    truncation_gap(broker, trial.topic, 0, 10)
     broker.start()
     trial.produce_raw("eu", [(b"new", trial.value(1000 + n), 0) for n in range(3)])
     trial.produce_raw("eu", [(b"k", trial.value(60), 1)])
@@ -76,7 +76,7 @@ def test_a_log_that_was_cut_and_grew_again_while_the_hub_was_down(epochs):
         trial.produce("eu", 30)
     assert epochs.run(*epochs.plans()).holds == ()
     broker.kill()
-    cut_log(broker, trial.topic, 0, 10)
+    truncation_gap(broker, trial.topic, 0, 10)
     broker.start()
     trial.produce_raw("eu", [(b"new", trial.value(1000 + n), p) for n in range(30) for p in range(2)])
     (held,) = epochs.run(*epochs.plans()).holds
@@ -121,7 +121,7 @@ def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
     asked.wait(30)
     before = leader_epoch(broker.config, (trial.topic, 0), timeout_s=5.0)
     broker.kill()
-    cut_log(broker, trial.topic, 0, 10)
+    truncation_gap(broker, trial.topic, 0, 10)
     broker.start()
     trial.produce_raw("eu", [(b"new", trial.value(1000 + n), 0) for n in range(30)])
     assert leader_epoch(broker.config, (trial.topic, 0), timeout_s=5.0) > before

@@ -14,7 +14,7 @@ from aggregator.doctor import facts
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.schema.heritage import with_heritage
+from aggregator.schema.inherited_tags import with_heritage
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Asker, UnknownSchema
 from aggregator.schema.wire import VALUE_ID_HEADER, frame

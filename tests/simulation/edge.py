@@ -21,7 +21,7 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.damage import next_readable_offset
-from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
 from aggregator.kafka.readers.truncation import Found, search
 from tests.simulation.scheduler import Scheduler
 
@@ -306,7 +306,7 @@ class SimReader:
         self._asked()
         return self._edge.log.leader_epochs[at[1]]
 
-    def cut(self, at: tuple[str, int], log: OffsetRange, leader_epoch: int) -> Cut:
+    def find_truncation(self, at: tuple[str, int], log: OffsetRange, leader_epoch: int) -> TruncationPoint:
         """The product's own search; whatever befalls the log between two of its reads, the next one meets."""
         self._asked()
 

@@ -462,7 +462,7 @@ MUTANTS += [
         "B: nothing settled when an epoch opens",
         [
             (EPOCH, "import TransactionOwner, end_open, write_missing", "import OpenTransactions, TransactionOwner, write_missing"),  # noqa: E501 - one passage
-            (EPOCH, "end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)", "OpenTransactions({}, {})"),  # noqa: E501 - one passage
+            (EPOCH, "end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)", "OpenTransactions({}, {})"),  # noqa: E501 - one passage
         ],
         situation=DROPPED,
     ),
@@ -530,7 +530,7 @@ MUTANTS += [
         [
             (
                 EPOCH,
-                "    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)\n    settle_ledger(central, found, epoch, whose)\n",  # noqa: E501 - one passage
+                "    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)\n    settle_ledger(central, found, epoch, whose)\n",  # noqa: E501 - one passage
                 """    inside = {at: noted for at, noted in state.undecided.items() if at in internal}
     found = end_open(central, epoch, internal, notes=inside, whose=whose)
     settle_ledger(central, found, epoch, whose)

@@ -184,12 +184,12 @@ class SimSlotPorts:
             return self._logs.ledger_now([0])
         return self._logs.ledger([self._slot])
 
-    def lead_anew(self) -> None:
+    def refresh_leaders(self) -> None:
         self._known_s = self._logs.central.scheduler.now
 
     def writer(self) -> SimWriter:
         if "leaders of before, slots" not in self._logs.protocol.switches:
-            self.lead_anew()
+            self.refresh_leaders()
         shared = "shared ledger partition" in self._logs.protocol.switches
         ledger = self._logs.names.ledger if shared else None
         name, odds = self._logs.names.slot_id(self._slot), self._refused_calls

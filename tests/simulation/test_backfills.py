@@ -24,7 +24,7 @@ MUTANTS = [
     Mutant("a backfill takes whatever comes", [(SLOT, "for piece in flow.pieces(chunk):", "for piece in [chunk]:")]),
     Mutant(
         "a backfill reads behind a cut that the live flow has not met",
-        [(READERS, "epoch > newest and self._is_cut_ahead(flow, newest)", "False")],
+        [(READERS, "epoch > newest and self._is_truncated_ahead(flow, newest)", "False")],
         situation="late, cut",
     ),
     Mutant(

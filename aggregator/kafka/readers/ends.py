@@ -277,7 +277,7 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
         Unreachable: no answer within `timeout_s` seconds, or none from the leader.
     """
     since_s = time.monotonic()
-    leaders.look_anew(cluster, timeout_s)  # the caller expects another leader than the client knows
+    leaders.refresh(cluster, timeout_s)  # the caller expects another leader than the client knows
     ((_, _, future),) = _asked(cluster, [at], [_LOG_END], [{}], since_s=since_s, timeout_s=timeout_s)
     try:
         epoch: int | None = _answer(future, timeout_s + 1).leader_epoch

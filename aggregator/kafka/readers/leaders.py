@@ -84,7 +84,7 @@ def leaderless(
     return {at: KafkaError(refused.get(at[0]) or _why(known, at)) for at in lacking}
 
 
-def look_anew(cluster: ClusterConfig, timeout_s: float = 1.0) -> None:
+def refresh(cluster: ClusterConfig, timeout_s: float = 1.0) -> None:
     """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes.
 
     Nor does a leader that was deposed without knowing it: it goes on to answer.

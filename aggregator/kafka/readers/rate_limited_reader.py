@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS, OffsetRange, Partition
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Cut, Polled, Start
+from aggregator.kafka.readers.reader_events import Polled, Start, TruncationPoint
 
 _BEATS_BYTES = 64 * 1024
 _BEATS = 1_000
@@ -70,9 +70,9 @@ class RateLimitedReader:
         """Return what `EdgeReader.leader_epoch` returns, from the client of the partition."""
         return self._of(at).leader_epoch(at)
 
-    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
-        """Return what `EdgeReader.cut` returns, from the client of the partition."""
-        return self._of(at).cut(at, log, leader_epoch)
+    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
+        """Return what `EdgeReader.find_truncation` returns, from the client of the partition."""
+        return self._of(at).find_truncation(at, log, leader_epoch)
 
     def readable_from(self, at: Partition, offset: int) -> int | None:
         """Return what `EdgeReader.readable_from` returns, from the client of the partition."""

@@ -21,8 +21,8 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.codes import Passing, name_of, when_reading
 from aggregator.kafka.readers.damage import readable_from
 from aggregator.kafka.readers.ends import leader_epoch
-from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
-from aggregator.kafka.readers.truncation import find_cut
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
+from aggregator.kafka.readers.truncation import find_truncation
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer, Event
@@ -137,7 +137,7 @@ class EdgeReader:
         """
         return leader_epoch(self._cluster, at, timeout_s=3.0)
 
-    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
         """Return the place where a log was cut that we had read up to a record of `leader_epoch`.
 
         Args:
@@ -148,7 +148,7 @@ class EdgeReader:
         Raises:
             Unreachable: the edge does not answer within ten seconds.
         """
-        return find_cut(self._cluster, at, log, leader_epoch)
+        return find_truncation(self._cluster, at, log, leader_epoch)
 
     def readable_from(self, at: Partition, offset: int) -> int | None:
         """Return the first readable offset behind a damaged batch; None if `offset` is readable after all.

@@ -63,7 +63,7 @@ class Polled:
     served: dict[int, set[str]] = field(default_factory=dict)
 
 
-class Cut(NamedTuple):
+class TruncationPoint(NamedTuple):
     """The place where a log was cut: the end of the old records, and the first newer record's offset and epoch, if any.
 
     If the newer record cannot be read, the epoch is that of the first readable record behind it, or None.

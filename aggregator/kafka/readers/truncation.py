@@ -18,13 +18,13 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers.codes import Passing, when_reading
 from aggregator.kafka.readers.damage import first_behind
-from aggregator.kafka.readers.reader_events import Cut, FaultKind
+from aggregator.kafka.readers.reader_events import FaultKind, TruncationPoint
 
 _PATIENCE_S = 10.0
 _SMALL = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
 
 
-def find_cut(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+def find_truncation(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
     """Search a log, one record per step, for the end of what carries `leader_epoch` or a lower one.
 
     Raises:
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 def search(
     found_at: Callable[[int], Found], reaches: Callable[[int], bool], log: OffsetRange, leader_epoch: int
-) -> Cut:
+) -> TruncationPoint:
     """The end of what carries `leader_epoch` or a lower one.
 
     Args:
@@ -80,11 +80,11 @@ def search(
             high, newer, damaged_upto = middle, record or newer, upto
     behind = min(damaged_upto, log.end)
     if behind <= low or reaches(behind):
-        return Cut(max(low, behind), *(newer or (None, None)))
+        return TruncationPoint(max(low, behind), *(newer or (None, None)))
     while low < behind - 1:
         middle = (low + behind) // 2
         low, behind = (middle, behind) if reaches(middle) else (low, middle)
-    return Cut(low, low, newer and newer[1])
+    return TruncationPoint(low, low, newer and newer[1])
 
 
 def _found_at(reader: Consumer, at: Partition, end: int, deadline: float, offset: int) -> Found:

@@ -41,7 +41,7 @@ _WRITTEN = frozenset((Kind.STRING, Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEA
 _NO_NAME = ""
 
 
-class Fate(NamedTuple):
+class PlaceRule(NamedTuple):
     """What happens to values of one type at one place.
 
     Attributes:
@@ -62,7 +62,7 @@ class Member(NamedTuple):
     """A member of an object: where its value lies, and what happens to its name; None where that is the policy's."""
 
     place: "JsonPlace"
-    name: Fate | None
+    name: PlaceRule | None
 
 
 class JsonPlace:
@@ -82,7 +82,7 @@ class JsonPlace:
         ending = allowed.matcher.matched(alive)
         self._rules = inherited | ending
         self._inherited = inherited | (ending & allowed.closing)
-        self._fates: dict[str, Fate] = {}
+        self._fates: dict[str, PlaceRule] = {}
         self._members: dict[str, Member] = {}
         self._item: JsonPlace | None = None
 
@@ -96,7 +96,7 @@ class JsonPlace:
         """Whether anything can be left of an array."""
         return not self.alive.isdisjoint(self._allowed.to_items)
 
-    def fate(self, kind: str) -> Fate:
+    def fate(self, kind: str) -> PlaceRule:
         """What happens to a value of a JSON type that has no parts."""
         if kind not in self._fates:
             self._fates[kind] = self._allowed.fate(self._rules, kind, self.path)
@@ -119,7 +119,7 @@ class JsonPlace:
             self._members[step] = Member(place, None if is_written else self._name())
         return self._members[step]
 
-    def _name(self) -> Fate:
+    def _name(self) -> PlaceRule:
         rules = self._inherited | self._allowed.matcher.matched(self._allowed.matcher.advance(self.alive, paths.KEYS))
         return self._allowed.fate(rules, NAME, paths.join(self.path, paths.KEYS))
 
@@ -157,7 +157,7 @@ class AllowList:
             self._shared[alive, inherited] = JsonPlace(self, alive, inherited, path)
         return self._shared[alive, inherited]
 
-    def fate(self, rules: frozenset[int], kind: str, path: str) -> Fate:
+    def fate(self, rules: frozenset[int], kind: str, path: str) -> PlaceRule:
         """Return what happens to a value at a place."""
         decision = self._scope.decide(rules, frozenset(), self._today)
         rule, because, call = decision.rule, decision.because, None
@@ -178,4 +178,4 @@ class AllowList:
                 context = operators.context(rule, self._scope.topic, path, self._today)
                 call = Call(rule, leaf, result, context, beside(rule))
         shown = Decision(rule, because)
-        return Fate(Row(path, kind, (), because, rule.operator, shown.privacy_class), call)
+        return PlaceRule(Row(path, kind, (), because, rule.operator, shown.privacy_class), call)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.privacy.column import Counts, TooMuch
-from aggregator.privacy.json.allowlist import Fate, JsonPlace, Member
+from aggregator.privacy.json.allowlist import JsonPlace, Member, PlaceRule
 from aggregator.privacy.json.text import Json
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Call, Row
@@ -41,11 +41,11 @@ class _Walk(ABC):
         return None if made is _DROPPED else made
 
     @abstractmethod
-    def met(self, fate: Fate) -> None:
+    def met(self, fate: PlaceRule) -> None:
         """A value that is no null has this fate."""
 
     @abstractmethod
-    def asked(self, fate: Fate, call: Call, raw: Raw) -> Any:
+    def asked(self, fate: PlaceRule, call: Call, raw: Raw) -> Any:
         """Return the operator's result for a raw value of this call."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class _Walk(ABC):
                 made[self.named(made, name, member)] = inner
         return made
 
-    def _changed(self, value: Json, fate: Fate, call: Call, beside: Mapping[str, Shown]) -> Any:
+    def _changed(self, value: Json, fate: PlaceRule, call: Call, beside: Mapping[str, Shown]) -> Any:
         raw = _raw(value)
         return self.asked(fate, call, (raw, entity(beside.get(call.beside))) if call.beside else raw)
 
@@ -88,11 +88,11 @@ class Asking(_Walk):
         self.wanted: dict[Call, set[Raw]] = defaultdict(set)
         self.seen: Counter[Row] = Counter()
 
-    def met(self, fate: Fate) -> None:
+    def met(self, fate: PlaceRule) -> None:
         """Count one value of this place."""
         self.seen[fate.row] += 1
 
-    def asked(self, _fate: Fate, call: Call, raw: Raw) -> Any:
+    def asked(self, _fate: PlaceRule, call: Call, raw: Raw) -> Any:
         """Note that the operator has to see this value."""
         self.wanted[call].add(raw)
 
@@ -127,12 +127,12 @@ class Building(_Walk):
         self.is_merged = False
         self.made = 0
 
-    def met(self, fate: Fate) -> None:
+    def met(self, fate: PlaceRule) -> None:
         """Count a value that is dropped."""
         if fate.is_dropped and fate.row.type != NULL:
             self.counts[fate.row.path or ".", "drop"] += 1
 
-    def asked(self, fate: Fate, call: Call, raw: Raw) -> Any:
+    def asked(self, fate: PlaceRule, call: Call, raw: Raw) -> Any:
         """Return the operator's result for a value."""
         found = self._results[call].get(raw)
         value = None if found is None else _value(call, found)

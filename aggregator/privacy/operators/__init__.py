@@ -16,7 +16,7 @@ from aggregator.schema.avro import Kind
 # Names of the operators with a constant result, of those that record keys accept, and of those whose keys wear out.
 CONSTANTS = tuple(one.name for one in DESCRIPTORS if one.is_constant)
 OF_KEYS = tuple(one.name for one in DESCRIPTORS if one.tokenizer is not None)
-WEARING = frozenset(one.name for one in DESCRIPTORS if one.wears_key)
+GCM_OPERATORS = frozenset(one.name for one in DESCRIPTORS if one.uses_gcm)
 
 
 def result(rule: Parameters, leaf: Leaf) -> Leaf | None:

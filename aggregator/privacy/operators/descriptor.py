@@ -87,7 +87,7 @@ class Descriptor(Generic[P]):
         tells_apart: Different values have different results, so that names (map keys, names in JSON) can take it.
         tokenizer: What makes tokens of whole record keys, from rule and key rings; None: record keys do not take it.
         key_bytes: Length of its key, where it takes exactly one.
-        wears_key: Its random nonces wear a key out, so that values under it are counted.
+        uses_gcm: Its random nonces wear a key out, so that values under it are counted.
     """
 
     parameters: type[P]
@@ -110,7 +110,7 @@ class Descriptor(Generic[P]):
     tells_apart: bool = False
     tokenizer: Callable[[P, Keys], Tokenizer] | None = None
     key_bytes: int | None = None
-    wears_key: bool = False
+    uses_gcm: bool = False
 
     @property
     def name(self) -> str:

@@ -49,5 +49,5 @@ ENCRYPT = Descriptor(
     is_remembered=False,
     is_tried=False,
     key_bytes=envelope.GCM_KEY_BYTES,
-    wears_key=True,
+    uses_gcm=True,
 )

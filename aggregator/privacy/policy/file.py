@@ -271,7 +271,7 @@ class Policy(Model):
 
     def sealing(self) -> frozenset[str]:
         """Names of the keys that random nonces wear out, those of `encrypt`."""
-        return frozenset(key_name(rule) for rule in self._rules() if rule.operator in operators.WEARING)
+        return frozenset(key_name(rule) for rule in self._rules() if rule.operator in operators.GCM_OPERATORS)
 
     def _rules(self) -> Iterator[AnyRule]:
         yield from self.tags.values()

@@ -188,7 +188,7 @@ class EpochRunner:
     def _decided(self) -> Requests:
         """Return what people have decided by now; only a later request outdates this epoch."""
         requests = self._central.requests()
-        self._guard.succeed(requests.successions)
+        self._guard.accept(requests.acceptances)
         for sentence in requests.damaged:
             log.warning("%s", sentence)
         self._known, self._outdated = {decision.key for decision in requests.decisions}, False
@@ -344,7 +344,7 @@ class EpochRunner:
             log.warning("%s", sentence)
         for edge, pause in asked.pauses.items():
             self._outdated |= pause.paused != (edge in self._paused)
-        for word in self._guard.succeed(asked.successions):
+        for word in self._guard.accept(asked.acceptances):
             name, new = word.edge or "central", word.cluster_id
             log.warning("%s is cluster %s from now on, by %s: %s", name, new, word.by, word.reason)
         fresh = [one for one in asked.decisions if one.key not in self._known]

@@ -83,8 +83,8 @@ def open_epoch(
     if asked is None or not internal.isdisjoint(state.undecided) or _is_open(central, internal):
         asked = places
     went = {topic for topics in former(targets, state.targets).values() for topic in topics}
-    ungated = set(asked).intersection(central.partitions(went)) if went else set()
-    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)
+    unguarded = set(asked).intersection(central.partitions(went)) if went else set()
+    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)
     settle_ledger(central, found, epoch, whose)
     ledger = central.ledger()
     notes = {at: noted for at, noted in found.noted.items() if at not in internal}

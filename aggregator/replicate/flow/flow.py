@@ -11,7 +11,7 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.flow.meanings import Meanings
-from aggregator.replicate.flow.route import LEAP_OFFSETS, Route
+from aggregator.replicate.flow.route import SEEK_OFFSETS, Route
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -100,7 +100,7 @@ class Flow:
     def skip(self, lost: Gap) -> None:
         """Continue behind a gap; the open transaction will record it."""
         self.cursor = self.cursor.skipping(lost)
-        self.reach(self.position.next_offset)
+        self.advance(self.position.next_offset)
 
     def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
         """Yield the deliverable pieces of a chunk while the flow may be read; the cursor moves to each piece in turn.
@@ -118,7 +118,7 @@ class Flow:
             self.cursor = self.cursor.at_position(position, known)
             yield piece
 
-    def reach(self, offset: int, leader_epoch: int | None = None) -> bool:
+    def advance(self, offset: int, leader_epoch: int | None = None) -> bool:
         """Move the cursor past everything before `offset`; return whether it leapt too far to read on from there.
 
         Args:
@@ -133,7 +133,7 @@ class Flow:
             known = None  # the records in between were not read
         if (position, known) != (entry.position, entry.leader_epoch):
             self.cursor = self.cursor.at_position(position, known)
-        return position.next_offset - read > LEAP_OFFSETS
+        return position.next_offset - read > SEEK_OFFSETS
 
     @property
     def done(self) -> bool:

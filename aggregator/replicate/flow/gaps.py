@@ -11,7 +11,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.readers.reader_events import Cut
+from aggregator.kafka.readers.reader_events import TruncationPoint
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -46,7 +46,7 @@ def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) 
     return None
 
 
-def cut_log(lost: Gap | None, cut: Cut, next_offset: int, *, since_ms: int) -> Gap | None:
+def truncation_gap(lost: Gap | None, cut: TruncationPoint, next_offset: int, *, since_ms: int) -> Gap | None:
     """Return the gap of a truncated log, from the cut on: the log may have grown since, even beyond the position.
 
     Args:

@@ -11,7 +11,7 @@ from aggregator.coordinates import OffsetRange, Position, Segment
 from aggregator.kafka.native.chunk import Chunk
 
 # Up to so many offsets, reading and dropping records is cheaper than a seek. A reader prefetches as many anyway.
-LEAP_OFFSETS = 20_000
+SEEK_OFFSETS = 20_000
 
 
 class Route:

@@ -39,7 +39,7 @@ _FORM = re.compile(rb"((?:%b/){1,%d})(%b)(?:/([A-Za-z0-9_-]{22}))?" % (_ID, MOST
 _LONGEST = 12 * MOST_CLUSTERS + 11 + 23
 
 
-class Fate(IntEnum):
+class ChainVerdict(IntEnum):
     """The fate of a record because of its chain.
 
     `CLAIMED`: the record is delivered, but no hub wrote its header for it.
@@ -52,13 +52,13 @@ class Fate(IntEnum):
     TOO_LONG = 4
 
 
-_REASONS = {Fate.UNPROVEN: Reason.UNPROVEN_CYCLE, Fate.TOO_LONG: Reason.CHAIN_TOO_LONG}
+_REASONS = {ChainVerdict.UNPROVEN: Reason.UNPROVEN_CYCLE, ChainVerdict.TOO_LONG: Reason.CHAIN_TOO_LONG}
 
 
 class Judgement(NamedTuple):
     """The fate of a record, and the chain with which it is delivered; empty if it has none."""
 
-    fate: Fate
+    fate: ChainVerdict
     chain: bytes = b""
 
 
@@ -159,13 +159,16 @@ class Chains:
         which[owners[counts]] = codes + 1
         fates = np.fromiter((one.fate for one in choices), np.int64, len(choices))[which]
         for place in asked:
-            fates[place] = Fate.DELIVERED if fates[place] in _REASONS else fates[place]
+            fates[place] = ChainVerdict.DELIVERED if fates[place] in _REASONS else fates[place]
         chains = [one.chain for one in choices]
-        places = {fate: np.flatnonzero(fates == fate).tolist() for fate in (Fate.CLAIMED, Fate.CYCLE, *_REASONS)}
+        places = {
+            fate: np.flatnonzero(fates == fate).tolist()
+            for fate in (ChainVerdict.CLAIMED, ChainVerdict.CYCLE, *_REASONS)
+        }
         return Judged(
             _repeated(chains[which[0]], len(which)) if (which == which[:1]).all() else _chosen(chains, which),
-            frozenset(places[Fate.CYCLE]),
-            frozenset(places[Fate.CLAIMED]),
+            frozenset(places[ChainVerdict.CYCLE]),
+            frozenset(places[ChainVerdict.CLAIMED]),
             {place: reason for fate, reason in _REASONS.items() for place in places[fate]},
         )
 
@@ -174,24 +177,24 @@ class Chains:
         here, place = digest(self.edges.get(edge, "")), place_of(self.edges.get(edge, ""), topic)
         new = self._chain((here,) if self.edges.get(edge) else (), written, sealed=True)
         if header is None:
-            return Judgement(Fate.DELIVERED, new)
+            return Judgement(ChainVerdict.DELIVERED, new)
         form = _FORM.fullmatch(header) if len(header) <= _LONGEST else None
         if form is None:
-            return Judgement(Fate.CLAIMED, new)
+            return Judgement(ChainVerdict.CLAIMED, new)
         passed = tuple(form[1].split(b"/")[:-1])
         is_ours = form[2] == place
         if passed[-1] == here and not is_ours:
-            return Judgement(Fate.CLAIMED, new)
+            return Judgement(ChainVerdict.CLAIMED, new)
         proven = is_ours and self._sealed(header, form[3])
         onward = passed if proven else tuple(map(_again, passed))
         if not self._own.isdisjoint(passed):
             chain = self._chain(onward, written, sealed=False)
-            return Judgement(Fate.CYCLE if proven else Fate.UNPROVEN, chain)
+            return Judgement(ChainVerdict.CYCLE if proven else ChainVerdict.UNPROVEN, chain)
         if passed[-1] != here and self.edges.get(edge):
             onward = (*onward, here)
         if len(onward) >= MOST_CLUSTERS:
-            return Judgement(Fate.TOO_LONG, new)
-        return Judgement(Fate.DELIVERED, self._chain(onward, written, sealed=proven))
+            return Judgement(ChainVerdict.TOO_LONG, new)
+        return Judgement(ChainVerdict.DELIVERED, self._chain(onward, written, sealed=proven))
 
     @cached_property
     def _own(self) -> frozenset[bytes]:

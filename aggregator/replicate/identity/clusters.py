@@ -13,8 +13,8 @@ from typing import NamedTuple, Self
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
+from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.control import Cluster
-from aggregator.state.successions import Succession
 
 # The control topic keeps central's id under an empty edge name.
 KEY_OF_CENTRAL = ""
@@ -33,29 +33,29 @@ class KnownClusters:
 
     Attributes:
         kept: Ids by edge, from the control topic; that of central under `CENTRAL`.
-        successions: What people decided, by edge: the newest word.
+        acceptances: What people decided, by edge: the newest word.
     """
 
     kept: Mapping[str, str]
-    successions: Mapping[str, Succession]
+    acceptances: Mapping[str, ClusterAcceptance]
 
     def stands_for(self, name: str) -> str | None:
         """The id of a name, by a person's word or else by what was seen; None: nobody knows yet."""
-        said = self.successions.get(name)
+        said = self.acceptances.get(name)
         return self.kept.get(name) if said is None else said.cluster_id
 
     @classmethod
-    def of(cls, config: HubConfig, kept: Mapping[str, str], successions: Mapping[str, Succession]) -> Self:
+    def of(cls, config: HubConfig, kept: Mapping[str, str], acceptances: Mapping[str, ClusterAcceptance]) -> Self:
         """What is known of the names of a configuration; a name that it has no more stands for nothing."""
         names = {KEY_OF_CENTRAL, *config.edges}
         return cls(
             {name: one for name, one in kept.items() if name in names},
-            {name: one for name, one in successions.items() if name in names},
+            {name: one for name, one in acceptances.items() if name in names},
         )
 
     def takes(self, name: str, shown: str) -> bool:
         """Whether a name may stand for this id: nothing is known of it, it is what is known, or a person says so."""
-        kept, said = self.kept.get(name), self.successions.get(name)
+        kept, said = self.kept.get(name), self.acceptances.get(name)
         return kept is None or kept == shown or (said is not None and said.cluster_id == shown)
 
 
@@ -112,7 +112,7 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
     """
     if shown and shown == central:
         return f"edge {edge} leads to central itself ({shown}): correct its `bootstrap_servers`"
-    elsewhere = {name: known.stands_for(name) for name in {*known.kept, *known.successions} - {KEY_OF_CENTRAL}} | dict(
+    elsewhere = {name: known.stands_for(name) for name in {*known.kept, *known.acceptances} - {KEY_OF_CENTRAL}} | dict(
         others
     )
     twin = next((other for other, one in sorted(elsewhere.items()) if other != edge and one and one == shown), "")
@@ -132,7 +132,9 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
     )
 
 
-def succession_fault(asked: Succession, known: KnownClusters, central: str, shown: Mapping[str, str | None]) -> str:
+def acceptance_fault(
+    asked: ClusterAcceptance, known: KnownClusters, central: str, shown: Mapping[str, str | None]
+) -> str:
     """Return why a name cannot stand for a cluster, whatever a person says; empty if it can.
 
     Args:
@@ -143,7 +145,7 @@ def succession_fault(asked: Succession, known: KnownClusters, central: str, show
     """
     if asked.edge == KEY_OF_CENTRAL:
         return ""
-    then = replace(known, successions={**known.successions, asked.edge: asked})
+    then = replace(known, acceptances={**known.acceptances, asked.edge: asked})
     read = {name: one for name, one in shown.items() if one and name != asked.edge and known.takes(name, one)}
     return foreign_cluster(asked.edge, asked.cluster_id, then, central, read)
 
@@ -229,11 +231,11 @@ class ClusterGuard:
         with self._lock:
             self.central, self._known = central, known
 
-    def succeed(self, successions: Mapping[str, Succession]) -> list[Succession]:
+    def accept(self, acceptances: Mapping[str, ClusterAcceptance]) -> list[ClusterAcceptance]:
         """What people have decided since; those of it that are new."""
         with self._lock:
-            fresh = [one for edge, one in successions.items() if self._known.successions.get(edge) != one]
-            self._known = replace(self._known, successions={**self._known.successions, **successions})
+            fresh = [one for edge, one in acceptances.items() if self._known.acceptances.get(edge) != one]
+            self._known = replace(self._known, acceptances={**self._known.acceptances, **acceptances})
             return fresh
 
     def keep(self, published: Iterable[Cluster]) -> None:

@@ -14,10 +14,10 @@ from aggregator.kafka.cluster.admin_answers import TIMEOUT_S
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.readers.log import read_visible
 from aggregator.replicate.identity.clusters import ClusterGuard, KnownClusters, identities, refuse_central
+from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.control import ControlState, fold
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
-from aggregator.state.successions import Succession
 from aggregator.threads import map_concurrently
 
 _PATIENCE_S = 5.0
@@ -38,7 +38,9 @@ def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
     return found[""], {edge: found[edge] for edge in config.edges}
 
 
-def identify(guard: ClusterGuard, config: HubConfig, kept: Mapping[str, str], said: Mapping[str, Succession]) -> None:
+def identify(
+    guard: ClusterGuard, config: HubConfig, kept: Mapping[str, str], said: Mapping[str, ClusterAcceptance]
+) -> None:
     """Tell a guard which cluster each name has stood for, once central is known to be the hub's own.
 
     Args:
@@ -72,14 +74,14 @@ def require_own(config: HubConfig, edges: Iterable[str]) -> None:
         raise HoldError(found, hint="aggregator doctor shows which cluster answers under each name")
 
 
-def known_clusters(config: HubConfig, successions: Mapping[str, Succession] | None = None) -> KnownClusters:
+def known_clusters(config: HubConfig, acceptances: Mapping[str, ClusterAcceptance] | None = None) -> KnownClusters:
     """What the names of a configuration have stood for, as far as it is visible; nothing before the hub's first run.
 
     Where a control record is damaged nothing is known: a run refuses it by name, and who only looks sees the rest.
 
     Args:
         config: The hub.
-        successions: What people decided, for whoever has read the requests already.
+        acceptances: What people decided, for whoever has read the requests already.
 
     Raises:
         Unreachable: central does not answer.
@@ -90,6 +92,6 @@ def known_clusters(config: HubConfig, successions: Mapping[str, Succession] | No
         return KnownClusters({}, {})
     with suppress(Failed):
         kept = fold(ControlState(), read_visible(config.central, names.control, [0]), names.control).clusters
-    if successions is None:
-        successions = read_requests(config.central, names).successions
-    return KnownClusters.of(config, kept, successions)
+    if acceptances is None:
+        acceptances = read_requests(config.central, names).acceptances
+    return KnownClusters.of(config, kept, acceptances)

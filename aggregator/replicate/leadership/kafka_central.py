@@ -218,7 +218,7 @@ class KafkaDriverCentral:
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """Return by partition the range from the last stable offset to the high watermark; ask the present leaders."""
-        leaders.look_anew(self._config.central)
+        leaders.refresh(self._config.central)
         return ends.undecided_ranges(self._config.central, places)
 
     def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:

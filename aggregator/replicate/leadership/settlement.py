@@ -132,7 +132,7 @@ def end_open(
     *,
     notes: _Ranges,
     whose: TransactionOwner,
-    ungated: Collection[Partition] = (),
+    unguarded: Collection[Partition] = (),
 ) -> OpenTransactions:
     """Note what is open of the hub's own, and end it, all of it at once: what is open hides what lies behind it.
 
@@ -142,7 +142,7 @@ def end_open(
         places: Central's partitions.
         notes: What the control topic says of ranges that were begun and not ended.
         whose: Whose records are the slots' own.
-        ungated: Of the places, those that flows of today wrote by former rules: no slot's gate asks about them.
+        unguarded: Of the places, those that flows of today wrote by former rules: no slot's gate asks about them.
 
     Raises:
         Fenced: another driver took over.
@@ -157,7 +157,7 @@ def end_open(
     _note(central, noted, {at: undecided[at] for at in samples})
     open_still = _ended(central, epoch, undecided, samples, noted)
     # The slots' gates check other silent partitions. A noted range must be settled before anything is written.
-    left = {at: _silence(at) for at in {*notes, *ungated} if at not in found}
+    left = {at: _silence(at) for at in {*notes, *unguarded} if at not in found}
     for at, offsets in open_still.items():
         if offsets.start == undecided[at].start:
             first = seen[at][:1]

@@ -86,7 +86,7 @@ class KafkaSlotPorts:
 
     def writer(self) -> TransactionalWriter:
         """Open a new producer with the slot's transactional id."""
-        self.lead_anew()  # a new producer knows no acknowledged offset that exposes an outdated leader
+        self.refresh_leaders()  # a new producer knows no acknowledged offset that exposes an outdated leader
         made = _SlotWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
         self._statistics[CENTRAL] = made.statistics
         return made
@@ -146,9 +146,9 @@ class KafkaSlotPorts:
         """From the last stable offset to the high watermark of each partition of central that answers at once."""
         return ends.undecided_ranges(self._config.central, places, wait_s=0.0)
 
-    def lead_anew(self) -> None:
+    def refresh_leaders(self) -> None:
         """Ask anew which brokers lead central's partitions."""
-        leaders.look_anew(self._config.central)
+        leaders.refresh(self._config.central)
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""

@@ -37,7 +37,7 @@ class Ends(Protocol):
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """Return the range from the last stable offset to the high watermark, by partition that answers at once."""
 
-    def lead_anew(self) -> None:
+    def refresh_leaders(self) -> None:
         """An answer was of a leader that was deposed: learn who leads what."""
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
@@ -181,7 +181,7 @@ class PartitionGuard:
         undecided = self._ports.undecided(places)
         found = {place: offsets for place, offsets in undecided.items() if self._has_ours(place, offsets.end)}
         if len(found) < len(undecided):
-            self._ports.lead_anew()
+            self._ports.refresh_leaders()
         self._silent = (self._silent | set(places)) - undecided.keys()
         self._behind = (self._behind - set(places)) | (undecided.keys() - found.keys())
         for place, (stable, end) in found.items():

@@ -9,7 +9,7 @@ from typing import Protocol
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.kafka.native.topic_ids import Answer
-from aggregator.kafka.readers.reader_events import Cut, Polled, Start
+from aggregator.kafka.readers.reader_events import Polled, Start, TruncationPoint
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.replicate.flow.limits import Limits
 from aggregator.state.control import ControlState
@@ -76,7 +76,7 @@ class Reader(Protocol):
     def readable_from(self, at: Partition, offset: int) -> int | None:
         """Return the first readable offset behind a damaged batch; None if `offset` is readable after all."""
 
-    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
         """Return the place where a log was cut that we had read up to a record of `leader_epoch`."""
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class SlotPorts(Protocol):
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """Return the range from the last stable offset to the high watermark, by partition of central that answers."""
 
-    def lead_anew(self) -> None:
+    def refresh_leaders(self) -> None:
         """An answer was of a leader that was deposed: learn who leads what."""
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:

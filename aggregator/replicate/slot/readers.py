@@ -15,7 +15,7 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start
 from aggregator.replicate.flow.cursor import HoldReason, Waiting
 from aggregator.replicate.flow.flow import Flow
-from aggregator.replicate.flow.gaps import cut_log, damaged, gap
+from aggregator.replicate.flow.gaps import damaged, gap, truncation_gap
 from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.ports import Reader, SlotPorts
@@ -102,9 +102,9 @@ class Readers:
         self._resumed |= self._flows.keys()  # flows that are not read now are read again later
         for edge, reader in self._readers.items():
             reader.assign(starts[edge])
-            self.ask(edge, self._ports.now())  # silence counts from this moment
+            self.reset_silence(edge, self._ports.now())  # silence counts from this moment
 
-    def ask(self, edge: str, now: float) -> None:
+    def reset_silence(self, edge: str, now: float) -> None:
         """Count an edge's silence anew: it is asked again, was not asked, or has more than was asked for."""
         self._asked_at[edge] = now
 
@@ -119,13 +119,13 @@ class Readers:
         heard = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
         self._heard_at |= {EdgePartition(edge, *at): now for at in heard}
 
-    def reach(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
+    def advance(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
         """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
         if not flow.reading:
             return
         self._confirmed.add(flow.plan.source)
         flow.cursor = flow.cursor.with_waiting(None)  # the retry has succeeded
-        leapt = flow.reach(offset, leader_epoch)
+        leapt = flow.advance(offset, leader_epoch)
         if flow.done or leapt:
             self._release(flow)
         if leapt and not flow.done:
@@ -141,10 +141,10 @@ class Readers:
         if source in self._superseded:
             return
         if not flow.reading or entry.leader_epoch is not None or offset < entry.next_offset:
-            self.reach(flow, offset)
+            self.advance(flow, offset)
         elif self._is_answered(flow):
             if flow.cursor.entry.leader_epoch is None:
-                self.reach(flow, offset)
+                self.advance(flow, offset)
                 return
             self._release(flow)
             self._start(flow)
@@ -189,7 +189,7 @@ class Readers:
         self._release(flow)
         flow.cursor = flow.cursor.with_hold_until(reason, detail, retry_at_s)
 
-    def stand(self, flow: Flow, closed: str, refused: RefusedTopic | None) -> None:
+    def hold_or_wait(self, flow: Flow, closed: str, refused: RefusedTopic | None) -> None:
         """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
         if refused is None:
             self.wait(flow, closed)
@@ -215,7 +215,7 @@ class Readers:
             Waiting(since_s, now + (_SOON if is_soon else _PAUSES).pause_after_s(waited_s), why)
         )
 
-    def wake(self, now: float) -> None:
+    def retry_due(self, now: float) -> None:
         """Try again what has waited long enough."""
         for source, flow in self._flows.items():
             waiting = flow.cursor.waiting
@@ -223,7 +223,7 @@ class Readers:
                 flow.cursor = flow.cursor.with_retry()
                 # A client does not compare a restarted partition with a leader that it knows already.
                 if flow.reading and (source not in self._truncation or self._is_whole(flow)):
-                    self.ask(source.edge, now)
+                    self.reset_silence(source.edge, now)
                     self._start(flow)
 
     def fault(self, edge: str, fault: Fault) -> None:
@@ -251,7 +251,7 @@ class Readers:
         epoch, newest = chunk.leader_epoch, flow.plan.newest_epoch
         if not flow.reading:
             return False
-        if epoch is not None and newest is not None and epoch > newest and self._is_cut_ahead(flow, newest):
+        if epoch is not None and newest is not None and epoch > newest and self._is_truncated_ahead(flow, newest):
             return True
         resumed = source in self._resumed
         self._resumed.discard(source)
@@ -261,7 +261,7 @@ class Readers:
             return False
         return not self._is_whole(flow)
 
-    def _is_cut_ahead(self, flow: Flow, newest: int) -> bool:
+    def _is_truncated_ahead(self, flow: Flow, newest: int) -> bool:
         """Whether the log was cut below what a backfill is to read, which the live flow had passed and has not met yet.
 
         Records that are newer than the live flow's last one lie behind the backfill's end, in the same log.
@@ -269,7 +269,7 @@ class Readers:
         source, end = flow.plan.source, flow.plan.segments[-1].offsets.end
         reader, at = self._readers[source.edge], (source.topic, source.partition)
         try:
-            cut = reader.cut(at, reader.log_range(at), newest)
+            cut = reader.find_truncation(at, reader.log_range(at), newest)
         except RetryError as error:
             self.wait(flow, error.message)
             return True
@@ -364,12 +364,12 @@ class Readers:
         lost = gap(entry.next_offset, *log, since_ms=now_ms)
         if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.EXPIRED):
             return lost, None
-        cut = reader.cut(at, log, entry.leader_epoch)
+        cut = reader.find_truncation(at, log, entry.leader_epoch)
         if leader_epoch is not None and cut.newer_epoch is not None and cut.newer_epoch > leader_epoch:
             raise Unreachable(f"{source}: its log was truncated while that was looked for", hint="it is asked again")
         known = leader_epoch if cut.newer_epoch is None else cut.newer_epoch
         whole = None if known is None else (known, cut.end)
-        return cut_log(lost, cut, entry.next_offset, since_ms=now_ms), whole
+        return truncation_gap(lost, cut, entry.next_offset, since_ms=now_ms), whole
 
     def _release(self, flow: Flow) -> None:
         source = flow.plan.source

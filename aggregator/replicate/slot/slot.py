@@ -212,7 +212,7 @@ class _ProducerSession:
         self._commit_when_due(busy=busy)
         if self._unwritten and self._open_since is None:
             self._persist_first_positions()
-        self._readers.wake(now)
+        self._readers.retry_due(now)
         self._report(now)
         if self._plan.drain and self._all_drained(now):
             self._commit_if_moved()
@@ -236,13 +236,13 @@ class _ProducerSession:
         for edge, reader in self._readers:
             most = self._traffic.most(edge, POLL_RECORDS)
             if not most:
-                self._readers.ask(edge, now)  # the rate limit keeps us from polling: the edge is not silent
+                self._readers.reset_silence(edge, now)  # the rate limit keeps us from polling: the edge is not silent
                 self._ports.sleep(waiting / len(self._readers))
             polled = reader.poll(most, waiting / len(self._readers) if most else 0.0)
             count = self._traffic.took(edge, polled.chunks)
             self._behind = self._behind or (count >= most > 0 and not self._traffic.is_limited(edge))
             if count >= most > 0:
-                self._readers.ask(edge, now)
+                self._readers.reset_silence(edge, now)
             busy = busy or bool(polled.chunks)
             self._deliver_polled(edge, polled)
         return busy
@@ -258,7 +258,7 @@ class _ProducerSession:
                 self._deliver(flow, piece)
                 # Many new schemas in one poll take longer to compile than a transaction may stay open.
                 self._commit_when_due(busy=True)
-            self._readers.reach(flow, chunk.offsets[-1] + 1, chunk.leader_epoch)
+            self._readers.advance(flow, chunk.offsets[-1] + 1, chunk.leader_epoch)
         for (topic, partition), position in polled.ends.items():
             self._readers.end(self._flows[EdgePartition(edge, topic, partition)], position)
         for fault in polled.faults:
@@ -267,7 +267,7 @@ class _ProducerSession:
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that cannot go on."""
         if closed := self._guard.why_closed([flow.plan]):
-            self._readers.stand(flow, closed, self._refused.of(flow.plan.central, self._ports.now()))
+            self._readers.hold_or_wait(flow, closed, self._refused.of(flow.plan.central, self._ports.now()))
             return
         try:
             now_ms = self._ports.clock_ms()

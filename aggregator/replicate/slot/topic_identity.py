@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Mapping
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.codes import text_of
-from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
 from aggregator.replicate.slot.ports import Reader, TopicIds
 
 # A poll waits this long for the brokers' answers. A late answer may be an exception, or come from a far edge, where
@@ -140,9 +140,9 @@ class CheckedReader:
         """Return what the reader's `readable_from` returns."""
         return self._reader.readable_from(at, offset)
 
-    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
-        """Return what the reader's `cut` returns."""
-        return self._reader.cut(at, log, leader_epoch)
+    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
+        """Return what the reader's `find_truncation` returns."""
+        return self._reader.find_truncation(at, log, leader_epoch)
 
     def close(self) -> None:
         """Close the reader and the client that asks for topic ids."""

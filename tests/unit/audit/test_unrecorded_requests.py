@@ -11,13 +11,13 @@ from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
 from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.decisions import Decided, Kind, links
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.gap_rules import SkipRule
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
 from aggregator.state.requests import Requests
-from aggregator.state.successions import Succession
 
 GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
 ACCEPTED = Decision(EdgePartition("eu", "orders", 0), Position(0, 5), GAP, "ada", 9, "known")
@@ -59,7 +59,7 @@ def test_what_was_decided_is_on_record():
 
 def test_a_new_cluster_is_on_record():
     """By the name and the id: a decision about another cluster is none about this one."""
-    move = Succession("eu", "new", "ada", 9, "moved")
+    move = ClusterAcceptance("eu", "new", "ada", 9, "moved")
     assert told([on(Kind.CLUSTER, move.about)], moves=[move]) == []
     for decided in ([], [on(Kind.CLUSTER, "cluster/eu/other")]):
         assert told(decided, moves=[move]) == ["edge eu is cluster new from now on, by ada (claimed)"]

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from aggregator.backfill.affected_rows import Affected
 from aggregator.backfill.plan import PartitionPlan
-from aggregator.backfill.replacement import Come, Everything, Replacement
+from aggregator.backfill.replacement import AdmitAll, NewRows, Replacement
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.files import Stage
@@ -62,7 +62,7 @@ class Restate:
     def __init__(self, tables, start: int, end: int, came, *, admission=None, read=None, mark=MARK):
         self.tables, self.told = tables, []
         plan = PartitionPlan(FLOW, "id", "c", (), OffsetRange(0, 0), segments=(Segment(0, OffsetRange(start, end)),))
-        self.admission = admission or Everything()
+        self.admission = admission or AdmitAll()
         self.replacement = Replacement(tables, NAME, Affected([plan]), mark=mark, admission=self.admission)
         self.scratch = tables.folder / ".restate-x"
         stage = Stage(self.scratch, None, promotes=tables.promotes)
@@ -75,7 +75,7 @@ class Restate:
         own = OWN if mark == MARK else OWN._replace(topic_id=mark.topic_id)
         reached = (Reached(Span(own, OffsetRange(0, len(new))), len(new)),)
         outcome = Outcome(reached, stage.close(), left_out.close())
-        self.come = Come([outcome], self.scratch, {own: len(new)} if len(new) else {}, {"hub.restate": "x"})
+        self.come = NewRows([outcome], self.scratch, {own: len(new)} if len(new) else {}, {"hub.restate": "x"})
 
     def run(self):
         return self.replacement.bring(self.come, self.told.append)

@@ -10,8 +10,8 @@ import pytest
 from aggregator.backfill import key_images as module_of_keys
 from aggregator.backfill import replacement as module
 from aggregator.backfill.key_images import KEY_COLUMNS, KeyImages, repeated
-from aggregator.backfill.replacement import Everything
-from aggregator.backfill.staying_rows import StayingRows
+from aggregator.backfill.replacement import AdmitAll
+from aggregator.backfill.retained_rows import RetainedRowSearch
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
@@ -144,7 +144,7 @@ def test_a_key_is_lost_with_all_its_rows(kind, tmp_path):
 def test_a_tombstone_that_nothing_replaces_stays_and_brings_nothing_back(kind, tmp_path):
     """It died under the new policy: it stays, as far as its key is known. A new one that is refused shows the key."""
 
-    class Refuses(Everything):
+    class Refuses(AdmitAll):
         def admit(self, _handle, outcomes):
             return [replace(one, files=()) for one in outcomes]
 
@@ -443,14 +443,14 @@ def test_long_keys_of_many_tombstones_are_written_piece_by_piece(kind, tmp_path,
     table = Table(kind, tmp_path, drawn(*((at, b"k", at) for at in people), *((at, b"k", GONE) for at in deleted)))
     keys = {at: b"%02d" % at + b"K" * 98 for at in people}
     restate, pieces = table.restate(0, 15, drawn(*((at, keys[at], at) for at in people)), {*people}), []
-    followed = StayingRows._followed
+    followed = RetainedRowSearch._followed
 
     def watched(rows, images):
         for piece in followed(rows, images):
             pieces.append(len(piece))
             yield piece
 
-    monkeypatch.setattr(StayingRows, "_followed", staticmethod(watched))
+    monkeypatch.setattr(RetainedRowSearch, "_followed", staticmethod(watched))
     restate.run()
     assert [row[:2] for row in table.rows() if row[2]] == [(at, key) for at in deleted for key in keys.values()]
     assert max(pieces) <= 11

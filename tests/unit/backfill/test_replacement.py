@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.backfill import replacement as module
-from aggregator.backfill import staying_rows
-from aggregator.backfill.replacement import Everything
+from aggregator.backfill import retained_rows
+from aggregator.backfill.replacement import AdmitAll
 from aggregator.errors import HoldError
 from aggregator.lake.attempts import TURN, CommitTurns
 from aggregator.lake.current_state import CurrentState
@@ -83,7 +83,7 @@ def test_exactly_the_affected_rows_are_replaced_once(kind, tmp_path_factory, com
     assert not orphans(tables)
 
 
-class Beside(Everything):
+class Beside(AdmitAll):
     """A table without rules; while the new rows are admitted, somebody else commits."""
 
     def __init__(self, *turns):
@@ -158,7 +158,7 @@ def test_a_row_that_somebody_takes_out_meanwhile_does_not_come_back(kind, tmp_pa
 def test_what_is_refused_changes_nothing(kind, tmp_path):
     """Rules that hold the new rows leave the table, and its folder, as they were."""
 
-    class Closed(Everything):
+    class Closed(AdmitAll):
         def admit(self, _handle, outcomes):
             raise HoldError(f"{len(outcomes)} outcomes fail a rule")
 
@@ -197,7 +197,7 @@ def test_a_faster_writer_is_given_up_against(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("bound", [300, 1300])
 def test_more_keys_than_memory_is_meant_for_are_refused(kind, tmp_path, monkeypatch, bound):
     """Of the table's rows, and of those with the new ones; nothing changes, and the advice is followed."""
-    monkeypatch.setattr(staying_rows, "KEYS_BYTES", bound)
+    monkeypatch.setattr(retained_rows, "KEYS_BYTES", bound)
     tables = kind("hub", Folder(str(tmp_path)))
     commit(tables, staged(tables, FIRST, 0, 20, origins(*range(20))))
     with pytest.raises(HoldError, match="are compared at once") as error:

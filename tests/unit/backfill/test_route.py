@@ -11,7 +11,7 @@ from aggregator.kafka.readers.reader_events import Start
 from aggregator.replicate.flow.cursor import Waiting
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.flow.route import LEAP_OFFSETS, Route
+from aggregator.replicate.flow.route import SEEK_OFFSETS, Route
 from aggregator.replicate.slot.throttle import Throttle
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -62,7 +62,7 @@ def test_a_flow_takes_every_record_of_its_parts_once(polls):
         for piece in moving.pieces(chunk(offsets)):
             taken += piece.offsets
             moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
-        moving.reach(offsets[-1] + 1)
+        moving.advance(offsets[-1] + 1)
         assert moving.position >= before
     assert taken == sorted(set(taken))
     assert set(taken) <= set(INSIDE)
@@ -88,10 +88,10 @@ def test_a_flow_that_stands_still_stands_before_what_was_not_taken(offsets, take
 def test_a_far_part_is_asked_for_and_a_near_one_is_read_up_to():
     """A leap costs a round trip; what lies in the prefetch queue anyway is dropped."""
     near = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 10))))
-    assert near.reach(5) is False
+    assert near.advance(5) is False
     assert near.position.next_offset == 9
-    far = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(6 + LEAP_OFFSETS, 10 + LEAP_OFFSETS))))
-    assert far.reach(5) is True
+    far = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(6 + SEEK_OFFSETS, 10 + SEEK_OFFSETS))))
+    assert far.advance(5) is True
 
 
 def test_a_leader_epoch_goes_as_far_as_was_read():
@@ -100,13 +100,13 @@ def test_a_leader_epoch_goes_as_far_as_was_read():
     for piece in moving.pieces(chunk(range(4))):
         assert piece.leader_epoch == 7
         moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
-    moving.reach(4, 7)
+    moving.advance(4, 7)
     assert moving.cursor.start == Start(4, 7)
-    moving.reach(6, 7)
+    moving.advance(6, 7)
     assert moving.cursor.start == Start(9, None)
-    moving.reach(8, 7)
+    moving.advance(8, 7)
     assert moving.cursor.start == Start(9, None), "what was read lies before the position"
-    moving.reach(12, 7)
+    moving.advance(12, 7)
     assert moving.cursor.start == Start(12, 7)
 
 

@@ -146,5 +146,5 @@ def test_a_cluster_that_is_away_is_named_with_its_own_words(cluster):
     cluster.silent = True
     with pytest.raises(Unreachable, match=r"offsets of 2 partitions at central:9092 .*: Local: Broker transport fail"):
         ends.stable_end_offsets(CENTRAL, LED)
-    leaders.look_anew(CENTRAL)
+    leaders.refresh(CENTRAL)
     assert cluster.questions == 0

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import OffsetRange
-from aggregator.kafka.readers.reader_events import Cut
+from aggregator.kafka.readers.reader_events import TruncationPoint
 from aggregator.kafka.readers.truncation import Found, search
 
 # By offset: leader epoch, or how much it rises there, and what lies there.
@@ -49,4 +49,4 @@ def test_an_edge_is_asked_only_where_nothing_can_be_read():
     for known, end in ((0, 2), (1, 4), (2, 5)):
         newer = (end, log[end]) if end < len(log) else (None, None)
         found = search(lambda offset: Found((offset, log[offset]), offset), reaches, OffsetRange(0, 5), known)
-        assert found == Cut(end, *newer)
+        assert found == TruncationPoint(end, *newer)

@@ -3,7 +3,7 @@
 from aggregator.edges.history import Uptime
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus
 from aggregator.observe.snapshot import Snapshot
-from aggregator.state.telemetry import SlotWord
+from aggregator.state.telemetry import SlotReport
 
 UPTIMES = {"1h": Uptime(1.0, 0.99, 10.0), "24h": Uptime(1.0, 0.999, 1.0), "30d": Uptime(0.5, 1.0, 0.0)}
 
@@ -60,7 +60,7 @@ def large(edges: int, topics: int) -> Snapshot:
     """A hub with as many topics on each edge, and a slot that reads all of them."""
     names = [f"edge-{number}" for number in range(edges)]
     numbers = {"brokers_up": 3.0, "request_p99_s": 0.1, "queued_messages": 4.0, "sent_bytes": 1e9}
-    slot = SlotWord(0, 3, 1000, clients={f"edge {name}": numbers for name in names} | {"central": numbers})
+    slot = SlotReport(0, 3, 1000, clients={f"edge {name}": numbers for name in names} | {"central": numbers})
     return snapshot(
         [edge(name) for name in names],
         [flow(name, f"topic-{topic}") for name in names for topic in range(topics)],

@@ -22,6 +22,7 @@ from aggregator.observe.metrics import samples
 from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview
 from aggregator.state import control, dead_letters, edge_status, ledger, releases, requests
+from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.control import Cluster, ControlState, Epoch, Lease
 from aggregator.state.edge_status import (
     EdgeState,
@@ -38,7 +39,6 @@ from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause, paused_edges
 from aggregator.state.releases import Release
-from aggregator.state.successions import Succession
 from aggregator.state.telemetry import SlotFeed
 from aggregator.threads import Condition, ThreadStatus
 from tests.effort import examples
@@ -49,7 +49,7 @@ SOURCE = EdgePartition("eu", "orders", 0)
 GAP = Gap(GapKind.EXPIRED, 5, 9, 7)
 DECISION = Decision(SOURCE, Position(0, 5), GAP, "ada", 9, "known")
 PAUSE = Pause("eu", True, "ada", 9, "moved")
-SUCCESSION = Succession("eu", "4L6g3nShT", "ada", 9, "moved")
+SUCCESSION = ClusterAcceptance("eu", "4L6g3nShT", "ada", 9, "moved")
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
 ENTRY = LedgerRecord(0, "id", 90, 3, 0, gap=GAP)
 STATE = EdgeState("UP", "beats", NOW_MS, skew_ms=-3, latency_ms=5, read_bytes=9)
@@ -144,7 +144,7 @@ def asked(key, value):
     if value is not None and key.startswith(("gap/", "release/")):
         assert bool(found.damaged) != bool(found.decisions or passed)
     if value is not None and key.startswith("cluster/"):
-        assert bool(found.damaged) != bool(found.successions)
+        assert bool(found.damaged) != bool(found.acceptances)
     if found.damaged and key.startswith("pause/"):
         assert paused_edges(found.pauses.values()) == {key.removeprefix("pause/")}
     return True
@@ -294,7 +294,7 @@ def test_what_the_hub_writes_itself_is_taken(kind):
             assert not found.damaged
         case "succession":
             found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
-            assert (found.successions, found.damaged) == ({"eu": SUCCESSION}, ())
+            assert (found.acceptances, found.damaged) == ({"eu": SUCCESSION}, ())
         case "cluster":
             found = control.fold(ControlState(), [LogRecord(0, 4, key, value)], "h.control")
             assert found.clusters == {"eu": "4L6g3nShT"}

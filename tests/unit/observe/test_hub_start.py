@@ -1,23 +1,23 @@
 """The hub's own start is not charged to edges: until its slots deliver, it is the hub that they wait for."""
 
 from aggregator.observe.hub_start import HubStart
-from aggregator.state.telemetry import SlotWord
+from aggregator.state.telemetry import SlotReport
 
 
 def test_a_hub_is_busy_until_each_of_its_slots_has_committed():
     """Words of a former epoch, and of a slot that has delivered nothing, are no sign that edges can be judged."""
     start = HubStart()
     assert start.is_busy(3, (), 0.0)
-    assert start.is_busy(3, (SlotWord(0, 2, 90),), 1.0)
-    assert start.is_busy(3, (SlotWord(0, 3, 7), SlotWord(1, 3, 0)), 2.0)
-    assert not start.is_busy(3, (SlotWord(0, 3, 9), SlotWord(1, 3, 1)), 3.0)
+    assert start.is_busy(3, (SlotReport(0, 2, 90),), 1.0)
+    assert start.is_busy(3, (SlotReport(0, 3, 7), SlotReport(1, 3, 0)), 2.0)
+    assert not start.is_busy(3, (SlotReport(0, 3, 9), SlotReport(1, 3, 1)), 3.0)
 
 
 def test_a_slot_that_never_commits_is_not_waited_for():
     """An edge is judged a minute after the epoch began; the next epoch is waited for anew."""
     start = HubStart()
-    idle = (SlotWord(0, 3, 0),)
+    idle = (SlotReport(0, 3, 0),)
     assert start.is_busy(3, idle, 100.0)
     assert start.is_busy(3, idle, 159.0)
     assert not start.is_busy(3, idle, 161.0)
-    assert start.is_busy(4, (SlotWord(0, 4, 0),), 162.0)
+    assert start.is_busy(4, (SlotReport(0, 4, 0),), 162.0)

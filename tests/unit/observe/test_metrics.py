@@ -32,7 +32,7 @@ from aggregator.observe.metrics_server import MetricsServer
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.gap import Decision, Gap, GapKind
-from aggregator.state.telemetry import SlotWord, StandStill
+from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.threads import Condition, Threads, ThreadStatus
 from tests.crowd import crowd
 from tests.growth import cpu_s
@@ -93,7 +93,7 @@ def everything():
     seen = snapshot(
         flows=[flow(undecided_records=3, undecided_ms=2000)],
         slots=(
-            SlotWord(
+            SlotReport(
                 0,
                 3,
                 40,

@@ -21,7 +21,7 @@ from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frames
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.state.gap import Decision, Gap, GapKind
-from aggregator.state.telemetry import SlotWord, StandStill
+from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.web.access import TokenAuth
 from tests.unit.observe.hubs import edge, flow, large
 
@@ -109,7 +109,7 @@ def troubled() -> Snapshot:
         status,
         epoch=4,
         driver="host-1",
-        slots=(SlotWord(0, 4, 1000),),
+        slots=(SlotReport(0, 4, 1000),),
         refused={EdgePartition("eu", "payments", 0): StandStill("retention", "central would delete it at once")},
         backfills=(backfill(), backfill(id="old", state=BackfillState.FINISHED, done=2000)),
         topics={"eu": {"orders": 2, "payments": 1, "__consumer_offsets": 50, "crew": 3}, "us": {"orders": 1}},

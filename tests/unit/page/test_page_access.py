@@ -10,7 +10,7 @@ from aggregator.config.model import UiConfig
 from aggregator.errors import ConfigError
 from aggregator.page.protection import HEADERS
 from aggregator.page.rendering import environment
-from aggregator.web.access import COOKIE, SESSION_S, TokenAuth, allowed_hosts, gate_of
+from aggregator.web.access import COOKIE, SESSION_S, TokenAuth, allowed_hosts, token_auth
 from tests.unit.page.showing import WORD, application, client, troubled
 
 NOW_S = 1_700_000_000
@@ -135,7 +135,7 @@ def test_an_address_that_others_reach_asks_for_a_token(listen, tmp_path):
     with pytest.raises(ConfigError, match=r"hub\.yaml:4: ui: others reach this address"):
         load_config(file, {})
     with pytest.raises(ConfigError, match="asks for no token"):
-        gate_of(UiConfig.model_construct(listen=listen, token=None, hosts=()), "the page")
+        token_auth(UiConfig.model_construct(listen=listen, token=None, hosts=()), "the page")
 
 
 @pytest.mark.parametrize("section", ["ui", "metrics"])
@@ -160,7 +160,7 @@ def test_a_name_by_which_others_come_asks_for_a_token(section, listen, tmp_path)
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:0", "localhost:0", "9465"])
 def test_loopback_asks_nobody(listen):
     """Whoever is on this machine may read."""
-    assert gate_of(UiConfig(listen=listen), "the page").is_open
+    assert token_auth(UiConfig(listen=listen), "the page").is_open
 
 
 def test_a_token_is_a_reference_and_long(tmp_path, monkeypatch):
@@ -171,10 +171,12 @@ def test_a_token_is_a_reference_and_long(tmp_path, monkeypatch):
     assert WORD not in str(refused.value)
     file.write_text("short\n")
     with pytest.raises(ConfigError, match="shorter than 16") as short:
-        gate_of(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": f"file:{file}"}), "the page")
+        token_auth(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": f"file:{file}"}), "the page")
     assert "short\n" not in short.value.message
     monkeypatch.setenv("PAGE_TOKEN", WORD)
-    assert gate_of(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": "env:PAGE_TOKEN"}), "the page").knows(WORD)
+    assert token_auth(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": "env:PAGE_TOKEN"}), "the page").knows(
+        WORD
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from aggregator.page.runbooks import runbooks
 from aggregator.page.states import badge_of, badness
 from aggregator.page.stripped_fields import by_schema
 from aggregator.page.timeline import changes
-from aggregator.state.telemetry import SlotWord
+from aggregator.state.telemetry import SlotReport
 from tests.documented_commands import check_command
 from tests.growth import cpu_s
 from tests.unit.observe.hubs import edge, flow, snapshot
@@ -385,10 +385,10 @@ def test_what_is_old_is_called_so_and_nothing_up():
         (("UP", "UP"), {"slots": ()}, "All 2 edges are up"),
         (
             ("LAGGING", "STALLED"),
-            {"slots": (SlotWord(0, 4, 1),)},
+            {"slots": (SlotReport(0, 4, 1),)},
             f"{BEHIND} edges keeps up, though all of them answer",
         ),
-        (("LAGGING", "UP"), {"slots": (SlotWord(0, 4, 1),)}, "a is lagging"),
+        (("LAGGING", "UP"), {"slots": (SlotReport(0, 4, 1),)}, "a is lagging"),
         (("UNREACHABLE", "LAGGING"), {"slots": ()}, "2 of 2 edges are unreachable or lagging"),
     ],
 )

@@ -16,7 +16,7 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
-from aggregator.schema.heritage import with_heritage
+from aggregator.schema.inherited_tags import with_heritage
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered

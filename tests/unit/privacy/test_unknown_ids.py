@@ -503,7 +503,7 @@ def test_a_batch_that_is_tried_in_halves_is_judged_by_the_same_answers(topic):
 
 def test_a_guid_that_gets_another_number_is_in_the_listing_that_is_at_hand():
     """Numbers are forgotten in a flood; a listing from before has the GUID, and not the number that it has now."""
-    latecomers, number = unknown_ids.Latecomers(0.0, int), 2**31 + 7
+    latecomers, number = unknown_ids.PendingIds(0.0, int), 2**31 + 7
     numbers = [frozenset({1}), frozenset({1, number})]
     for now_s, ids, listed in ((0.0, [2, number - 1], numbers[0]), (1.0, [3, number], numbers[1])):
         latecomers.begin(now_s, numbered=True, log=0, offsets=range(20))

@@ -15,7 +15,15 @@ from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.identity.chains import MOST_CLUSTERS, Chains, Fate, begins, chain_keys, digest, place_of
+from aggregator.replicate.identity.chains import (
+    MOST_CLUSTERS,
+    Chains,
+    ChainVerdict,
+    begins,
+    chain_keys,
+    digest,
+    place_of,
+)
 from aggregator.schema.memory import MemoryRegistry
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import deliver
@@ -28,44 +36,55 @@ def hub(source: str, target: str, keys=(KEY,)) -> Chains:
     return Chains(target, {"edge": source}, keys)
 
 
-def passed(hubs, topics=None) -> list[Fate]:
+def passed(hubs, topics=None) -> list[ChainVerdict]:
     """What becomes of a record that a producer writes, hub by hub, until one does not deliver it."""
     fates, chain = [], None
     for number, one in enumerate(hubs):
         read, written = ("t", "t") if topics is None else topics[number]
         fate, chain = one.judge("edge", read, written, chain)
         fates.append(fate)
-        if fate not in (Fate.DELIVERED, Fate.CLAIMED):
+        if fate not in (ChainVerdict.DELIVERED, ChainVerdict.CLAIMED):
             break
     return fates
 
 
 @pytest.mark.parametrize("clusters", [[A, B], [A, B, C], [A, B, C, D]])
-@pytest.mark.parametrize(("keys", "last"), [((KEY,), Fate.CYCLE), ((), Fate.UNPROVEN)])
+@pytest.mark.parametrize(("keys", "last"), [((KEY,), ChainVerdict.CYCLE), ((), ChainVerdict.UNPROVEN)])
 def test_a_record_goes_round_once(clusters, keys, last):
     """Two hubs in opposite directions, and rings: nothing comes to a cluster twice, with a shared key or without."""
     ring = [hub(one, then, keys) for one, then in zip(clusters, [*clusters[1:], clusters[0]], strict=True)] * 2
-    assert passed(ring) == [Fate.DELIVERED] * (len(clusters) - 1) + [last]
+    assert passed(ring) == [ChainVerdict.DELIVERED] * (len(clusters) - 1) + [last]
 
 
 def test_renamed_topics_close_no_loop():
     """The names of topics and hubs are nobody's business: it is the cluster that counts."""
-    assert passed([hub(A, B), hub(B, A)], [("x", "eu.x"), ("eu.x", "x")]) == [Fate.DELIVERED, Fate.CYCLE]
+    assert passed([hub(A, B), hub(B, A)], [("x", "eu.x"), ("eu.x", "x")]) == [
+        ChainVerdict.DELIVERED,
+        ChainVerdict.CYCLE,
+    ]
 
 
 def test_one_hub_without_the_key_breaks_the_proof_and_not_the_chain():
     """What it passes on is not proven any more: suppressed by a dead letter, and never delivered twice."""
-    assert passed([hub(A, B), hub(B, C, ()), hub(C, A)]) == [Fate.DELIVERED, Fate.DELIVERED, Fate.UNPROVEN]
-    assert passed([hub(A, B), hub(B, C, (b"o" * 32,)), hub(C, A)])[-1] is Fate.UNPROVEN
-    assert passed([hub(A, B), hub(B, C, (b"n" * 32, KEY)), hub(C, A)])[-1] is Fate.UNPROVEN
+    assert passed([hub(A, B), hub(B, C, ()), hub(C, A)]) == [
+        ChainVerdict.DELIVERED,
+        ChainVerdict.DELIVERED,
+        ChainVerdict.UNPROVEN,
+    ]
+    assert passed([hub(A, B), hub(B, C, (b"o" * 32,)), hub(C, A)])[-1] is ChainVerdict.UNPROVEN
+    assert passed([hub(A, B), hub(B, C, (b"n" * 32, KEY)), hub(C, A)])[-1] is ChainVerdict.UNPROVEN
     rotated = hub(B, A, (b"n" * 32, KEY))
-    assert passed([hub(A, B), rotated]) == [Fate.DELIVERED, Fate.CYCLE]
+    assert passed([hub(A, B), rotated]) == [ChainVerdict.DELIVERED, ChainVerdict.CYCLE]
 
 
 def test_a_cluster_without_an_id_is_passed_over():
     """An edge that tells none costs one round more; a central that tells none neither writes nor judges chains."""
     assert hub(A, "").judged("edge", "t", "t", [None, []]).chains is None
-    assert passed([hub("", B), hub(B, A), hub(A, B)]) == [Fate.DELIVERED, Fate.DELIVERED, Fate.CYCLE]
+    assert passed([hub("", B), hub(B, A), hub(A, B)]) == [
+        ChainVerdict.DELIVERED,
+        ChainVerdict.DELIVERED,
+        ChainVerdict.CYCLE,
+    ]
 
 
 def test_a_forged_chain_suppresses_nothing_in_silence():
@@ -76,29 +95,34 @@ def test_a_forged_chain_suppresses_nothing_in_silence():
     seal = b"/" + base64.urlsafe_b64encode(b"s" * 16).rstrip(b"=")
     real = hub(A, B).judge("edge", "t", "t", None).chain
     for header, fate in [
-        (real, Fate.CYCLE),
-        (forged, Fate.UNPROVEN),
-        (forged + seal, Fate.UNPROVEN),
-        (real[:-22] + real[-22:].swapcase(), Fate.UNPROVEN),
-        (b"/".join([digest(A), digest(C), place_of(C, "t")]), Fate.UNPROVEN),  # a mirror may have brought it from C
-        (b"/".join([digest(C), here]), Fate.DELIVERED),
-        (b"", Fate.CLAIMED),
-        (b"x", Fate.CLAIMED),
-        (real + b"/", Fate.CLAIMED),
-        (b"/" + real, Fate.CLAIMED),
-        (real.replace(b"/", b"\n"), Fate.CLAIMED),
-        (real * 200, Fate.CLAIMED),
+        (real, ChainVerdict.CYCLE),
+        (forged, ChainVerdict.UNPROVEN),
+        (forged + seal, ChainVerdict.UNPROVEN),
+        (real[:-22] + real[-22:].swapcase(), ChainVerdict.UNPROVEN),
+        (
+            b"/".join([digest(A), digest(C), place_of(C, "t")]),
+            ChainVerdict.UNPROVEN,
+        ),  # a mirror may have brought it from C
+        (b"/".join([digest(C), here]), ChainVerdict.DELIVERED),
+        (b"", ChainVerdict.CLAIMED),
+        (b"x", ChainVerdict.CLAIMED),
+        (real + b"/", ChainVerdict.CLAIMED),
+        (b"/" + real, ChainVerdict.CLAIMED),
+        (real.replace(b"/", b"\n"), ChainVerdict.CLAIMED),
+        (real * 200, ChainVerdict.CLAIMED),
     ]:
         assert ours.judge("edge", "t", "t", header).fate is fate, header
-    assert ours.judge("edge", "derived", "derived", real).fate is Fate.CLAIMED, "an application copied the header"
+    assert ours.judge("edge", "derived", "derived", real).fate is ChainVerdict.CLAIMED, (
+        "an application copied the header"
+    )
 
 
 def test_a_forged_chain_is_not_sealed_on_its_way():
     """Or somebody's forgery would be a proof at the next hub, and its records would be suppressed in silence."""
     forged = b"/".join([digest(C), digest(A), place_of(A, "t")])
     fate, chain = hub(A, B).judge("edge", "t", "t", forged)
-    assert fate is Fate.DELIVERED
-    assert hub(B, C).judge("edge", "t", "t", chain).fate is Fate.UNPROVEN
+    assert fate is ChainVerdict.DELIVERED
+    assert hub(B, C).judge("edge", "t", "t", chain).fate is ChainVerdict.UNPROVEN
 
 
 @given(st.lists(st.binary(min_size=8, max_size=8), min_size=1, max_size=MOST_CLUSTERS - 2), st.binary(max_size=300))
@@ -117,7 +141,7 @@ def test_a_chain_has_an_end():
     ids = [f"cluster-{number}" for number in range(MOST_CLUSTERS + 3)]
     line = [hub(one, then) for one, then in pairwise(ids)]
     fates = passed(line)
-    assert fates == [Fate.DELIVERED] * (MOST_CLUSTERS - 1) + [Fate.TOO_LONG]
+    assert fates == [ChainVerdict.DELIVERED] * (MOST_CLUSTERS - 1) + [ChainVerdict.TOO_LONG]
     assert passed([hub(one, then, ()) for one, then in pairwise(ids)]) == fates
 
 
@@ -136,8 +160,8 @@ def test_any_walk_comes_to_an_end():
             written = chance.choice(["t", "u"])
             keys = chance.choice([(), (KEY,), (b"o" * 32, KEY)])
             fate, chain = hub(at, to, keys).judge("edge", topic, written, chain)
-            if fate is not Fate.DELIVERED:
-                assert fate in (Fate.CYCLE, Fate.UNPROVEN)
+            if fate is not ChainVerdict.DELIVERED:
+                assert fate in (ChainVerdict.CYCLE, ChainVerdict.UNPROVEN)
                 assert to in seen
                 break
             assert to not in seen

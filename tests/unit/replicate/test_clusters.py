@@ -11,14 +11,14 @@ from aggregator.replicate.identity.clusters import (
     KEY_OF_CENTRAL,
     ClusterGuard,
     KnownClusters,
+    acceptance_fault,
     foreign_cluster,
     identities,
     refuse_central,
     refuse_twins,
-    succession_fault,
 )
+from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.control import Cluster
-from aggregator.state.successions import Succession
 
 CONFIG = HubConfig(
     hub="h",
@@ -29,8 +29,8 @@ CONFIG = HubConfig(
 NOTHING = KnownClusters({}, {})
 
 
-def said(edge: str, cluster_id: str) -> dict[str, Succession]:
-    return {edge: Succession(edge, cluster_id, "ada", 5, "moved")}
+def said(edge: str, cluster_id: str) -> dict[str, ClusterAcceptance]:
+    return {edge: ClusterAcceptance(edge, cluster_id, "ada", 5, "moved")}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_one_cluster_under_two_names_is_refused(central, shown, words):
 
 
 @pytest.mark.parametrize(
-    ("kept", "successions", "shown", "others", "words"),
+    ("kept", "acceptances", "shown", "others", "words"),
     [
         ({}, {}, "A", {}, ""),
         ({"eu": "A"}, {}, "A", {}, ""),
@@ -82,9 +82,9 @@ def test_one_cluster_under_two_names_is_refused(central, shown, words):
         ({"eu": "A"}, {}, "A", {"eu": "A"}, ""),
     ],
 )
-def test_who_may_answer_for_an_edge(kept, successions, shown, others, words):
+def test_who_may_answer_for_an_edge(kept, acceptances, shown, others, words):
     """The cluster of so far, or the one that a person named; two that a person changes places with may do so."""
-    why = foreign_cluster("eu", shown, KnownClusters(kept, successions), "C", others)
+    why = foreign_cluster("eu", shown, KnownClusters(kept, acceptances), "C", others)
     assert (words in why) if words else why == ""
 
 
@@ -109,10 +109,10 @@ def test_what_a_person_cannot_decide():
     """A name never stands for central, nor for a cluster that another name stands for."""
     known = KnownClusters({"eu": "A", "us": "B"}, {})
     asked = said("eu", "D")["eu"]
-    assert succession_fault(asked, known, "C", {"eu": "D", "us": "B"}) == ""
-    assert "central itself" in succession_fault(said("eu", "C")["eu"], known, "C", {"eu": "C"})
-    assert "edge us" in succession_fault(said("eu", "B")["eu"], known, "C", {"eu": "B", "us": "B"})
-    assert succession_fault(said(KEY_OF_CENTRAL, "X")[KEY_OF_CENTRAL], known, "X", {}) == ""
+    assert acceptance_fault(asked, known, "C", {"eu": "D", "us": "B"}) == ""
+    assert "central itself" in acceptance_fault(said("eu", "C")["eu"], known, "C", {"eu": "C"})
+    assert "edge us" in acceptance_fault(said("eu", "B")["eu"], known, "C", {"eu": "B", "us": "B"})
+    assert acceptance_fault(said(KEY_OF_CENTRAL, "X")[KEY_OF_CENTRAL], known, "X", {}) == ""
 
 
 def test_what_is_to_be_kept():
@@ -127,8 +127,8 @@ def test_what_is_to_be_kept():
     assert guard.ids == ("C", {"us": "B"})
     assert not guard.is_known("eu")
     word = said("eu", "D")
-    assert guard.succeed(word) == [word["eu"]]
-    assert guard.succeed(word) == []
+    assert guard.accept(word) == [word["eu"]]
+    assert guard.accept(word) == []
     assert guard.judge("eu", "D") == ""
     assert guard.fresh() == [Cluster("eu", "D")]
 

@@ -7,11 +7,11 @@ from msgspec import structs
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.readers.reader_events import Cut
+from aggregator.kafka.readers.reader_events import TruncationPoint
 from aggregator.replicate.discovery.retention import Margin, margin
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.gaps import cut_log, with_decisions
+from aggregator.replicate.flow.gaps import truncation_gap, with_decisions
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
@@ -42,18 +42,18 @@ def plan(ledger, decisions=(), config: HubConfig = CONFIG, snapshots=SNAPSHOTS) 
 @pytest.mark.parametrize(
     ("lost", "cut", "expected"),
     [
-        (None, Cut(30, None), None),
-        (None, Cut(10, None), None),
-        (None, Cut(4, 12), None),
-        (None, Cut(4, 6), 4),
-        (TRUNCATED, Cut(4, None), 4),
-        (TRUNCATED, Cut(2, 2), 2),
-        (TRUNCATED, Cut(30, None), 10),
+        (None, TruncationPoint(30, None), None),
+        (None, TruncationPoint(10, None), None),
+        (None, TruncationPoint(4, 12), None),
+        (None, TruncationPoint(4, 6), 4),
+        (TRUNCATED, TruncationPoint(4, None), 4),
+        (TRUNCATED, TruncationPoint(2, 2), 2),
+        (TRUNCATED, TruncationPoint(30, None), 10),
     ],
 )
 def test_a_log_was_cut_where_what_we_had_read_ends(lost, cut, expected):
     """Also when it has grown again, over the position even; a false alarm, or only later records, are no gap."""
-    found = cut_log(lost, cut, 10, since_ms=1)
+    found = truncation_gap(lost, cut, 10, since_ms=1)
     assert found == (None if expected is None else Gap(GapKind.TRUNCATED, expected, None, 1))
 
 
@@ -144,7 +144,7 @@ def test_a_gap_that_an_aborted_transaction_found_is_found_anew(gap):
     """It was seen from a position that never was: accepted, it would pass over what lies before it (rule F)."""
     planned = plan({FLOW: entry()})[FLOW]
     flow = Flow(planned, planned.entry, persisted=True)
-    flow.reach(12)
+    flow.advance(12)
     flow.cursor = flow.cursor.with_gap(gap)
     assert (flow.reading, flow.moved, flow.cursor.entry.gap) == (False, True, gap)
     flow.rewind()
@@ -209,7 +209,7 @@ def test_a_damaged_batch_is_passed_over_by_a_decision_and_tried_again_until_then
     flow = Flow(plan({FLOW: entry(lost)})[FLOW], entry(lost), persisted=True)
     assert flow.reading
     assert flow.cursor.entry.gap == lost
-    flow.reach(11)
+    flow.advance(11)
     assert flow.cursor.entry.gap is None
     went = with_decisions(entry(lost), [decision(lost)])
     assert (went.position, went.gap, went.unread) == (Position(0, 20), None, (Segment(0, OffsetRange(10, 20)),))

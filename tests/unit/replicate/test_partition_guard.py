@@ -48,7 +48,7 @@ class World:
         found = {at: OffsetRange(self.stable, self.end) if at == LEDGER else OffsetRange(0, 0) for at in places}
         return {at: offsets for at, offsets in found.items() if at[0] not in self.silent}
 
-    def lead_anew(self):
+    def refresh_leaders(self):
         self.learned += 1
 
     def unwritable(self, places):

@@ -7,7 +7,7 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.gaps import with_decisions
@@ -28,7 +28,7 @@ AT = ("orders", 0)
 class Edge:
     """An edge whose log reaches to offset 40, and central; it is the slot's world and its reader at once."""
 
-    def __init__(self, leader_epoch: int | None, cut: Cut) -> None:
+    def __init__(self, leader_epoch: int | None, cut: TruncationPoint) -> None:
         self._leader_epoch, self._cut = leader_epoch, cut
         self.started: list[Start] = []
         self.undecided_at: tuple[str, int] | None = None
@@ -57,7 +57,7 @@ class Edge:
     def log_range(self, _at):
         return OffsetRange(0, 40)
 
-    def cut(self, *_):
+    def find_truncation(self, *_):
         return self._cut
 
     def undecided(self, places):
@@ -106,24 +106,24 @@ def chunk(leader_epoch: int | None) -> Chunk:
 )
 def test_records_of_a_leader_below_ours_are_not_taken(of_chunk, of_leader, foreign, hold):
     """A leader's epoch never falls while a topic lives; a record's may be below a cursor that stands inside a poll."""
-    readers, flow = reading(Edge(of_leader, Cut(40, None)))
+    readers, flow = reading(Edge(of_leader, TruncationPoint(40, None)))
     assert readers.is_foreign(flow, chunk(of_chunk)) is foreign
     assert (flow.cursor.hold and flow.cursor.hold.reason, flow.cursor.entry.next_offset) == (hold, 20)
     assert (flow.cursor.waiting is not None) is (of_leader is None)
 
 
-@pytest.mark.parametrize(("cut", "gap"), [(Cut(20, 20, 4), None), (Cut(12, 14, 4), 12)])
+@pytest.mark.parametrize(("cut", "gap"), [(TruncationPoint(20, 20, 4), None), (TruncationPoint(12, 14, 4), 12)])
 def test_a_flow_that_was_not_read_for_a_while_looks_back_at_a_new_leader(cut, gap):
     """The client compares nothing with a leader that it knows already; in a partition that it reads on, it does."""
     readers, flow = reading(Edge(4, cut))
     assert readers.is_foreign(flow, chunk(4)) is False
     readers.wait(flow, "the registry does not answer")
-    readers.wake(100.0)
+    readers.retry_due(100.0)
     assert readers.is_foreign(flow, chunk(4)) is (gap is not None)
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
 
 
-@pytest.mark.parametrize(("cut", "gap"), [(Cut(20, 20, 4), None), (Cut(12, 14, 4), 12)])
+@pytest.mark.parametrize(("cut", "gap"), [(TruncationPoint(20, 20, 4), None), (TruncationPoint(12, 14, 4), 12)])
 def test_a_flow_that_an_abort_took_back_looks_back_at_a_new_leader(cut, gap):
     """What was read since the leader changed is as if not read: the client compares nothing a second time."""
     readers, flow = reading(Edge(4, cut))
@@ -135,40 +135,40 @@ def test_a_flow_that_an_abort_took_back_looks_back_at_a_new_leader(cut, gap):
 
 def test_a_flow_that_waited_at_its_commit_looks_back_after_an_abort_too():
     """What is taken back is read on later, when it has waited: the client compares nothing a second time."""
-    edge = Edge(4, Cut(20, 20, 4))
+    edge = Edge(4, TruncationPoint(20, 20, 4))
     readers, flow = reading(edge)
     readers.wait(flow, "the registry does not answer")
     flow.commit()
-    readers.wake(100.0)
+    readers.retry_due(100.0)
     assert readers.is_foreign(flow, chunk(4)) is False
     flow.rewind()
     readers.assign()
-    edge._leader_epoch, edge._cut = 5, Cut(12, 14, 5)
-    readers.wake(200.0)
+    edge._leader_epoch, edge._cut = 5, TruncationPoint(12, 14, 5)
+    readers.retry_due(200.0)
     assert readers.is_foreign(flow, chunk(5)) is True
     assert flow.cursor.entry.gap.start == 12
 
 
 def test_a_log_that_is_cut_while_that_is_looked_for_is_judged_anew():
     """The search read two logs then: what it says of the newer one would count records as read that nobody read."""
-    edge = Edge(5, Cut(20, 25, 7))
+    edge = Edge(5, TruncationPoint(20, 25, 7))
     readers, flow = reading(edge)
     readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
     assert flow.cursor.entry.leader_epoch == 3
     assert flow.cursor.waiting is not None
     assert "truncated while that was looked for" in flow.cursor.waiting.why
-    edge._leader_epoch, edge._cut = 7, Cut(12, 14, 7)
-    readers.wake(100.0)
+    edge._leader_epoch, edge._cut = 7, TruncationPoint(12, 14, 7)
+    readers.retry_due(100.0)
     assert flow.cursor.entry.gap.start == 12
 
 
 @pytest.mark.parametrize(
     ("of_leader", "cut", "start", "held"),
     [
-        (0, Cut(40, None), Start(20, 3), "recreated"),
-        (5, Cut(20, None), Start(20, 5), None),
-        (5, Cut(20, 25, 4), Start(20, 4), None),
-        (5, Cut(12, 14, 4), Start(20, 3), "gap"),
+        (0, TruncationPoint(40, None), Start(20, 3), "recreated"),
+        (5, TruncationPoint(20, None), Start(20, 5), None),
+        (5, TruncationPoint(20, 25, 4), Start(20, 4), None),
+        (5, TruncationPoint(12, 14, 4), Start(20, 3), "gap"),
     ],
 )
 def test_a_lost_position_is_another_log_or_a_gap_or_a_false_alarm(of_leader, cut, start, held):
@@ -182,14 +182,14 @@ def test_a_lost_position_is_another_log_or_a_gap_or_a_false_alarm(of_leader, cut
 
 def test_no_gap_is_skipped_where_something_is_undecided_at_central():
     """What lies undecided below a flow's position counts as committed when it is settled."""
-    edge = Edge(4, Cut(12, 14, 4))
+    edge = Edge(4, TruncationPoint(12, 14, 4))
     readers, flow = reading(edge, skips=True)
     edge.undecided_at = ("eu.orders", 0)
     lost = Fault(AT, FaultKind.POSITION_LOST, "truncated")
     readers.fault("eu", lost)
     assert (flow.cursor.waiting is not None, flow.cursor.decisions, flow.position.next_offset) == (True, (), 20)
     edge.undecided_at, edge.time_s = None, 100.0
-    readers.wake(100.0)
+    readers.retry_due(100.0)
     readers.polled("eu", Polled(), 0.0)
     readers.fault("eu", lost)
     assert [one.automatic for one in flow.cursor.decisions] == [True]
@@ -197,7 +197,7 @@ def test_no_gap_is_skipped_where_something_is_undecided_at_central():
 
 def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
     """Without a record nothing has told an epoch, and a log that was cut there could not be seen later."""
-    edge = Edge(7, Cut(40, None, None))
+    edge = Edge(7, TruncationPoint(40, None, None))
     readers, flow = reading(edge)
     flow.cursor = flow.cursor.at_position(Position(0, 20), None)
     readers.end(flow, 22)
@@ -209,11 +209,11 @@ def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
 
 def test_what_a_poll_says_of_a_flow_that_is_read_from_elsewhere_by_now_counts_no_more():
     """Its records were found to be of another log, and the flow went on behind a gap: its end is of before, too."""
-    edge = Edge(5, Cut(12, 14, 4))
+    edge = Edge(5, TruncationPoint(12, 14, 4))
     readers, flow = reading(edge, skips=True)
     readers.polled("eu", Polled(), 0.0)
     readers.wait(flow, "the registry does not answer")
-    readers.wake(100.0)
+    readers.retry_due(100.0)
     readers.polled("eu", Polled(), 0.0)
     assert readers.is_foreign(flow, chunk(5)) is True
     assert (flow.position, edge.started[-1].offset) == (Position(1, 12), 12)
@@ -227,12 +227,12 @@ def test_what_a_poll_says_of_a_flow_that_is_read_from_elsewhere_by_now_counts_no
 
 def test_an_edge_that_speaks_of_others_alone_is_silent_about_a_flow():
     """A partition without a leader ends a drain after its patience, though heartbeats come every second."""
-    edge = Edge(3, Cut(40, None))
+    edge = Edge(3, TruncationPoint(40, None))
     readers, flow = reading(edge, until=30)
     for second in range(1, 8):
         readers.polled("eu", Polled(ends={("heartbeats", 0): second}), float(second))
         assert readers.silent(SOURCE, float(second)) is (second > 5)
-    readers.ask("eu", 7.0)
+    readers.reset_silence("eu", 7.0)
     assert not readers.silent(SOURCE, 8.0), "it has more than was asked for"
     readers.polled("eu", Polled([chunk(3)]), 11.0)
     assert not readers.silent(SOURCE, 16.0)
@@ -275,17 +275,23 @@ class Damaged(Edge):
 
 
 @pytest.mark.parametrize(
-    ("cut", "passes"), [(Cut(30, None), True), (Cut(30, 30, 5), True), (Cut(20, 20, 5), False), (Cut(20, None), False)]
+    ("cut", "passes"),
+    [
+        (TruncationPoint(30, None), True),
+        (TruncationPoint(30, 30, 5), True),
+        (TruncationPoint(20, 20, 5), False),
+        (TruncationPoint(20, None), False),
+    ],
 )
 def test_what_was_decided_about_a_damaged_batch_lets_none_pass_that_took_its_place(cut, passes):
     """A log that was cut at the position may have another damaged batch of the same extent; nobody was asked of it."""
-    edge = Damaged(3, Cut(30, None))
+    edge = Damaged(3, TruncationPoint(30, None))
     readers, flow = reading(edge)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     decision = Decision(SOURCE, flow.position, flow.cursor.entry.gap, "ada@desk", 1, "known")
     assert with_decisions(flow.cursor.entry, [decision]).next_offset == 30
     edge._leader_epoch, edge._cut = 5, cut
-    readers.wake(100.0)
+    readers.retry_due(100.0)
     readers.polled("eu", Polled(), 100.0)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     entry = flow.cursor.entry
@@ -295,7 +301,8 @@ def test_what_was_decided_about_a_damaged_batch_lets_none_pass_that_took_its_pla
 
 @pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize(
-    ("of_leader", "cut", "known"), [(3, Cut(30, None), 3), (5, Cut(20, 20, 4), 4), (5, Cut(20, 20, None), 5)]
+    ("of_leader", "cut", "known"),
+    [(3, TruncationPoint(30, None), 3), (5, TruncationPoint(20, 20, 4), 4), (5, TruncationPoint(20, 20, None), 5)],
 )
 def test_a_damaged_batch_is_bounded_by_a_leader_epoch_that_it_does_not_exceed(skips, of_leader, cut, known):
     """It may have begun one: told with the epoch before, the edge would call the log truncated for ever."""
@@ -308,7 +315,7 @@ def test_a_damaged_batch_is_bounded_by_a_leader_epoch_that_it_does_not_exceed(sk
 @pytest.mark.parametrize("skips", [False, True])
 def test_what_lies_before_a_damaged_batch_is_judged_before_the_batch_is_a_gap(skips):
     """Else a cut that nobody has met would be passed with the batch, in silence."""
-    readers, flow = reading(Damaged(5, Cut(12, 14, 4)), skips=skips)
+    readers, flow = reading(Damaged(5, TruncationPoint(12, 14, 4)), skips=skips)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     assert flow.position == (Position(1, 12) if skips else Position(0, 20))
     assert flow.cursor.entry.gap == (None if skips else Gap(GapKind.TRUNCATED, 12, None, 0))
@@ -317,7 +324,7 @@ def test_what_lies_before_a_damaged_batch_is_judged_before_the_batch_is_a_gap(sk
 @pytest.mark.parametrize(("of_leader", "behind"), [(3, 25), (5, 30), (5, 25)])
 def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind):
     """Where the log was cut there, that is another gap, of whatever extent, and has another beginning in time."""
-    edge = Damaged(of_leader, Cut(20, 20, of_leader))
+    edge = Damaged(of_leader, TruncationPoint(20, 20, of_leader))
     readers, flow = reading(edge)
     met = Gap(GapKind.DAMAGED, 20, 30, 7, 3)
     flow.cursor = flow.cursor.with_gap(met).with_retry()
@@ -328,7 +335,7 @@ def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind
 
 def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now():
     """What could not be told is asked for again; the position stays."""
-    readers, flow = reading(Edge(None, Cut(40, None, None)))
+    readers, flow = reading(Edge(None, TruncationPoint(40, None, None)))
     flow.cursor = flow.cursor.at_position(Position(0, 20), None)
     readers.end(flow, 22)
     assert flow.position.next_offset == 20
@@ -337,7 +344,7 @@ def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now(
 
 def test_a_drain_takes_no_position_for_reached_that_its_edge_was_not_asked_about():
     """A log that was cut below a position and grew again ends where it did, too."""
-    readers, flow = reading(Edge(3, Cut(40, None, None)), until=20)
+    readers, flow = reading(Edge(3, TruncationPoint(40, None, None)), until=20)
     assert not readers.drained(flow)
     readers.end(flow, 20)
     assert readers.drained(flow)
@@ -353,7 +360,7 @@ def behind_markers(edge: Edge) -> tuple[Readers, Flow]:
 
 def test_at_the_end_behind_markers_the_leader_epoch_is_learned_and_kept():
     """No record has told it; without it a cut of the log would not be seen by any later life."""
-    edge = Edge(7, Cut(40, None, None))
+    edge = Edge(7, TruncationPoint(40, None, None))
     readers, flow = behind_markers(edge)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch, flow.moved) == (40, None, False)
     readers.end(flow, 40)
@@ -373,14 +380,14 @@ def test_an_edge_that_tells_no_leader_epochs_is_asked_once():
         def leader_epoch(self, _at):
             self.asked += 1
 
-    edge = Old(0, Cut(40, None, None))
+    edge = Old(0, TruncationPoint(40, None, None))
     readers, flow = behind_markers(edge)
     for offset in (40, 40, 41):
         readers.end(flow, offset)
     assert (edge.asked, flow.position.next_offset) == (1, 41)
 
 
-@pytest.mark.parametrize(("cut", "gap"), [(Cut(20, 20, 4), None), (Cut(12, 14, 4), 12)])
+@pytest.mark.parametrize(("cut", "gap"), [(TruncationPoint(20, 20, 4), None), (TruncationPoint(12, 14, 4), 12)])
 def test_a_drain_reaches_no_position_that_was_said_to_be_lost_before_that_is_judged(cut, gap):
     """The edge did not answer at that moment; a client that is started anew does not compare a second time."""
     edge = Edge(None, cut)
@@ -389,10 +396,10 @@ def test_a_drain_reaches_no_position_that_was_said_to_be_lost_before_that_is_jud
     readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
     assert (flow.cursor.waiting is not None, readers.drained(flow)) == (True, False)
     edge.time_s = 1.0
-    readers.wake(1.0)
+    readers.retry_due(1.0)
     assert (flow.cursor.waiting is not None, readers.drained(flow)) == (True, False), "no answer yet"
     edge._leader_epoch, edge.time_s = 4, 100.0
-    readers.wake(100.0)
+    readers.retry_due(100.0)
     readers.polled("eu", Polled(), 100.0)
     readers.end(flow, 20)
     assert readers.drained(flow)
@@ -402,20 +409,20 @@ def test_a_drain_reaches_no_position_that_was_said_to_be_lost_before_that_is_jud
 @pytest.mark.parametrize("skips", [False, True])
 def test_what_an_abort_takes_back_is_judged_again(skips):
     """A cut that the transaction had found is not forgotten with it, though the edge's end is where it was."""
-    readers, flow = reading(Edge(4, Cut(12, 14, 4)), skips=skips, until=20)
+    readers, flow = reading(Edge(4, TruncationPoint(12, 14, 4)), skips=skips, until=20)
     readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
     found = flow.position, flow.cursor.entry.gap
     flow.rewind()
     readers.assign()
     readers.polled("eu", Polled(), 0.0)
     assert not readers.drained(flow)
-    readers.wake(0.0)
+    readers.retry_due(0.0)
     assert (flow.position, flow.cursor.entry.gap) == found
 
 
 def test_a_flow_that_waits_at_the_end_is_not_drained_before_its_edge_has_spoken():
     """It was denied, or its topic hidden: nobody has said that the log is as it was."""
-    readers, flow = reading(Edge(3, Cut(40, None)), until=20)
+    readers, flow = reading(Edge(3, TruncationPoint(40, None)), until=20)
     readers.fault("eu", Fault(AT, FaultKind.DENIED, "no rights"))
     assert (flow.reading, readers.drained(flow)) == (False, False)
 
@@ -423,11 +430,11 @@ def test_a_flow_that_waits_at_the_end_is_not_drained_before_its_edge_has_spoken(
 @pytest.mark.parametrize("kind", [FaultKind.TOPIC_GONE, FaultKind.DENIED])
 def test_what_an_edge_said_of_a_position_ends_with_the_next_fault(kind):
     """Nobody vouched for the poll of a client that said the position is lost: nothing of it was taken, this neither."""
-    readers, flow = reading(Edge(3, Cut(40, None)), until=20)
+    readers, flow = reading(Edge(3, TruncationPoint(40, None)), until=20)
     readers.end(flow, 20)
     readers.fault("eu", Fault(AT, kind, "broker 1 does not tell the ids of its topics"))
     assert not readers.drained(flow)
-    readers.wake(100.0)
+    readers.retry_due(100.0)
     readers.polled("eu", Polled(), 100.0)
     readers.end(flow, 20)
     assert readers.drained(flow)
@@ -435,10 +442,10 @@ def test_what_an_edge_said_of_a_position_ends_with_the_next_fault(kind):
 
 def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
     """Without a record, too: an hour later a hiccup is a new one, and a drain's patience begins anew."""
-    edge = Edge(3, Cut(40, None))
+    edge = Edge(3, TruncationPoint(40, None))
     readers, flow = reading(edge)
     readers.wait(flow, "a hiccup")
-    readers.wake(1.0)
+    readers.retry_due(1.0)
     readers.polled("eu", Polled(), 1.0)
     readers.end(flow, 20)
     edge.time_s = 3600.0
@@ -463,12 +470,12 @@ def backfilling(edge: Edge) -> tuple[Readers, Flow]:
 @pytest.mark.parametrize(
     ("of_chunk", "cut", "foreign"),
     [
-        (3, Cut(22, 22, 4), False),
-        (None, Cut(22, 22, 4), False),
-        (4, Cut(22, 24, 4), True),
-        (4, Cut(30, 30, 4), False),
-        (4, Cut(28, 31, 4), False),
-        (4, Cut(40, None), False),
+        (3, TruncationPoint(22, 22, 4), False),
+        (None, TruncationPoint(22, 22, 4), False),
+        (4, TruncationPoint(22, 24, 4), True),
+        (4, TruncationPoint(30, 30, 4), False),
+        (4, TruncationPoint(28, 31, 4), False),
+        (4, TruncationPoint(40, None), False),
     ],
 )
 def test_a_backfill_takes_nothing_that_is_newer_than_what_the_live_flow_has_passed(of_chunk, cut, foreign):
@@ -487,17 +494,17 @@ def test_a_backfill_waits_for_an_edge_that_does_not_say_where_it_was_cut():
     """Nothing is taken meanwhile."""
 
     class Away(Edge):
-        def cut(self, *_):
+        def find_truncation(self, *_):
             raise Unreachable("the edge does not answer")
 
-    readers, flow = backfilling(Away(7, Cut(40, None)))
+    readers, flow = backfilling(Away(7, TruncationPoint(40, None)))
     assert readers.is_foreign(flow, chunk(4)) is True
     assert (flow.reading, flow.cursor.hold) == (False, None)
 
 
 def test_a_first_position_that_central_has_not_decided_is_waited_for_with_a_drain_s_patience():
     """Markers may come late; another hold is none that a drain outlives."""
-    edge = Edge(3, Cut(40, None))
+    edge = Edge(3, TruncationPoint(40, None))
     readers, flow = reading(edge, until=30)
     readers.hold(flow, HoldReason.REFUSED, "a schema is refused")
     assert readers.drained(flow)

@@ -13,7 +13,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
 from aggregator.schema.avro import parse
 from aggregator.schema.compatibility import differences, may_follow, reads
-from aggregator.schema.heritage import with_heritage
+from aggregator.schema.inherited_tags import with_heritage
 from aggregator.schema.registry import Registered
 
 pytestmark = pytest.mark.slow

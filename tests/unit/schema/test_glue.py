@@ -18,7 +18,7 @@ from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, U
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.glue import GlueRegistry
-from aggregator.schema.heritage import with_heritage
+from aggregator.schema.inherited_tags import with_heritage
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import UnknownSchema
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, glue_split, split

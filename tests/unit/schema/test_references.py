@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from aggregator.errors import DeadLetterError, Unreachable
 from aggregator.schema.avro import Kind, parse
-from aggregator.schema.histories import history
 from aggregator.schema.references import self_contained
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.version_order import history
 
 COUNTRY = '{"type":"enum","name":"Country","namespace":"geo","symbols":["DE","PL"]}'
 ADDRESS = (

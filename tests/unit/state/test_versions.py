@@ -16,6 +16,7 @@ from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange,
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state import control, dead_letters, decisions, edge_status, ledger, pauses, releases, requests
+from aggregator.state.cluster_acceptances import ClusterAcceptance, fold_acceptances
 from aggregator.state.control import Cluster, ControlState, Epoch, KeyCheck, Lease, Pace, Target, Undecided
 from aggregator.state.edge_status import EdgeState, EdgeStatuses
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -25,7 +26,6 @@ from aggregator.state.ledger import LedgerRecord
 from aggregator.state.letter_log import LetterLog
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
-from aggregator.state.successions import Succession, fold_successions
 from aggregator.threads import ThreadStatus
 
 RECORDS = Path(__file__).parent / "records"
@@ -56,7 +56,7 @@ LEDGER = LedgerRecord(
 DECISION = Decision(FLOW, Position(1, 17), GAP, "ada", AT_MS, "known", automatic=True)
 PAUSE = Pause("eu", True, "ada", AT_MS, "moved")
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 3), OffsetRange(5, 9), "ada", AT_MS, "seen")
-SUCCESSION = Succession("eu", "c2", "ada", AT_MS, "rebuilt")
+SUCCESSION = ClusterAcceptance("eu", "c2", "ada", AT_MS, "rebuilt")
 STATE = EdgeState(
     "LAGGING", "its clock", AT_MS, maintenance=True, skew_ms=-4, latency_ms=8, read_bytes=9, written_bytes=7
 )
@@ -123,7 +123,7 @@ SAMPLES = {
     "pause": Sample(PAUSE.encode(), lambda record: pauses.fold_pauses([record])["eu"], PAUSE, closed=False),
     "release": Sample(RELEASE.encode(), lambda record: releases.fold_releases([record]), (RELEASE,), closed=False),
     "succession": Sample(
-        SUCCESSION.encode(), lambda record: fold_successions([record]), {"eu": SUCCESSION}, closed=False
+        SUCCESSION.encode(), lambda record: fold_acceptances([record]), {"eu": SUCCESSION}, closed=False
     ),
     "resolution of a dead letter": Sample(LETTER, letters, [("b1", "delivered")]),
     "link of decisions": Sample((LINK.kind.value, LINK.encode()), decisions.decode, LINK, closed=False),

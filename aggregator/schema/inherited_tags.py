@@ -18,7 +18,7 @@ from aggregator.budgets import LENT_VERSIONS, SCHEMA_STEPS, SUBJECT_VERSIONS
 from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError, HoldError, Reason
 from aggregator.schema.avro import Kind, Schema, parse, printable_tags
-from aggregator.schema.lineage import Lineage
+from aggregator.schema.former_fields import Lineage
 from aggregator.schema.registry import Registered, TagPaths
 
 _WILD = re.compile(r"\\.|\*\*(?:\.\*)?|\*|\?|[^*?\\]+|\\", re.DOTALL)

@@ -59,7 +59,7 @@ class RetainedRows(NamedTuple):
         )
 
 
-class StayingRows:
+class RetainedRowSearch:
     """Finds the rows of one table that stay when others are replaced.
 
     Args:

@@ -19,7 +19,7 @@ _SUCCESSIONS = "cluster/"
 
 
 @dataclass(frozen=True, slots=True)
-class Succession:
+class ClusterAcceptance:
     """A person's decision for which cluster a name stands.
 
     Attributes:
@@ -51,7 +51,7 @@ class Succession:
         return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
 
 
-class _Succession(Struct, tag_field="v", tag=VERSION):
+class _ClusterAcceptance(Struct, tag_field="v", tag=VERSION):
     edge: str
     cluster_id: str
     by: str
@@ -59,15 +59,15 @@ class _Succession(Struct, tag_field="v", tag=VERSION):
     reason: str
 
 
-_DECODER = TypedDecoder(_Succession)
+_DECODER = TypedDecoder(_ClusterAcceptance)
 
 
-def fold_successions(records: Iterable[LogRecord]) -> dict[str, Succession]:
+def fold_acceptances(records: Iterable[LogRecord]) -> dict[str, ClusterAcceptance]:
     """The newest readable succession of each name."""
     return {one.edge: one for one in map(_decoded, newest(records, _SUCCESSIONS)) if one is not None}
 
 
-def damaged_successions(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
+def damaged_acceptances(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """A sentence for each damaged succession."""
     for record in newest(records, _SUCCESSIONS):
         if _decoded(record) is None:
@@ -77,11 +77,11 @@ def damaged_successions(records: Iterable[LogRecord], topic: str) -> Iterator[st
             )
 
 
-def _decoded(record: LogRecord) -> Succession | None:
+def _decoded(record: LogRecord) -> ClusterAcceptance | None:
     """A succession, if it is one and of the name that its key names."""
     try:
         body = _DECODER.decode(record.value)
     except Damaged:
         return None
-    made = Succession(body.edge, body.cluster_id, body.by, body.at_ms, body.reason)
+    made = ClusterAcceptance(body.edge, body.cluster_id, body.by, body.at_ms, body.reason)
     return made if made.key == record.key else None
