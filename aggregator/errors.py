@@ -77,6 +77,8 @@ NEXT = "\n  next: "
 
 # What a broker or a registry says of itself may be of any length.
 _LONGEST_LINE = 4000
+# The next step where a cluster, or one of its brokers, does not answer.
+ASK_DOCTOR = "aggregator doctor tells what keeps it from answering"
 
 
 def _bounded(text: str) -> str:

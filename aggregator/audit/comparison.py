@@ -28,6 +28,7 @@ from aggregator.kafka.readers.committed_reader import central_partitions
 from aggregator.kafka.readers.log import decided_ranges
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.flow.gaps import segments
+from aggregator.replicate.flow.limits import is_compacted
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import central_topic
@@ -217,8 +218,8 @@ class Comparison:
         self._keeps_ms = -1 if -1 in keeps else max(keeps, default=-1)
         self._rules = Rules(
             lake=self._view is not None and not self._view.problem,
-            edge_compacts="compact" in theirs.get("cleanup.policy", ""),
-            central_compacts=any("compact" in one.get("cleanup.policy", "") for one in ours),
+            edge_compacts=is_compacted(theirs),
+            central_compacts=any(map(is_compacted, ours)),
         )
 
     def _patiently(self, table: str, partitions: Sequence[CentralPartition]) -> LakeView:

@@ -14,8 +14,8 @@ from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.ranges import Ranges, difference, intersection, offset_count, offsets_of, split, union
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
-from aggregator.replicate.flow.gaps import segments
-from aggregator.state.gap import Decision, GapKind
+from aggregator.replicate.flow.gaps import read_end, segments
+from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 
 _SHOWN = 5
@@ -46,10 +46,8 @@ class FlowAtCentral:
 
     @property
     def upto(self) -> int:
-        """Return the end of what a flow has read of the present log: its position, or an earlier truncation."""
-        lost = self.entry.gap
-        cut = lost is not None and lost.kind is GapKind.TRUNCATED
-        return min(self.entry.next_offset, lost.start) if lost is not None and cut else self.entry.next_offset
+        """Return the end of what a flow has read of the present log."""
+        return read_end(self.entry)
 
     @property
     def segments(self) -> list[Segment]:

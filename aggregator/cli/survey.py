@@ -16,14 +16,13 @@ from aggregator.kafka.readers import ends, peek
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.sniff import Sniffed, Value, sniffed
 from aggregator.replicate.discovery.edge_topic import is_internal
+from aggregator.replicate.flow.limits import is_compacted
 from aggregator.schema.registry import Registry
 
 # Per topic: partitions whose offsets are asked for, partitions that are read, and records of each of these.
 _ASKED, _LOOKED_AT, _RECORDS = 50, 3, 3
 # So many topics are read at a time, because a record may have many megabytes.
 _AT_ONCE = 20
-# In a topic that is written in transactions the last offsets are markers, so the read begins so far before the end.
-_BACK = 4
 _PATIENCE_S = 10.0
 
 
@@ -75,7 +74,7 @@ def survey(edges: Mapping[str, Source]) -> list[FoundTopic]:
         counts = {name: count for name, count in topics.topic_names(source.cluster).items() if is_replicable(name)}
         names = sorted(counts)
         for name, settings in topic_settings.settings(source.cluster, names).items():
-            if "compact" in settings.get("cleanup.policy", ""):
+            if is_compacted(settings):
                 compacted.add(name)
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
@@ -139,7 +138,7 @@ def _sampled(cluster: ClusterConfig, counts: Mapping[str, int]) -> dict[str, lis
 
 
 def _position(log: OffsetRange, turn: int) -> int:
-    return (max(log.start, log.end - _BACK), log.start, log.start + len(log) // 2)[turn]
+    return (max(log.start, log.end - peek.BEFORE_END), log.start, log.start + len(log) // 2)[turn]
 
 
 def is_replicable(topic: str) -> bool:

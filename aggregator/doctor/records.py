@@ -21,8 +21,6 @@ from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.schema.wire import VALUE_ID_HEADER, glue_split, header_id, split
 
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 300
-# In a topic that is written in transactions the last offsets are markers, so the read begins so far before the end.
-_BACK = 4
 _PATIENCE_S = 10.0
 
 
@@ -75,7 +73,7 @@ def _positions(
         ranges = enumerate(zip(topic.starts, topic.ends, strict=True))
         filled = [(partition, start, end) for partition, (start, end) in ranges if end > start]
         for partition, start, end in filled[:_PARTITIONS_OF_A_TOPIC]:
-            yield (name, partition), max(start, end - _BACK)
+            yield (name, partition), max(start, end - peek.BEFORE_END)
 
 
 def _schema_id(record: peek.RecordContent, *, by_glue: bool) -> int | None:

@@ -25,8 +25,6 @@ from aggregator.threads import map_concurrently
 
 # Partitions of each topic, and of all topics of an edge: a plan must be much cheaper than a run.
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 600
-# In a topic that is written in transactions the last offsets are markers, so the read begins so far before the end.
-_BACK = 4
 _PATIENCE_S = 10.0
 
 Moving = Mapping[tuple[str, str], Sequence[tuple[EdgePartition, int]]]
@@ -99,7 +97,7 @@ def _sampled(
     first = {(source.topic, source.partition): offset for source, offset in flows}
     newest: dict[Partition, int] = {}
     for (topic, partition), offset in first.items():
-        late = snapshots[edge][topic].ends[partition] - _BACK
+        late = snapshots[edge][topic].ends[partition] - peek.BEFORE_END
         if late > offset:
             newest[topic, partition] = late
     for positions in (first, newest):

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 
 from aggregator.config.model import ClusterConfig
-from aggregator.errors import Unreachable
+from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
 
 _NAMES = {
@@ -60,4 +60,4 @@ def authorized(
 
 
 def _silent(cluster: ClusterConfig, why: str) -> Unreachable:
-    return Unreachable(f"rights at {cluster.bootstrap_servers}: {why}", hint="check that the broker runs")
+    return Unreachable(f"rights at {cluster.bootstrap_servers}: {why}", hint=ASK_DOCTOR)

@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Ka
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
-from aggregator.errors import HoldError, Unreachable
+from aggregator.errors import ASK_DOCTOR, HoldError, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, result
 
@@ -107,7 +107,7 @@ def commit_offsets(cluster: ClusterConfig, group: str, offsets: Mapping[Partitio
 def _refusal(cluster: ClusterConfig, group: str, error: object, right: str) -> HoldError | Unreachable:
     where = f"group {group} at {cluster.bootstrap_servers}"
     if not isinstance(error, KafkaError):
-        return Unreachable(f"{where}: no answer", hint="check the broker")
+        return Unreachable(f"{where}: no answer", hint=ASK_DOCTOR)
     if error.code() in _DENIED:
         return HoldError(f"{where}: the principal lacks {right} on it", hint="aggregator acls print lists every right")
     if error.code() == KafkaError.UNKNOWN_MEMBER_ID:

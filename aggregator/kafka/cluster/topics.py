@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from aggregator.config.model import ClusterConfig
-from aggregator.errors import Failed, Unreachable
+from aggregator.errors import ASK_DOCTOR, Failed, Unreachable
 from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, code, succeeded, with_retry
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import TopicSpec
@@ -75,7 +75,7 @@ def described(cluster: ClusterConfig, names: Collection[str]) -> dict[str, Topic
     """
     found, refused = described_each(cluster, names)
     for name, why in refused.items():
-        raise Unreachable(f"{name} at {cluster.bootstrap_servers}: {why}", hint="check the broker")
+        raise Unreachable(f"{name} at {cluster.bootstrap_servers}: {why}", hint=ASK_DOCTOR)
     return found
 
 

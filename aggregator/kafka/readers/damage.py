@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
-from aggregator.errors import Unreachable
+from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers.codes import Passing, when_reading
 from aggregator.kafka.readers.reader_events import FaultKind
@@ -44,7 +44,7 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
             lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _PATIENCE_S / 2
         )
     except KafkaException as failure:
-        raise _silent(at, failure.args[0].str()) from None
+        raise no_answer(at, failure.args[0].str()) from None
     finally:
         reader.close()
 
@@ -113,8 +113,9 @@ def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -
             reader.assign([TopicPartition(*at, offset)])
         elif meaning is not Passing.BY_ITSELF:
             raise KafkaException(error)
-    raise _silent(at, "no answer")
+    raise no_answer(at, "no answer")
 
 
-def _silent(at: Partition, why: str) -> Unreachable:
-    return Unreachable(f"{at[0]}/{at[1]}: {why}", hint="check the edge's broker")
+def no_answer(at: Partition, why: str) -> Unreachable:
+    """Return the error of a partition whose leader does not answer, with the reason."""
+    return Unreachable(f"{at[0]}/{at[1]}: {why}", hint=ASK_DOCTOR)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import OffsetSpec
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.counted import counted
-from aggregator.errors import Unreachable
+from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers import leaders
 
@@ -282,7 +282,7 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     try:
         epoch: int | None = _answer(future, timeout_s + 1).leader_epoch
     except _UnansweredError as error:
-        raise Unreachable(f"{at[0]}/{at[1]}: {error}", hint="check the edge's broker") from None
+        raise Unreachable(f"{at[0]}/{at[1]}: {error}", hint=ASK_DOCTOR) from None
     return epoch
 
 

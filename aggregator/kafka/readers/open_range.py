@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, Copy, OffsetRange, Origin, Partition, Position
-from aggregator.errors import Unreachable
+from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.client import clients
 from aggregator.kafka.native.producer import OutgoingRecords
@@ -113,11 +113,11 @@ def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, c
                     if (message.offset() or 0) == offsets.end - 1:
                         return records
     except KafkaException as failure:
-        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint="check the broker") from None
+        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
     finally:
         reader.close()
     raise Unreachable(
         f"{at[0]}-{at[1]} at {cluster.bootstrap_servers} could not be read from {offsets.start} to {offsets.end}: "
         f"{trouble}",
-        hint="check the partition's leader",
+        hint=ASK_DOCTOR,
     )

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, OffsetRange, Partition, Position
-from aggregator.errors import Unreachable
+from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client.clients import consumer
 from aggregator.kafka.readers.polls import poll_batch
 
@@ -101,7 +101,7 @@ class OriginReader:
                     open_ -= done
                     self._consumer.incremental_unassign([TopicPartition(*at) for at in done])
         except KafkaException as failure:
-            raise Unreachable(f"{self._where}: {failure.args[0].str()}", hint="check the broker") from None
+            raise Unreachable(f"{self._where}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
         return seen
 
     def _take(self, seen: OriginsFound, look: OriginSearch, message: Message) -> None:

@@ -11,11 +11,13 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, 
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
-from aggregator.errors import Unreachable
+from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.polls import poll_batch
 
+# In a topic that is written in transactions the last offsets are markers, so a look at records begins so far before.
+BEFORE_END = 4
 _NEWEST = 20
 # If no record is found among the last offsets, so many times more are read.
 _FURTHER = 50
@@ -119,10 +121,10 @@ def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], pat
                 topic, partition = min(asked)
                 raise Unreachable(
                     f"{cluster.bootstrap_servers}: {topic}/{partition} was not read to its end in time",
-                    hint="check the broker",
+                    hint=ASK_DOCTOR,
                 )
     except KafkaException as failure:
-        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint="check the broker") from None
+        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
     finally:
         reader.close()
     return found
@@ -167,7 +169,7 @@ def _first_at(
                     if message.error() is None:
                         found[at] = message
     except KafkaException as failure:
-        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint="check the broker") from None
+        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
     finally:
         reader.close()
     return found

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.errors import Unreachable
+from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.connection import Connection
 from aggregator.kafka.client.statistics import EVERY_MS, OFTEN_MS
@@ -126,7 +126,7 @@ class EdgeReader:
         try:
             low, high = self._connection.client.watermarks(*at, 3.0)
         except KafkaException as failure:
-            raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint="check the edge's broker") from None
+            raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
         return OffsetRange(low, high)
 
     def leader_epoch(self, at: Partition) -> int | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.errors import Failed, Unreachable
+from aggregator.errors import ASK_DOCTOR, Failed, Unreachable
 from aggregator.header_columns import Headers
 from aggregator.kafka.cluster.topics import partition_count
 from aggregator.kafka.native.chunk import Chunk
@@ -139,7 +139,7 @@ def _read(
             if time.monotonic() > until_s:
                 if has_answered:
                     return
-                raise Unreachable(f"{cluster.bootstrap_servers} stopped answering", hint="check that the broker runs")
+                raise Unreachable(f"{cluster.bootstrap_servers} stopped answering", hint=ASK_DOCTOR)
             polled = reader.poll(10_000, _WAIT_S)
             has_answered = has_answered or bool(polled.chunks or polled.ends)
             for chunk in polled.chunks:

@@ -14,10 +14,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers.codes import Passing, when_reading
-from aggregator.kafka.readers.damage import first_behind
+from aggregator.kafka.readers.damage import first_behind, no_answer
 from aggregator.kafka.readers.reader_events import FaultKind, TruncationPoint
 
 _PATIENCE_S = 10.0
@@ -40,7 +39,7 @@ def find_truncation(cluster: ClusterConfig, at: Partition, log: OffsetRange, lea
             leader_epoch,
         )
     except KafkaException as failure:
-        raise _silent(at, failure.args[0].str()) from None
+        raise no_answer(at, failure.args[0].str()) from None
     finally:
         reader.close()
 
@@ -129,8 +128,4 @@ def _first(
             return None
         if meaning in {FaultKind.DAMAGED, FaultKind.POSITION_LOST}:
             return FaultKind(meaning)
-    raise _silent(at, "no answer")
-
-
-def _silent(at: Partition, why: str) -> Unreachable:
-    return Unreachable(f"{at[0]}/{at[1]}: {why}", hint="check the edge's broker")
+    raise no_answer(at, "no answer")

@@ -19,7 +19,7 @@ from aggregator.privacy.operators import number
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy.model import Name
+from aggregator.privacy.policy.field_types import Name
 from aggregator.schema.avro import Kind
 
 OutputType = Literal["boolean", "int", "long", "float", "double", "string", "bytes"]

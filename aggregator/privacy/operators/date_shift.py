@@ -24,7 +24,7 @@ from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, 
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import REDACTED, Redact, constant
 from aggregator.privacy.plan.leaf import Leaf, Paired, Value
-from aggregator.privacy.policy.model import FieldPath, Name
+from aggregator.privacy.policy.field_types import FieldPath, Name
 from aggregator.privacy.tokens import Normalize, canonical
 from aggregator.schema.avro import Kind
 

@@ -15,7 +15,7 @@ from aggregator.privacy.operators import envelope
 from aggregator.privacy.operators.descriptor import Keys, Operator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.policy.model import Name
+from aggregator.privacy.policy.field_types import Name
 from aggregator.privacy.tokens import canonical
 from aggregator.schema.avro import Kind
 

@@ -9,7 +9,8 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import AfterValidator, model_validator
 
-from aggregator.privacy.policy.model import Model, Name, worded
+from aggregator.config.closed_model import Model
+from aggregator.privacy.policy.field_types import Name, worded
 
 T = TypeVar("T", bound=str)
 

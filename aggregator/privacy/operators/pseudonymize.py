@@ -12,7 +12,7 @@ from aggregator.errors import ConfigError
 from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.policy.model import Name
+from aggregator.privacy.policy.field_types import Name
 from aggregator.privacy.tokens import Encode, Keyed, Normalize, Tokenizer, uuid_text
 from aggregator.schema.avro import Kind, Logical
 

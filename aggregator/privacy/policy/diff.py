@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 from typing import Any, Literal, NamedTuple
 
+from aggregator.config.closed_model import Model
 from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError
 from aggregator.escapes import visible
@@ -23,7 +24,6 @@ from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Action, Plan, PlanNode
 from aggregator.privacy.policy.file import Policy, TopicPolicy
-from aggregator.privacy.policy.model import Model
 from aggregator.privacy.policy.precedence import key_scope, leaves_whole, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
 from aggregator.privacy.policy.sample_strictness import tried

@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from aggregator.config.closed_model import Model
 from aggregator.config.document import Document, Fault, Place, read_document, show_place, shown_lines, unknown
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import OWN_HEADERS
@@ -30,7 +31,7 @@ from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.policy import paths, writable
 from aggregator.privacy.policy.conditions import Condition
-from aggregator.privacy.policy.model import Model, worded
+from aggregator.privacy.policy.field_types import worded
 from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import whole_refusal

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from aggregator.config.closed_model import Model
 from aggregator.errors import Reason
-from aggregator.privacy.policy.model import Model
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.strip import Stripped
 from aggregator.privacy.value_reader import read_value, text_of

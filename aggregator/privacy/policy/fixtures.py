@@ -21,13 +21,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from aggregator.config.closed_model import Model
 from aggregator.config.document import Document, read_document, show_place
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.fixture_expectations import Expectation, HeaderTexts, Mismatch, mismatches
-from aggregator.privacy.policy.model import Model
 from aggregator.privacy.strip import Batch
 from aggregator.regular_files import read_text
 from aggregator.schema.memory import MemoryRegistry

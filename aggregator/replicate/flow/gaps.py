@@ -65,10 +65,10 @@ def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
     """The gap of a flow whose topic the edge no longer shows; the one that is already known, if there is one."""
     if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
         return entry.gap
-    return Gap(GapKind.DELETED, _read_end(entry), None, since_ms)
+    return Gap(GapKind.DELETED, read_end(entry), None, since_ms)
 
 
-def _read_end(entry: LedgerRecord) -> int:
+def read_end(entry: LedgerRecord) -> int:
     """Return the end of what a flow has read of the present log: its position, or an earlier truncation.
 
     The gap of a topic that was deleted begins there, too.
@@ -84,7 +84,7 @@ def damaged(next_offset: int, behind: int, *, since_ms: int, leader_epoch: int |
 
 def new_incarnation(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
     """Return the automatic decision that records what was lost when a topic was created again."""
-    lost = Gap(GapKind.RECREATED, _read_end(entry), None, now_ms)
+    lost = Gap(GapKind.RECREATED, read_end(entry), None, now_ms)
     reason = "a recreated topic begins a new incarnation"
     return Decision(source, entry.position, lost, BY_HUB, now_ms, reason, automatic=True)
 

@@ -1,8 +1,8 @@
-"""The pydantic base class of all models of a policy: frozen, so that it can be shared, and without values in errors."""
+"""Types of the fields that several models of a policy have."""
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 from aggregator.privacy.policy import paths
 from aggregator.reasons import says_something
@@ -21,9 +21,3 @@ def worded(value: str) -> str:
     if not says_something(value):
         raise ValueError("says nothing: whoever reads the policy later will look for it")
     return value
-
-
-class Model(BaseModel):
-    """Frozen, closed, and silent about the values that it refuses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
