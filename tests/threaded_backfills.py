@@ -4,10 +4,11 @@ import threading
 import time
 from dataclasses import replace
 
+from aggregator.backfill.backfill_state import Backfill, Signed
 from aggregator.backfill.execution import carry_out
 from aggregator.backfill.plan_builder import make_plan
 from aggregator.backfill.request import Ask, Window
-from aggregator.backfill.store import Backfill, Signed, read_backfills
+from aggregator.backfill.store import read_backfills
 from aggregator.backfill.submission import start
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.file import load_policy

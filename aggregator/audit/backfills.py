@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aggregator.audit.tally import Finding
+from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.ranges import difference, intersection, offset_count, offsets_of
 from aggregator.backfill.request import Mode
-from aggregator.backfill.store import Backfill
 from aggregator.coordinates import CentralPartition, EdgePartition, Segment
 
 

@@ -8,7 +8,7 @@ backfills. What the protocol itself decides (a recreated topic, a gap of heartbe
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from aggregator.backfill.store import Backfill
+from aggregator.backfill.backfill_state import Backfill
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.state.decisions import Kind, Link

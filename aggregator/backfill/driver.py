@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.epoch_plan import ClusterState, EpochPlan, plan_epoch
 from aggregator.backfill.facts import Central, read_central
 from aggregator.backfill.live_flows import LiveFlows
@@ -25,7 +26,7 @@ from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Mode
 from aggregator.backfill.settlement import backfills_central, places_of_backfills
-from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backfills
+from aggregator.backfill.store import is_cancel, passed_by, read_backfills
 from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
@@ -316,7 +317,7 @@ class BackfillDriver:
 
     def _flows_at_central(self, known: Central, ids: int) -> dict[EdgePartition, FlowAtCentral]:
         """Return the state of the plan's flows at central, and the offsets that other backfills have passed."""
-        backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids)
+        backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids, for_writing=True)
         others = [one for id_, one in backfills.items() if id_ != self._plan.id]
         return {
             one.source: known.flow(one.source, passed_by(others, self._plan.mode, one), one.central)

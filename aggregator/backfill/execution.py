@@ -13,11 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aggregator.backfill.backfill_state import Backfill, End
 from aggregator.backfill.driver import BackfillDriver, Outcome
 from aggregator.backfill.fill import fill_table
 from aggregator.backfill.request import Mode
 from aggregator.backfill.restate import Restated, restate_tables
-from aggregator.backfill.store import Backfill, End, finish, note_policies, read_backfills
+from aggregator.backfill.store import finish, note_policies, read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import AnotherHub, Failed

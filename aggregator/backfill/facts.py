@@ -18,7 +18,6 @@ from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
-from aggregator.counted import counted
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
@@ -27,7 +26,7 @@ from aggregator.state.dead_letters import DELIVERED, Letter
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_positions
-from aggregator.state.letter_log import EntryOf, LetterWriter, read_letter_log
+from aggregator.state.letter_log import doubted, read_letter_log
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
@@ -67,9 +66,10 @@ class Central:
         for source in sources:
             if source in self.doubted:
                 raise Failed(
-                    f"{source} has {self.doubted[source]}: by a letter of somebody else a record would come twice",
+                    f"{source} has {self.doubted[source]}: by what another wrote a record would come twice",
                     hint=f"who may write the topic of dead letters? aggregator audit --edge {quote(source.edge)} tells"
-                    " which of these records central has; --edge and --topic choose other flows",
+                    " which of these records central has; --edge and --topic choose other flows; what a later version"
+                    " wrote is for a hub of that version",
                 )
 
     def flow(self, source: EdgePartition, passed: tuple[Segment, ...] = (), central: str = "") -> FlowAtCentral:
@@ -112,25 +112,8 @@ def read_central(config: HubConfig) -> Central:
         _by(live, lambda letter: letter.source),
         _by(own, lambda letter: (letter.source, letter.central)),
         delivered((*live, *own)),
-        doubted(logs[0].numbers(before.of) + logs[1].numbers(before.of), before.of),
+        doubted(logs, before.of),
     )
-
-
-def doubted(found: Mapping[LetterWriter, int], before: EntryOf) -> dict[EdgePartition, str]:
-    """Flows of which there are more letters, or resolutions, than the ledger counts, with both numbers.
-
-    Args:
-        found: Numbers of either by their writer, as far as the ledger has passed their records.
-        before: The ledger.
-    """
-    told: dict[EdgePartition, str] = {}
-    for writer, number in found.items():
-        entry = before(writer.source, writer.backfill)
-        known = (entry.resolved if writer.resolves else entry.dead) if entry else 0
-        if known is not None and number > known:
-            what = counted(number, "resolved dead letter" if writer.resolves else "dead letter")
-            told[writer.source] = f"{what}, where the ledger counts {known}"
-    return told
 
 
 def _by(letters: Iterable[Letter], key: Callable[[Letter], K]) -> dict[K, tuple[Letter, ...]]:

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from aggregator.backfill.store import Backfill, KnownBackfills, State
+from aggregator.backfill.backfill_state import Backfill, State
+from aggregator.backfill.store import KnownBackfills
 from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends

@@ -8,12 +8,13 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from aggregator.backfill.backfill_state import Backfill, State
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, plan_partition
 from aggregator.backfill.ranges import holds, offsets_of
 from aggregator.backfill.request import Ask, Mode
-from aggregator.backfill.store import Backfill, State, passed_by, read_backfills
+from aggregator.backfill.store import passed_by, read_backfills
 from aggregator.backfill.target import refuse_live, target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -50,7 +51,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     flows = asked_flows(config, central.ledger, ask)
     if ask.mode is Mode.RESTATE:
         flows = [source for source in flows if config.lake and lake_sources(config, [source])]
-    backfills = read_backfills(config.central, HubNames(config.hub))
+    backfills = read_backfills(config.central, HubNames(config.hub), for_writing=True)
     into = _generation(ask, flows, backfills.values())
     where = target_config(config, ask.mode, into)
     names = {source: target(where, source.edge, source.topic) for source in flows}

@@ -7,7 +7,8 @@ compared.
 import time
 from dataclasses import replace
 
-from aggregator.backfill.store import Backfill, State, read_backfills
+from aggregator.backfill.backfill_state import Backfill, State
+from aggregator.backfill.store import read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.replicate.leadership.lease import BEAT_S
 from aggregator.state.control_log import read_control

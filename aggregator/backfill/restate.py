@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected
+from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
 from aggregator.backfill.replacement import ATTEMPTS, PAUSES, Admission, AdmitAll, NewRows, Replacement
-from aggregator.backfill.store import Backfill, note_removed
+from aggregator.backfill.store import note_removed
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange

@@ -8,16 +8,16 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
+from aggregator.backfill.backfill_state import Backfill, End, Signed
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.ranges import Ranges, difference, intersection, offset_count, offsets_of, split
+from aggregator.backfill.ranges import split
 from aggregator.backfill.request import Mode
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end, read_visible
@@ -40,126 +40,11 @@ VERSION = 1
 _PLAN, _CANCEL, _END, _REMOVED, _POLICIES = "backfill/", "cancel/", "end/", "removed/", "policies/"
 # Less than a broker's default limit of a million bytes for one record.
 _PLAN_BYTES = 900_000
-_COUNTED = ("delivered", "dead", "suppressed")
-
-
-class State(StrEnum):
-    """Names the states of a backfill."""
-
-    UNFINISHED = "unfinished"
-    RUNNING = "running"
-    FINISHED = "finished"
-    CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """Records who did something, and when."""
-
-    by: str
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Records how a backfill ended.
-
-    Attributes:
-        at_ms: When it ended, in milliseconds since 1970.
-        lost: Offsets of the plan that could not be read any more, by flow.
-    """
-
-    at_ms: int
-    lost: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Backfill:
-    """One backfill, as central knows it.
-
-    Attributes:
-        plan: What it writes.
-        started: The person who asked for it, and the time.
-        rate: Records a second at most; None: no bound.
-        cancelled: The person who cancelled it, and the time.
-        end: The record of its end.
-        entries: Its ledger records.
-        running: Whether a driver holds the lease for it.
-        removed: Rows that a restate takes out of tables, because the policy lets them pass no more, by flow.
-        policies: Policies with which a restate began, by edge topic.
-    """
-
-    plan: Plan
-    started: Signed
-    rate: float | None = None
-    cancelled: Signed | None = None
-    end: End | None = None
-    entries: Mapping[EdgePartition, LedgerRecord] = field(default_factory=dict)
-    running: bool = False
-    removed: Mapping[str, int] = field(default_factory=dict)
-    policies: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def state(self) -> State:
-        """Return the state of the backfill."""
-        if self.end is not None:
-            return State.FINISHED
-        if self.cancelled is not None:
-            return State.CANCELLED
-        return State.RUNNING if self.running else State.UNFINISHED
-
-    def passed(self, one: PartitionPlan) -> Ranges:
-        """Offsets of a partition's plan that were written, or decided."""
-        return difference(self._behind(one), self.lost(one))
-
-    def lost(self, one: PartitionPlan) -> Ranges:
-        """Offsets of a partition's plan that the edge no longer had when they were to be read."""
-        entry = self.entries.get(one.source)
-        return intersection(self._behind(one), offsets_of(entry.unread)) if entry else ()
-
-    def _behind(self, one: PartitionPlan) -> Ranges:
-        entry = self.entries.get(one.source)
-        if entry is None or entry.topic_id != one.topic_id:
-            return ()
-        return intersection(offsets_of(one.segments), [OffsetRange(0, entry.next_offset)])
-
-    @property
-    def offsets(self) -> int:
-        """Count the offsets of the whole plan."""
-        return sum(one.offsets for one in self.plan.writes)
-
-    @property
-    def behind(self) -> int:
-        """Offsets of the plan that need nothing more: read, lost, or in the end written by another backfill."""
-        return self.offsets if self.end else sum(offset_count(self._behind(one)) for one in self.plan.writes)
-
-    def counts(self) -> dict[str, int]:
-        """Return how many of the read records were delivered, dead and suppressed."""
-        return {name: sum(getattr(entry, name) for entry in self.entries.values()) for name in _COUNTED}
-
-    def counts_of(self, one: PartitionPlan) -> dict[str, int]:
-        """Return what the ledger has counted for one partition of the plan."""
-        entry = self.entries.get(one.source)
-        return {name: getattr(entry, name) if entry else 0 for name in _COUNTED}
-
-    def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a backfill."""
-        return {
-            "id": self.plan.id,
-            "state": self.state.value,
-            "mode": self.plan.mode.value,
-            "into": self.plan.into or None,
-            "by": self.started.by,
-            "at_ms": self.started.at_ms,
-            "rate": self.rate,
-            "offsets": self.offsets,
-            "offsets_done": self.behind,
-            **self.counts(),
-            "cancelled_by": self.cancelled.by if self.cancelled else None,
-            "lost": {
-                flow: [list(one) for one in ranges] for flow, ranges in (self.end.lost if self.end else {}).items()
-            },
-        }
+_MEND = "replace it by a correct record, or by a tombstone, of the same key"
+_MEND_PLAN = (
+    "write the plan once more under the same key, as it was; a tombstone does not replace it once the backfill has"
+    " written anything, because its records would come twice"
+)
 
 
 @dataclass(slots=True)
@@ -185,7 +70,7 @@ class KnownBackfills:
             try:
                 self._take(f"{kind}/", id_, record.value)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Failed) as error:
-                mend = "replace it by a correct record, or by a tombstone, of the same key"
+                mend = _MEND_PLAN if f"{kind}/" == _PLAN else _MEND
                 what, hint = unreadable(error if isinstance(error, Damaged) else Damaged(), mend)
                 told = f"{topic} offset {record.offset}: the request {record.key} is {what}"
                 damaged.add(record.key, Failed(told, hint=hint))
@@ -213,6 +98,25 @@ class KnownBackfills:
         for damaged in faults:
             damaged.require_none()
 
+    @property
+    def without_plan(self) -> list[str]:
+        """Return the ids of backfills that have written, and whose plan was not read."""
+        return sorted(id_ for id_, entries in self.entries.items() if entries and id_ not in self.plans)
+
+    def require_plans(self, topic: str) -> None:
+        """Refuse to go on where a backfill has written, and nobody knows its plan: what it brought would come again.
+
+        Args:
+            topic: The name of the requests, for the sentence.
+
+        Raises:
+            Failed: a plan is not there.
+        """
+        for id_ in self.without_plan:
+            flow = min(self.entries[id_])
+            told = f"{topic} lacks the plan of backfill {id_}, which has written records of {flow}"
+            raise Failed(told, hint=f"write {_PLAN}{id_} there once more: without it those records would come twice")
+
     def backfills(self) -> dict[str, Backfill]:
         """Every backfill by id, the oldest first."""
         return {
@@ -237,7 +141,10 @@ class KnownBackfills:
                 return
             case "backfill/":
                 asked = _ASKED.decode(value)
-                self.plans.setdefault(id_, (Plan.of(asked.plan), Signed(asked.by, asked.at_ms), asked.rate))
+                plan = Plan.of(asked.plan)
+                if plan.id != id_:
+                    raise Damaged("of another plan")
+                self.plans.setdefault(id_, (plan, Signed(asked.by, asked.at_ms), asked.rate))
             case "cancel/":
                 signed = _SIGNED.decode(value)
                 self.cancelled[id_] = Signed(signed.by, signed.at_ms)
@@ -269,16 +176,19 @@ _SIGNED, _ASKED, _ENDED = TypedDecoder(_Signed), TypedDecoder(_Asked), TypedDeco
 _COUNTS, _WORDS = TypedDecoder(dict[str, Count]), TypedDecoder(dict[str, str])
 
 
-def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[str, Backfill]:
+def read_backfills(
+    cluster: ClusterConfig, names: HubNames, *, partitions: int = 0, for_writing: bool = False
+) -> dict[str, Backfill]:
     """Read every backfill by id, the oldest first; empty before the first backfill.
 
     Args:
         cluster: Central.
         names: The hub's own names.
         partitions: Number of the ledger's partitions that are known to exist.
+        for_writing: Whether what no backfill has brought is to be written, so that no plan may be missing.
 
     Raises:
-        Failed: a record is damaged, or an end stays stuck.
+        Failed: a record is damaged, a plan is gone whose backfill has written, or an end stays stuck.
         Unreachable: central does not answer.
     """
     own = names.backfills()
@@ -287,6 +197,10 @@ def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int =
     known = KnownBackfills()
     known.take_requests(read_to_end(cluster, own.requests, [0]), own.requests)
     known.take_positions(ledger_log(cluster, own, partitions=partitions), own.ledger)
+    if known.without_plan:  # begun since the requests were read
+        known.take_requests(read_to_end(cluster, own.requests, [0]), own.requests)
+    if for_writing:
+        known.require_plans(own.requests)
     return known.backfills()
 
 

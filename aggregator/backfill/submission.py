@@ -4,8 +4,9 @@ Invariant: a person who asks for the same as an unfinished backfill joins it, an
 two plans of the same ask were written at the same moment, both processes carry out the first.
 """
 
+from aggregator.backfill.backfill_state import Backfill, Signed, State
 from aggregator.backfill.plan import Plan
-from aggregator.backfill.store import Backfill, Signed, State, read_backfills, revive, submit
+from aggregator.backfill.store import read_backfills, revive, submit
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from aggregator.backfill.store import Backfill
+from aggregator.backfill.backfill_state import Backfill
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import State

@@ -8,8 +8,9 @@ still runs or not.
 
 from collections.abc import Mapping
 
-from aggregator.backfill.store import Backfill, read_backfills
-from aggregator.backfill.store import State as BackfillState
+from aggregator.backfill.backfill_state import Backfill
+from aggregator.backfill.backfill_state import State as BackfillState
+from aggregator.backfill.store import read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import waivers
 from aggregator.coordinates import EdgePartition

@@ -7,8 +7,8 @@ Invariant: pure. Every number is the snapshot's own. Long lists are cut short, a
 from dataclasses import dataclass
 from itertools import accumulate
 
+from aggregator.backfill.backfill_state import State as BackfillState
 from aggregator.backfill.monitor import Progress
-from aggregator.backfill.store import State as BackfillState
 from aggregator.edges.availability import State
 from aggregator.lake.status import TableStatus
 from aggregator.observe.formatting import ago

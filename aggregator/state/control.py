@@ -213,6 +213,13 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
     Raises:
         Failed: a record is damaged, and none of its key came later; names it.
     """
+    folded, damaged = readable_fold(state, records, topic)
+    damaged.require_none()
+    return folded
+
+
+def readable_fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> tuple[ControlState, DamagedRecords]:
+    """The state after the records that can be read, and the errors of those that cannot; arguments as `fold`."""
     folding: _Folding | None = None
     damaged = DamagedRecords()
     for record in records:
@@ -225,8 +232,7 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
             damaged.add(record.key, Failed(told, hint=hint))
         else:
             damaged.mend(record.key)
-    damaged.require_none()
-    return folding.folded() if folding else state
+    return folding.folded() if folding else state, damaged
 
 
 @dataclass(slots=True)

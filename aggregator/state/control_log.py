@@ -8,7 +8,7 @@ import logging
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.tail import LogTail
-from aggregator.state.control import ControlState, fold
+from aggregator.state.control import ControlState, fold, readable_fold
 from aggregator.state.names import HubNames
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,10 @@ class ControlWatch:
         """Fold in what has arrived since; never blocks.
 
         Raises:
-            Failed: a damaged record; names it.
+            Failed: a damaged record; names it, once. What came with it is folded in.
         """
-        self.state = fold(self.state, self._tail.arrived(), self._topic)
+        self.state, damaged = readable_fold(self.state, self._tail.arrived(), self._topic)
+        damaged.require_none()
         return self.state
 
     def close(self) -> None:

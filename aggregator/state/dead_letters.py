@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from aggregator.coordinates import Copy, EdgePartition, Origin, SchemaName
+from aggregator.coordinates import Copy, EdgePartition, Origin, Position, SchemaName
 from aggregator.errors import Reason
 from aggregator.kafka.readers.typed_decoder import Count, Damaged, Difference, Number, TypedDecoder, key_text
 
@@ -63,7 +63,21 @@ def letter_key(source: EdgePartition, offset: int, incarnation: int) -> str:
 def is_key(text: str) -> bool:
     """Whether a text can be the key of a letter."""
     parts = text.split("/")
-    return len(parts) == _KEY_PARTS and all(parts[:2]) and all(part.isdecimal() for part in parts[2:])
+    return (
+        len(parts) == _KEY_PARTS and all(parts[:2]) and all(part.isascii() and part.isdecimal() for part in parts[2:])
+    )
+
+
+def record_of(key: str) -> tuple[EdgePartition, Position] | None:
+    """Source and position of the record that a letter's key names; None for any other text."""
+    if not is_key(key):
+        return None
+    edge, topic, *numbers = key.split("/")
+    try:
+        partition, offset, incarnation = map(int, numbers)
+    except ValueError:  # a number that is too long
+        return None
+    return EdgePartition(edge, topic, partition), Position(incarnation, offset)
 
 
 def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy | None:

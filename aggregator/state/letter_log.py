@@ -2,12 +2,14 @@
 
 Invariant: this module only reads. A letter and a resolution commit in the transaction in which their writer passes the
 record: the live flow, or the backfill that they name. So one counts only if the ledger of its writer has passed the
-record. Whatever else lies in the topic is somebody else's: it explains nothing, and hides no letter.
+record. Whatever else lies in the topic is somebody else's: it explains nothing, and hides no letter. The ledger counts
+both in the same transactions. A flow that has more of them is doubted, as is one with a record of a later version of
+the hub, which may be anything.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,8 +20,8 @@ from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.committed_reader import read_committed
 from aggregator.kafka.readers.log import decided_ranges
-from aggregator.kafka.readers.typed_decoder import Damaged, Later, unreadable
-from aggregator.state.dead_letters import Letter, decode_letter
+from aggregator.kafka.readers.typed_decoder import Damaged, Later, key_text
+from aggregator.state.dead_letters import Letter, decode_letter, record_of
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_positions
 from aggregator.state.names import HubNames
@@ -49,6 +51,18 @@ class _Entry(NamedTuple):
         return entry is not None and Position(self.letter.incarnation, self.letter.offset) < entry.position
 
 
+class _Later(NamedTuple):
+    offset: int
+    source: EdgePartition
+    position: Position
+    version: int
+
+    def is_passed(self, entry_of: EntryOf) -> bool:
+        """Whether the live flow has passed the record that the key names."""
+        entry = entry_of(self.source, "")
+        return entry is not None and self.position < entry.position
+
+
 class LetterLog:
     """Everything that a topic of dead letters holds, by record, in log order.
 
@@ -57,23 +71,22 @@ class LetterLog:
         topic: For sentences about it.
         apart: The topic holds letters of backfills that do not write into a live topic. A record has one for each
             central topic that it did not get into: one for each generation.
-
-    Raises:
-        Failed: a later version wrote a letter.
     """
 
     def __init__(self, records: Iterable[tuple[int, bytes, bytes | None]], topic: str, *, apart: bool = False) -> None:
         self._topic = topic
         self._foreign: list[int] = []
+        self._later: list[_Later] = []
         self._entries: dict[tuple[str, str], list[_Entry]] = {}
         for offset, key, value in records:
             try:
                 letter, backfill = decode_letter(key, value)
-            except Later as error:
-                what, hint = unreadable(error, "")
-                raise Failed(f"{topic} offset {offset} is a dead letter {what}", hint=hint) from None
-            except Damaged:
-                self._foreign.append(offset)
+            except Damaged as error:
+                named = record_of(key_text(key)) if isinstance(error, Later) else None
+                if named and isinstance(error, Later):
+                    self._later.append(_Later(offset, *named, error.version))
+                else:
+                    self._foreign.append(offset)
                 continue
             if apart and not backfill:  # a live flow writes none there
                 self._foreign.append(offset)
@@ -88,6 +101,15 @@ class LetterLog:
             before: A ledger that was read before the letters, so that every letter that it counts was read.
         """
         return Counter(one.writer for some in self._entries.values() for one in some if one.is_written(before))
+
+    def later(self, before: EntryOf) -> dict[EdgePartition, str]:
+        """What a later version of the hub may have written of records that a flow has passed, by flow."""
+        return {
+            one.source: f"a dead letter of version {one.version}, which this hub does not know ({self._topic} offset"
+            f" {one.offset})"
+            for one in self._later
+            if one.is_passed(before)
+        }
 
     def letters(self, before: EntryOf, after: EntryOf) -> Iterator[Letter]:
         """Every letter of the hub, with its resolution if it has one.
@@ -113,7 +135,8 @@ class LetterLog:
             for one in some
             if not (one.is_written(before) or one.is_written(after))
         ]
-        return sorted(self._foreign + unproven)
+        ahead = [one.offset for one in self._later if not (one.is_passed(before) or one.is_passed(after))]
+        return sorted(self._foreign + unproven + ahead)
 
     def warn_of_strangers(self, before: EntryOf, after: EntryOf) -> None:
         """Warn of them, as a count and the first."""
@@ -136,7 +159,7 @@ def read_letter_log(cluster: ClusterConfig, names: HubNames, *, apart: bool = Fa
         apart: As in `LetterLog`.
 
     Raises:
-        Failed: a later version wrote a letter, or a transaction at central stays open.
+        Failed: a transaction at central stays open.
         Unreachable: central does not answer.
     """
     topic = names.backfills().dead_letters if apart else names.dead_letters
@@ -144,11 +167,37 @@ def read_letter_log(cluster: ClusterConfig, names: HubNames, *, apart: bool = Fa
 
 
 def read_letters(cluster: ClusterConfig, names: HubNames, *, apart: bool = False) -> Iterator[Letter]:
-    """Every letter of the hub, with its resolution if it has one; arguments and errors as `read_letter_log`."""
+    """Every letter of the hub, with its resolution if it has one; arguments and errors as `read_letter_log`.
+
+    Flows that are doubted are warned of, and shown as their records say.
+    """
+    before = read_positions(cluster, names).of
     letters = read_letter_log(cluster, names, apart=apart)
     after = read_positions(cluster, names).of
-    letters.warn_of_strangers(after, after)
+    letters.warn_of_strangers(before, after)
+    if found := doubted([letters], before):
+        told, (first, why) = counted(len(found), "flow"), min(found.items())
+        log.warning("dead letters of %s are in doubt: %s has %s", told, first, why)
     yield from letters.letters(after, after)
+
+
+def doubted(logs: Sequence[LetterLog], before: EntryOf) -> dict[EdgePartition, str]:
+    """Flows that have more letters, or resolutions, than the ledger counts, or one of a later version; and which.
+
+    Args:
+        logs: The topics of letters.
+        before: A ledger that was read before them.
+    """
+    told: dict[EdgePartition, str] = {}
+    for one in logs:
+        told |= one.later(before)
+    for writer, number in sum((one.numbers(before) for one in logs), Counter()).items():
+        entry = before(writer.source, writer.backfill)
+        known = (entry.resolved if writer.resolves else entry.dead) if entry else 0
+        if known is not None and number > known:
+            what = counted(number, "resolved dead letter" if writer.resolves else "dead letter")
+            told[writer.source] = f"{what}, where the ledger counts {known}"
+    return told
 
 
 def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, bytes | None]]:

@@ -12,12 +12,12 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from aggregator.backfill import driver as driver_module
+from aggregator.backfill.backfill_state import State
 from aggregator.backfill.live_flows import LiveFlows
 from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.plan_builder import make_plan
 from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 from aggregator.backfill.settlement import backfills_central
-from aggregator.backfill.store import State
 from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
@@ -205,7 +205,13 @@ def test_forged_records_that_name_a_backfill_of_the_hub(trial, caplog):
     assert [one.segments for one in plan.writes] == [(Segment(0, OffsetRange(1, 2)),)]
     once(trial, "eu", [7, *range(3)])
 
+    central.produce(f"{trial.hub}.dead-letters", b'{"v":2}', "any", partition=0)
+    assert central.flush(30) == 0
+    assert trial.typed("dlq", "list").exit_code == 0, "what is of no record of the hub ends nothing"
     forge(1, resolved_by=replay.id, outcome="delivered")
+    caplog.clear()
+    assert trial.typed("dlq", "list").exit_code == 0
+    assert f"dead letters of 1 flow are in doubt: eu/{trial.topic}/0 has 2 resolved dead letters" in caplog.text
     told = f"eu/{trial.topic}/0 has 2 resolved dead letters, where the ledger counts 1"
     refused = trial.typed("dlq", "replay", "--yes")
     assert (refused.exit_code, told in refused.output) == (1, True), refused.output

@@ -8,12 +8,12 @@ import json
 from collections import Counter, defaultdict
 from dataclasses import replace
 
+from aggregator.backfill.backfill_state import Backfill, Signed
 from aggregator.backfill.epoch_plan import ClusterState, plan_epoch
-from aggregator.backfill.facts import doubted
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, plan_partition
 from aggregator.backfill.request import Mode
-from aggregator.backfill.store import Backfill, KnownBackfills, Signed, passed_by
+from aggregator.backfill.store import KnownBackfills, passed_by
 from aggregator.coordinates import (
     BACKFILL_HEADER,
     LEFT_OUT_HEADER,
@@ -32,7 +32,7 @@ from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease
 from aggregator.state.dead_letters import Letter
 from aggregator.state.ledger import LedgerRecord, Positions
-from aggregator.state.letter_log import LetterLog
+from aggregator.state.letter_log import LetterLog, doubted
 from aggregator.state.requests import by_flow
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, EdgeFaults
 from tests.simulation.schedule import (
@@ -264,7 +264,7 @@ class BackfillSchedule(Schedule):
         assert not (foreign and settled), (
             f"the hub's, and taken for another's: the dead letters or resolutions at {foreign[:5]}"
         )
-        wrong = doubted(told.numbers(before.of), before.of)
+        wrong = doubted([told], before.of)
         assert not wrong, f"the hub's, and doubted: {wrong}"
         return list(told.letters(before.of, after.of))
 

@@ -28,9 +28,9 @@ from aggregator.machine_clock import utc_today
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
+    from aggregator.backfill.backfill_state import Backfill, Signed
     from aggregator.backfill.plan import Plan
     from aggregator.backfill.request import Ask, Bound
-    from aggregator.backfill.store import Backfill, Signed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _RATE = re.compile(r"(\d+)(?:/s)?")
@@ -224,7 +224,7 @@ def resume(config: Path, id_: str, master: str | None) -> None:
 @click.argument("id_", metavar="ID")
 def cancel(config: Path, id_: str) -> None:
     """Stop a backfill; a running one ends cleanly within seconds, and what it has written stays."""
-    from aggregator.backfill.store import State
+    from aggregator.backfill.backfill_state import State
     from aggregator.backfill.store import cancel as ask_to_stop
     from aggregator.backfill.submission import known_backfill
     from aggregator.state.decisions import Kind
@@ -373,6 +373,6 @@ def _bound(option: str, text: str | None, now: datetime) -> "Bound | None":
 
 
 def _signed() -> "Signed":
-    from aggregator.backfill.store import Signed
+    from aggregator.backfill.backfill_state import Signed
 
     return Signed(claimed(), int(time.time() * 1000))

@@ -12,8 +12,8 @@ from aggregator.counted import counted
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
+    from aggregator.backfill.backfill_state import Backfill
     from aggregator.backfill.plan import Plan
-    from aggregator.backfill.store import Backfill
 
 _SHOWN = 5
 # An offset that no log reaches: the end of a window that has no end.

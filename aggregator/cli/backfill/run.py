@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.driver import Outcome
 from aggregator.backfill.execution import carry_out
 from aggregator.backfill.monitor import BackfillWatch
-from aggregator.backfill.store import Backfill, read_backfills
+from aggregator.backfill.store import read_backfills
 from aggregator.cli.run import (
     checked_policies,
     stopping_on_signals,

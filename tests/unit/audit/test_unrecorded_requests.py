@@ -6,9 +6,9 @@ import pytest
 
 from aggregator.audit.decisions import audit_decisions
 from aggregator.audit.unrecorded_requests import Requested
+from aggregator.backfill.backfill_state import Backfill, Signed
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.request import Mode
-from aggregator.backfill.store import Backfill, Signed
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.cluster_acceptances import ClusterAcceptance

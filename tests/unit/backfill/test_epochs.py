@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from aggregator.backfill.backfill_state import Backfill, End, Signed, State
 from aggregator.backfill.epoch_plan import ClusterState, EpochPlan, plan_epoch
 from aggregator.backfill.facts import delivered
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
-from aggregator.backfill.store import Backfill, End, KnownBackfills, Signed, State, passed_by
+from aggregator.backfill.store import KnownBackfills, passed_by
 from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
@@ -269,6 +270,30 @@ def test_a_damaged_position_takes_none_of_another_flow_with_it():
         ("aa", 1),
         ("bb", 0),
     }
+
+
+def test_what_a_backfill_has_written_is_not_forgotten_with_its_plan():
+    """A tombstone, or another plan under its key, would have its records planned once more."""
+    plan = backfill().plan
+    body = {"v": 1, "plan": plan.plain(), "rate": None, "by": "ada", "at_ms": 1}
+    key, value = f"backfill/{plan.id}", json.dumps(body).encode()
+    position = LogRecord(0, 0, flow_key(FLOW, plan.id), LedgerRecord(0, "id-1", 5, 1, 0).encode())
+
+    def known(*requests):
+        told = KnownBackfills()
+        told.take_positions([position], "h.backfill.ledger")
+        told.take_requests(requests, "h.backfill.requests")
+        told.require_plans("h.backfill.requests")
+        return told
+
+    assert known(LogRecord(0, 0, key, b"?"), LogRecord(0, 1, key, value)).plans.keys() == {plan.id}
+    for tombstone in ([], [LogRecord(0, 1, key, None)]):
+        with pytest.raises(Failed, match=f"lacks the plan of backfill {plan.id}, which has written records of {FLOW}"):
+            known(*tombstone)
+    for damaged in (b"?", json.dumps(body | {"plan": replace(plan, round=7).plain()}).encode()):
+        with pytest.raises(Failed, match=f"offset 3: the request {key} is damaged") as error:
+            known(LogRecord(0, 3, key, damaged))
+        assert "a tombstone does not replace it" in error.value.hint
 
 
 def test_a_restate_has_the_policies_under_which_it_began():

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from aggregator.backfill.backfill_state import Backfill, Signed
 from aggregator.backfill.driver import BackfillDriver
-from aggregator.backfill.store import Backfill, Signed
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from tests.unit.backfill.plan_inputs import PLAN, TOPIC
 from tests.unit.replicate.plan_inputs import CONFIG

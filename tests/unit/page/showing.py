@@ -4,8 +4,8 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
+from aggregator.backfill.backfill_state import State as BackfillState
 from aggregator.backfill.monitor import Progress
-from aggregator.backfill.store import State as BackfillState
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import CentralPartition, EdgePartition, Position

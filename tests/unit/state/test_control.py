@@ -15,6 +15,7 @@ from aggregator.state.control import (
     Undecided,
     encode,
     fold,
+    readable_fold,
 )
 from tests.growth import cpu_s
 
@@ -107,6 +108,15 @@ def test_a_damaged_record_is_mended_by_the_next_one_of_its_key(entry):
             fold(ControlState(), records, "h.control")
         assert ("a tombstone does not replace it" in refusal.value.hint) == (key == "epoch")
         assert "once more" in refusal.value.hint
+
+
+def test_a_damaged_record_takes_none_of_its_batch_with_it():
+    """Whoever follows the log is told once, and goes on with what came beside it."""
+    records = [*logged(Epoch(7, 1, 1, "a"), Cluster("eu", "id")), LogRecord(0, 9, "lease", b"?")]
+    state, damaged = readable_fold(ControlState(), records, "h.control")
+    assert (state.newest, state.clusters) == (7, {"eu": "id"})
+    with pytest.raises(Failed, match="offset 9: the control record lease is damaged"):
+        damaged.require_none()
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from aggregator.coordinates import Copy, EdgePartition, Origin
-from aggregator.errors import Failed
 from aggregator.state.dead_letters import encode_resolution, letter_copy, letter_key
 from aggregator.state.ledger import LedgerRecord
-from aggregator.state.letter_log import LetterLog, LetterWriter
+from aggregator.state.letter_log import LetterLog, LetterWriter, doubted
 
 SOURCE = EdgePartition("eu", "orders", 1)
 LETTER = json.dumps({"v": 1, "edge": "eu", "topic": "orders", "reason": "too_large"}).encode()
@@ -43,6 +42,7 @@ def test_a_resolution_is_of_the_backfill_that_wrote_it():
         b"\xff\xfe",
         b"a/b/c",
         "eu/orders/\u00b2/7/2".encode(),
+        "eu/orders/\u0661/7/2".encode(),
         b"eu/orders/-1/7/2",
         b"eu/orders/1/%s/2" % (b"9" * 5000),
     ],
@@ -218,7 +218,25 @@ def test_what_is_no_letter_is_told_by_its_offset(value, caplog):
     ]
 
 
-def test_a_letter_of_a_later_version_is_refused():
-    """What it says nobody here knows."""
-    with pytest.raises(Failed, match="offset 0 is a dead letter"):
-        folded((KEY, json.dumps(WHOLE | {"v": 2}).encode()))
+@pytest.mark.parametrize(
+    ("key", "is_doubted"),
+    [
+        (letter_key(SOURCE, 7, 2), True),
+        (letter_key(SOURCE, 200, 2), False),  # the flow has not come to it
+        (letter_key(SOURCE._replace(topic="other"), 7, 2), False),
+        ("any", False),
+        ("", False),
+    ],
+)
+def test_what_a_later_version_wrote_puts_its_flow_in_doubt_and_no_other(key, is_doubted):
+    """It may be anything, a resolution too. Of no record that a flow has passed it is a stranger's."""
+    told = letter_log(died(), (key, b'{"v":2}'))
+    why = "a dead letter of version 2, which this hub does not know (h.dead-letters offset 1)"
+    entry = LedgerRecord(2, "id", 100, 1, 0, dead=1)
+
+    def passed(source, _backfill):
+        return entry if source == SOURCE else None
+
+    assert doubted([told], passed) == ({SOURCE: why} if is_doubted else {})
+    assert words(told.letters(passed, passed)) == [DEAD]
+    assert told.strangers(passed, passed) == ([] if is_doubted else [1])

@@ -125,7 +125,7 @@ SAMPLES = {
     "succession": Sample(
         SUCCESSION.encode(), lambda record: fold_acceptances([record]), {"eu": SUCCESSION}, closed=False
     ),
-    "resolution of a dead letter": Sample(LETTER, letters, [("b1", "delivered")]),
+    "resolution of a dead letter": Sample(LETTER, letters, [("b1", "delivered")], closed=False),
     "link of decisions": Sample((LINK.kind.value, LINK.encode()), decisions.decode, LINK, closed=False),
     "state of an edge": Sample(
         (edge_status.state_key("eu"), STATE.encode()), status("states"), {"eu": STATE}, closed=False
