@@ -88,7 +88,7 @@ class KeyEvidence(NamedTuple):
     """What the other rows of a table, beside those that are replaced, show about keys.
 
     Attributes:
-        new_keys: Edge partitions where a key that came stands behind the last record that changes its own.
+        new_keys: Edge partitions in which a new key occurs after the last record whose key changes.
         youngest: Number of the youngest tombstone that stays, by edge partition and key, of keys with many images.
     """
 
@@ -194,7 +194,7 @@ class KeyImages:
         )
 
     def beside(self, seen: Iterable[KeyEvidence]) -> "KeyImages":
-        """The images in a table that shows this beside; without it nothing is doubted, and no tombstone is older."""
+        """Return the images for a table with this evidence; without any, nothing is doubted, no tombstone older."""
         all_of = [self._seen, *seen]
         flows = pl.concat([one.new_keys for one in all_of]).unique().sort(_FLOW)
         youngest = pl.concat([one.youngest for one in all_of]).group_by(_KEY).agg(pl.col("youngest").max()).sort(_KEY)

@@ -70,7 +70,9 @@ class Restated:
 
 
 def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession") -> list[Restated]:
-    """Replace the rows of a backfill in every table that they are in; what it did not read stays, and what deletes.
+    """Replace the rows of a backfill in every table that they are in.
+
+    Rows of records that it did not read stay, and so do tombstones.
 
     Args:
         config: The hub.

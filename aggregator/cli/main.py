@@ -154,8 +154,8 @@ Examples:
   aggregator status -o json                             for scripts
 
 \b
-Exit codes: 0 ok, 1 failed, 2 usage, 3 changes pending, 4 some edges failed,
-5 data loss detected, 6 another hub took over, 78 bad configuration.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 changes pending, 4 something was held
+or silent, 5 data is missing, 6 another hub took over, 78 bad configuration.
 What the words mean (flow, slot, epoch, held, gap ...): docs/glossary.md
 """
 

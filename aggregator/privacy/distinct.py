@@ -138,7 +138,7 @@ def in_parts(ask: Callable[[Sequence[Raw]], Sequence[Raw]], raws: Sequence[Raw],
     """What an operator makes of values, some at a time: each may become as long as its budget allows.
 
     Args:
-        ask: What is asked of the operator, of some values; as `Distinct.answers`.
+        ask: What is asked of the operator, of some values; as in `OperatorCache`.
         raws: The values.
         room: Bytes that it may make of all of them.
 

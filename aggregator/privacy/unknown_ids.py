@@ -102,7 +102,7 @@ class PendingIds:
         self._is_few = sum(one not in self._there for one in schema_ids) <= _FEW
 
     def since_s(self, schema_id: int, place: int) -> float:
-        """The time since when an answer about an id counts that the record at a place is the first to name."""
+        """Return the earliest time of a question to the registry whose answer about an id counts for this record."""
         read_s, late = self._reads.at_s(place), self._late.get(schema_id)
         if schema_id in self._there:
             return self._began_s
@@ -215,7 +215,7 @@ class PendingIds:
         return late
 
     def _judge(self, schema_id: int, place: int, asked_s: float) -> None:
-        """A dead letter, in all records of the batch that had been read when that was asked."""
+        """Reject an id in the records that were read before the registry was asked; postpone it in later ones."""
         self._lost[schema_id] = max(asked_s, self._lost.get(schema_id, asked_s))
         _forget_oldest(self._lost)
         newer = self._reads.newer(asked_s)

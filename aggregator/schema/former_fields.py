@@ -200,7 +200,7 @@ class _Finding:
             )
 
     def _visit(self, number: int, stood: list[_Stood]) -> None:
-        """Tell the branches of a union, or the one type that is there, what each of them was."""
+        """Match each branch of a union, or the one type, with the earlier types that it may have been."""
         node = self._schema.nodes[number]
         branches = node.children if node.kind is Kind.UNION else (number,)
         names = {branch: self._lineage.names(self._schema.nodes[branch]) for branch in branches}
@@ -248,7 +248,10 @@ class _Finding:
             self._wait(item.node, _standing(places))
 
     def _wrapper(self, child: int, stood: Iterable[_Stood]) -> None:
-        """Items or values: what they were; where there was one thing and no array or map of them, that one."""
+        """Match the items of an array, or the values of a map, with the earlier ones.
+
+        If the earlier type was a single value, match that.
+        """
         inside: list[_Stood] = []
         for one in stood:
             places = one.type.inside

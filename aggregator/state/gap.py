@@ -40,8 +40,8 @@ class Gap:
         start: First offset of it.
         end: Offset behind it.
         since_ms: When it was first noticed, by the clock of whoever noticed it.
-        leader_epoch: Of a damaged batch: one that it does not exceed, and whatever takes its place does. None: the edge
-            tells none, or an earlier version wrote this.
+        leader_epoch: Of a damaged batch, an upper bound of its leader epoch; a batch that takes its place has a higher
+            one. None: the edge tells none, or an earlier version wrote this.
     """
 
     kind: GapKind

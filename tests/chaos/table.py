@@ -17,7 +17,8 @@ _COLUMNS += ("invented", "reordered", "lake")
 HEAD = (f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|")
 
 _INTRODUCTION = """\
-{clean} of {trials} trials are clean; {records:,} records in all. Written by
+{clean} of {trials} seeds are clean, each by its newest run, over many commits: a seed that was not clean was run again
+after a mend. {records:,} records in all. Written by
 `make chaos ARGS="-k mixed" TRIALS=n SEED=s TABLE=tests/bench/results/trials.md`, which runs only those seeds that are
 not clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake;
 up to ten follow one another on one hub, each on a topic of its own. One machine ran brokers, hub and judge: recovery

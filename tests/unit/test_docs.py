@@ -13,7 +13,8 @@ from aggregator.schema.avro import parse
 from tests.documented_commands import check_command, shown_commands
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+RESULTS = ROOT / "tests" / "bench" / "results"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *RESULTS.glob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OPERATE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 ALERTS = (ROOT / "docs" / "runbooks" / "alerts.md").read_text(encoding="utf-8")

@@ -148,12 +148,12 @@ def consumer(cluster: ClusterConfig, *, buffer_bytes: int = _BUFFER_BYTES, **opt
 
 
 def _of_leaders(options: dict[str, Any]) -> dict[str, Any]:
-    """Who asks what a log holds asks its leader: a follower may lag behind it, or not have been cut yet."""
+    """Leave out `client.rack`, so that these clients read from leaders: a follower may lag, or not be truncated yet."""
     return {name: value for name, value in options.items() if name != "client.rack"}
 
 
 def uncommitted_consumer(cluster: ClusterConfig, **options: Any) -> Consumer:
-    """The same for whoever looks at open transactions; nothing that is delivered is read so."""
+    """Return a consumer that reads uncommitted records, to look at open transactions; none of them is delivered."""
     reading = _of_leaders(reading_options(cluster, _BUFFER_BYTES, options))
     with named_failure(cluster, Role.CONSUMER):
         return Consumer(reading | {"isolation.level": "read_uncommitted"}, logger=log)

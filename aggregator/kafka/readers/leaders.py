@@ -47,7 +47,7 @@ class _Picture(NamedTuple):
         return topic not in self.doubted and number < len(led) and led[number]
 
     def serves(self, partitions: Collection[Partition], *, since_s: float, now_s: float) -> bool:
-        """Whether nothing need be asked anew: all of them are led, or that one is not was told a moment ago."""
+        """Whether the cached answer is enough: all have a leader, or a missing leader was reported just now."""
         age_s = now_s - self.asked_s
         if all(map(self.leads, partitions)):
             return age_s <= _LASTS_S
@@ -85,9 +85,9 @@ def leaderless(
 
 
 def refresh(cluster: ClusterConfig, timeout_s: float = 1.0) -> None:
-    """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes.
+    """Refresh the leaders that the kept admin client knows.
 
-    Nor does a leader that was deposed without knowing it: it goes on to answer.
+    An outdated leader epoch alone does not make it ask for minutes. Nor does a deposed leader that goes on to answer.
     """
     try:
         _look(clients.admin(cluster), timeout_s)

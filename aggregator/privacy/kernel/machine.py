@@ -254,7 +254,7 @@ def scan(
         is_full = 2 * more_entries > tape.size or SPAN * more_seen > spans.size
         if verdict == GOOD and not is_full and weight > 0:
             entries, seen = more_entries, more_seen
-        elif weight > 0:  # the same walk again takes its counts back
+        elif weight > 0:  # the same walk again subtracts its counts
             weight = np.int64(-1)
             continue
         elif is_full and verdict == GOOD:

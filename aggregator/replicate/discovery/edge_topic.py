@@ -69,7 +69,7 @@ class EdgeTopic:
         return self.topic_id, len(self.starts)
 
     def epoch_before(self, partition: int, offset: int) -> int | None:
-        """Return a leader epoch between those of the records around an offset; known if nothing is behind it."""
+        """Return the leader epoch at an offset; it is known only at the end of the log."""
         at_the_end = offset == self.ends[partition] and not (self.undecided and self.undecided[partition])
         return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
 

@@ -109,7 +109,7 @@ def position_after(lost: Gap, position: Position) -> Position:
 
 
 def passed_over(lost: Gap, position: Position) -> Segment | None:
-    """What a flow never reads because it goes on behind a gap; nothing where it goes back to a cut, or nobody knows."""
+    """Return the offsets that a flow skips behind a gap; None after a truncation, or if the range is not known."""
     if lost.kind not in _PASSED:
         return None
     return Segment(position.incarnation, OffsetRange(position.next_offset, position_after(lost, position).next_offset))
@@ -199,7 +199,7 @@ def sentence(lost: Gap, next_offset: int) -> str:
 
 
 def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[Segment]:
-    """Which incarnation each offset that was read belongs to, of which the last is the topic's present one.
+    """Split the offsets that were read by incarnation; the last segment is of the present incarnation.
 
     An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
     recreated topic began at 0.

@@ -47,7 +47,7 @@ class DeliveryPlan:
         digest_key: Key of the dead letters' hash; None leaves the hash out.
         backfill: Id of the backfill that delivers, which its records carry; empty for the live flows.
         chains: How records are known that other hubs bring back.
-        tells_left_out: Whether central's topic is told of each record that was read and yields none there.
+        tells_left_out: Whether a notice is written for each record that was read and yields no copy.
     """
 
     hub: str
@@ -125,7 +125,10 @@ class Delivery:
         return self._reports.bodies(self._strips, now_s, last=last)
 
     def _judged(self, flow: Flow, chunk: Chunk) -> Judged:
-        """The chunk by its chains; what a person asks for by its dead letter is delivered, whatever its chain says."""
+        """Judge a chunk by its chain headers.
+
+        A record that a person replays by its dead letter is delivered, whatever its chain says.
+        """
         source, wanted = flow.plan.source, flow.plan.asked
         asked = frozenset(at for at, offset in enumerate(chunk.offsets) if offset in wanted) if wanted else wanted
         return self._plan.chains.judged(source.edge, source.topic, flow.plan.central, chunk.headers, asked)
@@ -218,7 +221,7 @@ class Delivery:
             )
 
     def _notices(self, flow: Flow, chunk: Chunk, stripped: Stripped, places: Sequence[int]) -> OutgoingRecords:
-        """What tells whoever reads central's topic that these records were read and yield none; nothing of them."""
+        """Make a notice for each record that was read and yields no copy; a notice has no content of its record."""
         ends, offsets, count = f"/{flow.position.incarnation}", [chunk.offsets[at] for at in places], len(places)
         origins = BytesColumn.numbered(f"{self._plan.hub}/{flow.plan.source}/", offsets, ends)
         dead = stripped.rejected
@@ -261,7 +264,10 @@ class Delivery:
 
 
 def _without(cycles: Collection[int], batch: Batch) -> Batch:
-    """The batch with nothing at these places: central's schema ids mean nothing here, nor may what deletes go on."""
+    """Return the batch without keys, values and headers at these indices.
+
+    Their schema ids belong to central's registry, and their tombstones must not be delivered.
+    """
     if not cycles:
         return batch
     headers = HeaderTable.of(batch.headers)

@@ -114,13 +114,13 @@ class Readers:
         return now - heard_s > self._plan.patience_s
 
     def polled(self, edge: str, polled: Polled, now: float) -> None:
-        """A poll is taken from now on. What it says of a flow that is read from elsewhere meanwhile counts no more."""
+        """Begin to process a poll. Flows that are started anew from now on ignore the rest of it."""
         self._superseded.clear()
         heard = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
         self._heard_at |= {EdgePartition(edge, *at): now for at in heard}
 
     def advance(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
-        """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
+        """Advance a flow to `offset`; a flow of a backfill goes on with its next range, or ends."""
         if not flow.reading:
             return
         self._confirmed.add(flow.plan.source)
@@ -168,9 +168,9 @@ class Readers:
     def drained(self, flow: Flow) -> bool:
         """Whether a flow is held, or has reached what `--drain` asked for in the log that its edge has now.
 
-        A position at the end is none before the edge was asked about it: the log may have been cut below since. Nor is
-        one of which a client has said that it is lost, before somebody could judge that. What central has not decided
-        is waited for with the patience of a drain; so long it holds a first position.
+        A position at the end does not count before the edge has confirmed it, because the log may have been truncated.
+        Nor does one that a client has reported as lost, before somebody has judged that. A drain waits with its
+        patience for transactions that central has not decided; a first position is held as long.
         """
         source, hold = flow.plan.source, flow.cursor.hold
         if hold is not None:
@@ -262,7 +262,7 @@ class Readers:
         return not self._is_whole(flow)
 
     def _is_truncated_ahead(self, flow: Flow, newest: int) -> bool:
-        """Whether the log was cut below what a backfill is to read, which the live flow had passed and has not met yet.
+        """Whether the log was truncated before the end of a backfill's range, and the live flow has not noticed it.
 
         Records that are newer than the live flow's last one lie behind the backfill's end, in the same log.
         """

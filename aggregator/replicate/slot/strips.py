@@ -49,7 +49,7 @@ def strips(
     waits_s = config.replication.schema_patience.total_seconds() if patience_s is None else patience_s
 
     def edge_registry(reference: str, client: Mapping[str, str | SecretRef]) -> Registry:
-        """Asked anew about what is known, once an epoch: ids may mean something else since."""
+        """Open an edge's registry, and refresh its cache once an epoch, as an id may have another schema then."""
         registry = _registry(reference, frozenset(client.items()))
         if id(registry) not in refreshed:
             refreshed.add(id(registry))

@@ -21,7 +21,7 @@ class Throttle:
         rate: Units (records, bytes) a second; None: no bound.
         now_s: Seconds on a clock that only goes forward.
         grain_s: So many seconds' worth are taken at once, or nothing.
-        late_s: So many seconds between two questions are made good; what was asked for and not taken is not.
+        late_s: Seconds that may be caught up on after a pause. An allowance that was granted and not used expires.
     """
 
     def __init__(self, rate: float | None, now_s: float, *, grain_s: float = _GRAIN_S, late_s: float = 0.0) -> None:
@@ -111,7 +111,7 @@ class ByteThrottle:
             self._is_blind = True
 
     def most(self, now_s: float, limit: int) -> int:
-        """Records that may be taken now, `limit` at most; none: the client is to be held."""
+        """Return how many records may be taken now, `limit` at most; 0 if the client must stop fetching."""
         left = self._bucket.most(now_s, _MOST_BYTES)
         if left and self._is_blind:
             self._asked += self._request
