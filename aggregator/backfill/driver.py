@@ -77,7 +77,7 @@ class Outcome:
         lost: Offsets of the plan that could not be read any more, by flow.
         holds: Flows that stand still, with reasons.
         silent: Edges that did not answer, or are paused.
-        invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
+        undecided_partitions: Those of central in which a transaction is undecided: nobody sees all that was delivered.
     """
 
     finished: bool = False
@@ -85,7 +85,7 @@ class Outcome:
     lost: Mapping[EdgePartition, tuple[OffsetRange, ...]] | None = None
     holds: tuple[Hold, ...] = ()
     silent: tuple[str, ...] = ()
-    invisible: tuple[Partition, ...] = ()
+    undecided_partitions: tuple[Partition, ...] = ()
 
 
 class BackfillDriver:
@@ -180,7 +180,7 @@ class BackfillDriver:
         def over(epoch: _Epoch) -> bool:
             if self._cancelled:
                 return True
-            if epoch.invisible:  # the next epoch settles what this one left undecided
+            if epoch.undecided_partitions:  # the next epoch settles what this one left undecided
                 return time.monotonic() >= deadline or self._stop.wait(_AGAIN_S)
             if not all(one.result is SlotResult.DRAINED for one in epoch.outcomes):
                 return False
@@ -332,7 +332,7 @@ class BackfillDriver:
         return self._cancelled
 
     def _ended(self, epoch: "_Epoch") -> Outcome:
-        plan, outcomes, invisible = epoch.plan, epoch.outcomes, epoch.invisible
+        plan, outcomes, undecided_partitions = epoch.plan, epoch.outcomes, epoch.undecided_partitions
         holds = (*plan.holds, *(hold for outcome in outcomes for hold in outcome.holds))
         silent = plan.silent | {source.edge for outcome in outcomes for source in outcome.undrained}
         now = read_backfills(self._config.central, HubNames(self._hub.hub))[self._plan.id]
@@ -341,8 +341,10 @@ class BackfillDriver:
             for one in self._plan.writes
             if (found := union((*plan.lost.get(one.source, ()), *now.lost(one))))
         }
-        finished = not silent and not holds and not invisible
-        return Outcome(finished, lost=lost, holds=holds, silent=tuple(sorted(silent)), invisible=invisible)
+        finished = not silent and not holds and not undecided_partitions
+        return Outcome(
+            finished, lost=lost, holds=holds, silent=tuple(sorted(silent)), undecided_partitions=undecided_partitions
+        )
 
 
 class _Epoch(NamedTuple):
@@ -352,9 +354,9 @@ class _Epoch(NamedTuple):
     outcomes: tuple[SlotOutcome, ...] = ()
 
     @property
-    def invisible(self) -> tuple[Partition, ...]:
+    def undecided_partitions(self) -> tuple[Partition, ...]:
         """Partitions of central in which its slots left something undecided."""
-        return tuple(sorted({at for outcome in self.outcomes for at in outcome.closed}))
+        return tuple(sorted({at for outcome in self.outcomes for at in outcome.undecided_partitions}))
 
 
 class _Pacing:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregator.cli.leaves import Leaf
-from aggregator.cli.survey import FoundTopic
+from aggregator.cli.topic_discovery import FoundTopic
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
 from aggregator.privacy.policy.closed import closed_policy

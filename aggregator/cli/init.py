@@ -17,7 +17,6 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
-from aggregator.cli.survey import Source, survey
 from aggregator.cli.terminal.clusters import (
     EdgeType,
     SchemasType,
@@ -31,6 +30,7 @@ from aggregator.cli.terminal.clusters import (
     registry_options,
 )
 from aggregator.cli.terminal.output import progress, refuse_overwriting, say
+from aggregator.cli.topic_discovery import Source, survey
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef

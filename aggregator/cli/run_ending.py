@@ -28,7 +28,12 @@ def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
     if any(hold.reason == HoldReason.GAP for hold in report.holds):
         return ExitCode.DATA_LOSS
     stands = (
-        report.holds or report.undrained or report.silent or report.invisible or report.foreign_clusters or lake_held
+        report.holds
+        or report.undrained
+        or report.silent
+        or report.undecided_partitions
+        or report.foreign_clusters
+        or lake_held
     )
     return ExitCode.HELD if stands else ExitCode.DONE
 
@@ -52,10 +57,10 @@ def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterato
         yield from f"held: {hold.source} ({hold.reason}): {hold.detail}".split("\n")  # the next step is on a line below
     if any(hold.gap for hold in report.holds):
         yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
-    why = "central has not decided what was written" if report.invisible else "its edge fell silent"
+    why = "central has not decided what was written" if report.undecided_partitions else "its edge fell silent"
     for flow in report.undrained:
         yield f"not drained: {flow}: {why}; run again when it answers"
-    for topic, partition in report.invisible:
+    for topic, partition in report.undecided_partitions:
         yield (
             f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader; "
             "run again when that is over"

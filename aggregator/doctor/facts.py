@@ -27,7 +27,7 @@ from aggregator.kafka.probes import inspection
 from aggregator.kafka.probes.listener import Listener
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
-from aggregator.kafka.readers import peek
+from aggregator.kafka.readers import single_records
 from aggregator.replicate.slot.key_checks import Checks, unrecorded
 from aggregator.sandbox.java import usable_java
 from aggregator.schema.registry import Registry, UnknownSchema
@@ -106,7 +106,7 @@ def skew_ms(cluster: ClusterConfig, topic: str) -> tuple[int | None, int | None]
     None where there is no such stamp, or none that we may read.
     """
     try:
-        found = peek.newest_stamped(cluster, topic, patience_s=STEP_S)
+        found = single_records.newest_stamped(cluster, topic, patience_s=STEP_S)
         if found is None:
             return None, None
         ahead = found.stamp_ms - int(time.time() * 1000)

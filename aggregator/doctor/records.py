@@ -15,7 +15,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import Partition
 from aggregator.doctor.registries import Unframed
 from aggregator.errors import DeadLetterError
-from aggregator.kafka.readers import peek
+from aggregator.kafka.readers import single_records
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.schema.wire import VALUE_ID_HEADER, glue_split, header_id, split
@@ -46,7 +46,7 @@ def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, 
     positions = dict(list(_positions(config, policies, edge, shown))[:_PARTITIONS])
     ids, bad, seen = defaultdict[int, set[str]](set), defaultdict[str, int](int), defaultdict[str, int](int)
     by_glue = is_glue(config.edges[edge].schemas or "")
-    for (topic, _), record in peek.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S).items():
+    for (topic, _), record in single_records.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S).items():
         if record.value is None:
             continue
         seen[topic] += 1
@@ -73,10 +73,10 @@ def _positions(
         ranges = enumerate(zip(topic.starts, topic.ends, strict=True))
         filled = [(partition, start, end) for partition, (start, end) in ranges if end > start]
         for partition, start, end in filled[:_PARTITIONS_OF_A_TOPIC]:
-            yield (name, partition), max(start, end - peek.BEFORE_END)
+            yield (name, partition), max(start, end - single_records.BEFORE_END)
 
 
-def _schema_id(record: peek.RecordContent, *, by_glue: bool) -> int | None:
+def _schema_id(record: single_records.RecordContent, *, by_glue: bool) -> int | None:
     """The id that a record names; None where it names its schema by a GUID, which only its own registry knows.
 
     Raises:

@@ -16,7 +16,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.cluster import topic_settings, topics
-from aggregator.kafka.readers import ends, peek
+from aggregator.kafka.readers import ends, single_records
 from aggregator.moments import iso
 from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.replicate.discovery.retention import Margin, margin
@@ -105,10 +105,10 @@ def edge_logs(
     ranges = {s: logs[at].readable for s, at in same.items()}
     behind = {s: at for s, at in same.items() if entries[s].next_offset < logs[at].last_stable}
     waiting = {at: max(entries[s].next_offset, logs[at].start) for s, at in behind.items()}
-    ages = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
+    ages = single_records.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
     oldest = ends.first_timestamps(cluster, behind.values(), refused=refused)
     undecided = {s: at for s, at in same.items() if logs[at].undecided}
-    opened = peek.timestamps_at(
+    opened = single_records.timestamps_at(
         cluster, {at: logs[at].last_stable for at in undecided.values()}, patience_s=_PEEK_S, committed=False
     )
     settings = _settings(config, edge, {s.topic for s in behind})

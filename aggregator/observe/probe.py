@@ -15,7 +15,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError
-from aggregator.kafka.readers import peek
+from aggregator.kafka.readers import single_records
 from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries, edge_snapshot
 from aggregator.replicate.discovery.edge_watch import EVERY_S, EdgeWatch
 from aggregator.threads import Pulse, Threads
@@ -81,7 +81,7 @@ class EdgeProbe:
     def _skew_ms(self) -> int | None:
         cluster = self._config.edges[self._watch.edge]
         try:
-            found = peek.newest_stamped(cluster, HEARTBEATS, patience_s=_QUESTION_S)
+            found = single_records.newest_stamped(cluster, HEARTBEATS, patience_s=_QUESTION_S)
             return None if found is None else found.stamp_ms - decode(found.key, found.value).timestamp_ms
         except (AggregatorError, ValueError):  # no right to read heartbeats, or another writer's records
             return None

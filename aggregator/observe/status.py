@@ -19,7 +19,7 @@ from aggregator.edges.history import uptimes
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log import read_last
-from aggregator.kafka.readers.peek import last_timestamps
+from aggregator.kafka.readers.single_records import last_timestamps
 from aggregator.lake.status import lake_status
 from aggregator.observe.drift import drift
 from aggregator.observe.edge_account import Moment

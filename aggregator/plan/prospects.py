@@ -12,7 +12,7 @@ from pathlib import Path
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.readers import peek
+from aggregator.kafka.readers import single_records
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.discovery.central_topics import Snapshots, target
@@ -92,17 +92,17 @@ def prospects(
 
 def _sampled(
     config: HubConfig, snapshots: Snapshots, edge: str, flows: Collection[tuple[EdgePartition, int]]
-) -> Iterator[tuple[EdgePartition, peek.RecordContent]]:
+) -> Iterator[tuple[EdgePartition, single_records.RecordContent]]:
     """The first unread and one of the newest records of flows; an edge that does not answer now has none."""
     first = {(source.topic, source.partition): offset for source, offset in flows}
     newest: dict[Partition, int] = {}
     for (topic, partition), offset in first.items():
-        late = snapshots[edge][topic].ends[partition] - peek.BEFORE_END
+        late = snapshots[edge][topic].ends[partition] - single_records.BEFORE_END
         if late > offset:
             newest[topic, partition] = late
     for positions in (first, newest):
         try:
-            seen = peek.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S)
+            seen = single_records.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S)
         except RetryError:
             return
         for (topic, partition), record in sorted(seen.items(), key=lambda one: one[0]):
@@ -112,7 +112,7 @@ def _sampled(
 def _look(
     into: Prospect,
     source: EdgePartition,
-    record: peek.RecordContent,
+    record: single_records.RecordContent,
     strip_for: Callable[[EdgePartition], Strip],
     *,
     keyed: bool,

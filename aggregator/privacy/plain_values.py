@@ -29,7 +29,7 @@ from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.policy.precedence import Decision, Scope
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import leaf_of_whole, result_of_whole
-from aggregator.privacy.strip import Meaning, Rejection, ReportRow
+from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
 from aggregator.privacy.tally import NULL, counted_rows
 from aggregator.privacy.tokens import Keyed
 
@@ -49,7 +49,7 @@ class PlainValues:
         met: Empty, because nothing names a schema.
     """
 
-    met: ClassVar[Mapping[str, Meaning]] = {}
+    met: ClassVar[Mapping[str, FoundSchema]] = {}
 
     def __init__(
         self,

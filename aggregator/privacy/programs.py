@@ -20,7 +20,7 @@ from aggregator.privacy.plan.plan import Call, Plan
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
 from aggregator.privacy.schema_ids import FramedValues, Groups
-from aggregator.privacy.strip import Meaning, Rejection, ReportRow
+from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.tally import NodeCounts, report_rows, summed
 from aggregator.privacy.unknown_ids import PendingIds
@@ -92,8 +92,8 @@ class Programs:
         self._drops_whole = drops_whole
         self._day: date | None = None
         self._known: dict[int, Program | Rejection] = {}
-        self._meanings: dict[int, tuple[str, Meaning]] = {}
-        self.met: dict[str, Meaning] = {}
+        self._meanings: dict[int, tuple[str, FoundSchema]] = {}
+        self.met: dict[str, FoundSchema] = {}
         self._calls: dict[Call, OperatorCache] = {}
         self._running: list[tuple[int, Plan, Program]] = []
         self._past: list[ReportRow] = []

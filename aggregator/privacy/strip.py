@@ -84,7 +84,7 @@ class Unasked(Awaited):
         return super().__reduce__()
 
 
-class Meaning(NamedTuple):
+class FoundSchema(NamedTuple):
     """The meaning of a schema id on a topic.
 
     Attributes:
@@ -121,7 +121,7 @@ class Stripped:
     suppressed: set[int] = field(default_factory=set)
     further: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    schemas: dict[str, Meaning] = field(default_factory=dict)
+    schemas: dict[str, FoundSchema] = field(default_factory=dict)
     sealed: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -13,7 +13,7 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import Scope, json_scope, value_scope, whole_scope
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.programs import Programs
-from aggregator.privacy.strip import Meaning, ReportRow
+from aggregator.privacy.strip import FoundSchema, ReportRow
 from aggregator.privacy.tokens import Keyed
 
 
@@ -21,7 +21,7 @@ class Values(Protocol):
     """Strips the values of one topic, batch by batch."""
 
     @property
-    def met(self) -> Mapping[str, Meaning]:
+    def met(self) -> Mapping[str, FoundSchema]:
         """Name of each schema that the batch had to what it means; empty where a format has no schemas."""
 
     def begin(self, today: date) -> None:

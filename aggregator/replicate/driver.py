@@ -56,7 +56,7 @@ class Report:
         undrained: Flows whose edge stayed silent during `--drain`.
         silent: Reasons why edges never told their topics, by edge.
         undecided: Offsets of flows that open transactions kept from every reader when `--drain` began.
-        invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
+        undecided_partitions: Those of central in which a transaction is undecided: nobody sees all that was delivered.
         foreign_clusters: Reasons why edges are not read whose names lead to another cluster than before.
     """
 
@@ -64,7 +64,7 @@ class Report:
     undrained: tuple[EdgePartition, ...] = ()
     silent: Mapping[str, str] = field(default_factory=dict)
     undecided: Mapping[EdgePartition, int] = field(default_factory=dict)
-    invisible: tuple[Partition, ...] = ()
+    undecided_partitions: tuple[Partition, ...] = ()
     foreign_clusters: tuple[str, ...] = ()
 
 
@@ -183,9 +183,9 @@ class Driver:
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
         open_at_edges = self._undecided() if self._drain else {}
         foreign_clusters = tuple(watch.answer.foreign for watch in self._watches if watch.answer.foreign)
-        invisible = tuple(sorted(result.undecided))
+        undecided_partitions = tuple(sorted(result.undecided))
         silent = {watch.edge: watch.answer.trouble for watch in self._untold()}
-        return Report(result.holds, undrained, silent, open_at_edges, invisible, foreign_clusters)
+        return Report(result.holds, undrained, silent, open_at_edges, undecided_partitions, foreign_clusters)
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Record the check values of new keys at central before the first record, while no other process writes."""

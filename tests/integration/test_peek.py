@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.kafka.readers.peek import last_timestamps
+from aggregator.kafka.readers.single_records import last_timestamps
 
 pytestmark = pytest.mark.brokers
 

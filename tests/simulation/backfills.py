@@ -310,7 +310,9 @@ class BackfillSchedule(Schedule):
                     attempts += 1
                     tasks[index] = self._late_task(name, plans[index], life.topic_id)
         ended = [task.result for task in tasks if task.result is not None]
-        return len(ended) == len(tasks) and all(one.result == "drained" and not one.closed for one in ended)
+        return len(ended) == len(tasks) and all(
+            one.result == "drained" and not one.undecided_partitions for one in ended
+        )
 
     def _late_task(self, driver: str, plan, life: str):
         world = SimSlotPorts(BackfillLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)

@@ -560,7 +560,7 @@ MUTANTS += [
     ),
     Mutant(
         "settling: slots name nothing that they leave",
-        [(SLOT, "closed=self._guard.undecided()", "closed=()")],
+        [(SLOT, "undecided_partitions=self._guard.undecided()", "undecided_partitions=()")],
         situation=DROPPED,
     ),
     Mutant(

@@ -435,7 +435,7 @@ class Schedule:
                 self._publish(central, epoch.epoch)
         for task in tasks:
             self._check_end(task)
-        closed = {at for task in tasks if task.result is not None for at in task.result.closed}
+        closed = {at for task in tasks if task.result is not None for at in task.result.undecided_partitions}
         if named.few:
             named.asked |= closed
         named.waits = bool(closed) or any(hold.reason is HoldReason.UNDECIDED for hold in flows.holds)

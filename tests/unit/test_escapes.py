@@ -20,10 +20,10 @@ from ruamel.yaml import YAML
 
 from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
 from aggregator.cli.leaves import Leaf
-from aggregator.cli.survey import FoundTopic
 from aggregator.cli.terminal.lazy_group import LazyGroup
 from aggregator.cli.terminal.logs import configure_logs
 from aggregator.cli.terminal.output import emit, progress, rendered, table
+from aggregator.cli.topic_discovery import FoundTopic
 from aggregator.config.load import load_config
 from aggregator.config.patterns import literal
 from aggregator.engine.worker_log import show_warnings

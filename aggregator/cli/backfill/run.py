@@ -77,7 +77,7 @@ def exit_code(outcome: Outcome) -> ExitCode:
     """Return the exit code that tells a scheduler how the run ended."""
     if outcome.lost or any(hold.reason == HoldReason.GAP for hold in outcome.holds):
         return ExitCode.DATA_LOSS
-    if outcome.holds or outcome.silent or outcome.invisible:
+    if outcome.holds or outcome.silent or outcome.undecided_partitions:
         return ExitCode.HELD
     return ExitCode.DONE if outcome.finished else ExitCode.FAILED
 
@@ -88,7 +88,7 @@ def _sentences(config: HubConfig, id_: str, outcome: Outcome) -> Iterator[str]:
         yield f"lost: {source}: offsets {offsets} could not be read any more"
     for hold in outcome.holds:
         yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
-    for topic, partition in outcome.invisible:
+    for topic, partition in outcome.undecided_partitions:
         yield f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader"
     for edge in outcome.silent:
         yield f"edge {edge} did not answer, or is paused; resume when it is back"

@@ -28,7 +28,7 @@ from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
-from aggregator.privacy.strip import Meaning, Rejection, ReportRow
+from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
 from aggregator.privacy.tally import counted_rows
 
 
@@ -62,7 +62,7 @@ class JsonValues:
         met: Empty, because nothing names a schema.
     """
 
-    met: ClassVar[Mapping[str, Meaning]] = {}
+    met: ClassVar[Mapping[str, FoundSchema]] = {}
 
     def __init__(self, scope: Scope, keys: Mapping[str, KeyRing]) -> None:
         self._scope = scope

@@ -72,7 +72,7 @@ class EpochResult:
     @property
     def undecided(self) -> frozenset[Partition]:
         """Return central's partitions in which something is still undecided, which no reader sees yet."""
-        return self.held.union(*(outcome.closed for outcome in self.outcomes))
+        return self.held.union(*(outcome.undecided_partitions for outcome in self.outcomes))
 
     def trouble(self) -> str:
         """Return what went wrong, slot by slot, in one line; empty if every slot ended by the protocol."""
@@ -182,7 +182,7 @@ class EpochRunner:
             return self._stop.is_set() or old or changed
 
         outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=self._threads, due=due)
-        self._named |= {at for outcome in outcomes for at in outcome.closed}
+        self._named |= {at for outcome in outcomes for at in outcome.undecided_partitions}
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
 
     def _decided(self) -> Requests:

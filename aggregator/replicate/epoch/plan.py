@@ -29,7 +29,7 @@ from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.flow.gaps import deleted, is_decided, new_incarnation, skipped, with_decisions
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.flow.meanings import merged_meanings
+from aggregator.replicate.flow.schema_fingerprints import merged_fingerprints
 from aggregator.state.control import Target, former
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -296,7 +296,9 @@ def _of_topic(
     edge, name = sys.intern(edge), sys.intern(topic.name)  # the ledger's texts: see `EdgePartition.parse`
     sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
     entries = list(map(ledger.get, sources))
-    terms = replace(rules.terms, meant=merged_meanings(entry.schemas for entry in entries if entry is not None))
+    terms = replace(
+        rules.terms, fingerprints=merged_fingerprints(entry.schemas for entry in entries if entry is not None)
+    )
     topic_id = topic.topic_id
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == topic_id and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)

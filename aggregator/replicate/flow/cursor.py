@@ -17,7 +17,7 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Start
 from aggregator.replicate.flow.gaps import passed_over, position_after, sentence, skipped, with_unread
-from aggregator.replicate.flow.meanings import Meanings
+from aggregator.replicate.flow.schema_fingerprints import Fingerprints
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -104,7 +104,7 @@ class Cursor(Struct, frozen=True):
         )
         return structs.replace(self, entry=entry)
 
-    def past_chunk(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Meanings) -> Self:
+    def past_chunk(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Fingerprints) -> Self:
         """Return the cursor behind the records of a chunk, which the transaction holds now."""
         entry = self.entry
         known = chunk.leader_epoch

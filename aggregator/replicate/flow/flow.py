@@ -10,8 +10,8 @@ from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.flow.meanings import Meanings
 from aggregator.replicate.flow.route import SEEK_OFFSETS, Route
+from aggregator.replicate.flow.schema_fingerprints import Fingerprints
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -36,7 +36,7 @@ class FlowPlan(NamedTuple):
         letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
         asked: Offsets that a person wants delivered, by their dead letters, whatever their chains say.
         backfill: Id of the backfill that owns the flow in the ledger of all backfills.
-        meant: Meanings of schema ids for any flow of the topic when the epoch opened.
+        fingerprints: Fingerprints of schema ids for any flow of the topic when the epoch opened.
         newest_epoch: Leader epoch of the live flow, which has passed everything that the backfill reads. Records with a
             higher epoch belong to a log that was cut since.
     """
@@ -54,7 +54,7 @@ class FlowPlan(NamedTuple):
     letters: frozenset[int] = frozenset()
     asked: frozenset[int] = frozenset()
     backfill: str = ""
-    meant: Meanings = ()
+    fingerprints: Fingerprints = ()
     newest_epoch: int | None = None
 
     @property

@@ -13,7 +13,7 @@ from msgspec import structs
 from aggregator.coordinates import EdgePartition
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.flow.meanings import Meanings
+from aggregator.replicate.flow.schema_fingerprints import Fingerprints
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 
@@ -26,7 +26,7 @@ class TopicTerms:
     by_key: bool
     limits: Limits
     skips: bool
-    meant: Meanings = ()
+    fingerprints: Fingerprints = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class PlacedFlows(Collection[FlowPlan]):
                 until=until,
                 skips=terms.skips,
                 decision=self.fresh.get(source),
-                meant=terms.meant,
+                fingerprints=terms.fingerprints,
             )
 
     def __contains__(self, plan: object) -> bool:

@@ -25,7 +25,7 @@ from aggregator.replicate.discovery.compacted_keys import require_keys
 from aggregator.replicate.flow.field_counts import FieldReports
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.flow.meanings import remembered
+from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
 from aggregator.replicate.identity.chains import Chains, Judged
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.ports import Writer
@@ -105,7 +105,7 @@ class Delivery:
         stripped.suppressed = (stripped.suppressed - dead_already.keys()) | cycles
         stripped.rejected |= dead_already
         forged = (forged | judged.claimed) - unread
-        schemas = remembered(flow.cursor.entry.schemas, stripped.schemas, source, flow.plan.meant)
+        schemas = checked_fingerprints(flow.cursor.entry.schemas, stripped.schemas, source, flow.plan.fingerprints)
         origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
         stamps = self._stamps(flow, origins, judged.chains)
         sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)

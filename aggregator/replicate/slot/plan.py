@@ -68,7 +68,7 @@ class SlotOutcome:
         undrained: Flows of an edge that stayed silent for the patience of `--drain`.
         holds: Flows that stand still, with reasons.
         detail: The error that ended it.
-        closed: Partitions of central in which something was undecided when it ended, or that did not answer.
+        undecided_partitions: Those of central in which something was undecided when it ended, or that did not answer.
     """
 
     slot: int
@@ -76,7 +76,7 @@ class SlotOutcome:
     undrained: tuple[EdgePartition, ...] = ()
     holds: tuple[Hold, ...] = ()
     detail: str = ""
-    closed: tuple[Partition, ...] = ()
+    undecided_partitions: tuple[Partition, ...] = ()
 
 
 def standstill(plan: SlotPlan, refused: RefusedTopics, why: str) -> dict[str, object]:

@@ -369,7 +369,7 @@ class _ProducerSession:
             result,
             tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
             tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
-            closed=self._guard.undecided(),
+            undecided_partitions=self._guard.undecided(),
         )
 
     def _report(self, now: float, *, last: bool = False) -> None:

@@ -57,11 +57,11 @@ def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record(
 
 def test_schema_ids_mean_to_a_backfill_what_they_meant_to_the_live_flow():
     """A registry that was rebuilt since is found by its first batch; what it then remembers is its own."""
-    meant = (("value/7", "06ffbc5d1f7dbc1c"),)
-    at_central = FlowAtCentral(FLOW, structs.replace(LIVE, schemas=meant))
+    fingerprints = (("value/7", "06ffbc5d1f7dbc1c"),)
+    at_central = FlowAtCentral(FLOW, structs.replace(LIVE, schemas=fingerprints))
     first = flow(at_central=at_central)
-    assert first.entry.schemas == meant
-    own = structs.replace(first.entry, schemas=(*meant, ("value/8", "aa")), next_offset=5)
+    assert first.entry.schemas == fingerprints
+    own = structs.replace(first.entry, schemas=(*fingerprints, ("value/8", "aa")), next_offset=5)
     assert flow(entry=own, at_central=at_central).entry.schemas == own.schemas
 
 

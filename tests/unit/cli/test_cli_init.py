@@ -22,8 +22,8 @@ from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
 from aggregator.cli.init import init
 from aggregator.cli.leaves import Leaf, leaves, value_leaves
 from aggregator.cli.main import main
-from aggregator.cli.survey import FoundTopic, is_replicable
 from aggregator.cli.terminal.clusters import SettingType, options_of
+from aggregator.cli.topic_discovery import FoundTopic, is_replicable
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.cross_check import read_policies

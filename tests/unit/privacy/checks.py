@@ -13,8 +13,8 @@ from functools import cache
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.strip import Batch, Meaning
-from aggregator.replicate.flow.meanings import remembered
+from aggregator.privacy.strip import Batch, FoundSchema
+from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
 from aggregator.schema.registry import Origin, Registered
 from aggregator.schema.wire import frame
 from tests.canary import recognised
@@ -180,8 +180,8 @@ def _foreign_subject() -> list[str]:
 
 def _another_meaning() -> list[str]:
     try:
-        remembered(
-            (("value/7", "a"),), {"value/7": Meaning("b", "s", accepted=False)}, EdgePartition("eu", "orders", 0)
+        checked_fingerprints(
+            (("value/7", "a"),), {"value/7": FoundSchema("b", "s", accepted=False)}, EdgePartition("eu", "orders", 0)
         )
     except HoldError:
         return []

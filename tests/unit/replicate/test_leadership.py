@@ -142,7 +142,7 @@ def test_a_drain_ends_when_all_is_visible_or_its_patience_is_over(result, closed
     """Another epoch settles what the slots left undecided; where none can, the drain ends and says so."""
     stop, edgeless = threading.Event(), CONFIG.model_copy(update={"edges": {}})
     driver = Driver(edgeless, None, {}, identity="me", drain=True, stop=stop, threads=Threads())
-    ended = EpochResult((SlotOutcome(0, result, closed=closed),), ())
+    ended = EpochResult((SlotOutcome(0, result, undecided_partitions=closed),), ())
     now_s, patience_s = time.monotonic(), edgeless.replication.drain_patience.total_seconds()
     assert ended.undecided == frozenset(closed)
     assert [driver._is_over(ended, now_s), driver._is_over(ended, now_s - patience_s)] == [first, later]

@@ -8,20 +8,22 @@ from collections.abc import Iterable, Mapping
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
-from aggregator.privacy.strip import Meaning
+from aggregator.privacy.strip import FoundSchema
 
 # More ids than a flow meets between two deployments of its producers. The bound keeps ledger records small.
 _MOST = 128
 
-Meanings = tuple[tuple[str, str], ...]
+Fingerprints = tuple[tuple[str, str], ...]
 
 
-def merged_meanings(known: Iterable[Meanings]) -> Meanings:
+def merged_fingerprints(known: Iterable[Fingerprints]) -> Fingerprints:
     """Return the meanings of schema ids for all flows of one topic."""
     return tuple(sorted({pair for one in known for pair in one}))
 
 
-def remembered(known: Meanings, met: Mapping[str, Meaning], source: EdgePartition, beside: Meanings = ()) -> Meanings:
+def checked_fingerprints(
+    known: Fingerprints, met: Mapping[str, FoundSchema], source: EdgePartition, beside: Fingerprints = ()
+) -> Fingerprints:
     """What the flow has delivered under, after one more batch.
 
     Args:
@@ -45,7 +47,7 @@ def remembered(known: Meanings, met: Mapping[str, Meaning], source: EdgePartitio
     return (*((name, one) for name, one in known if name not in fresh), *fresh.items())[-_MOST:]
 
 
-def _another(name: str, before: str, meaning: Meaning, source: EdgePartition, *, who: str) -> HoldError:
+def _another(name: str, before: str, meaning: FoundSchema, source: EdgePartition, *, who: str) -> HoldError:
     part, _, schema_id = name.partition("/")
     return HoldError(
         f"schema id {schema_id}, a {part} schema of topic {source.topic} (subject {meaning.subject}), is another "

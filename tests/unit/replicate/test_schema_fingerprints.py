@@ -14,11 +14,11 @@ from aggregator.kafka.readers.log import LogRecord
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Meaning
+from aggregator.privacy.strip import FoundSchema
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import Limits
-from aggregator.replicate.flow.meanings import remembered
+from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.memory import MemoryRegistry
@@ -71,7 +71,7 @@ class Hub:
         self.registry = open_registry(self.address)
         self.entry = decode(LogRecord(0, 0, "eu/orders/0", self.entry.encode()), "h.ledger")
 
-    def epoch(self, *values, topic="default: keep", place="value", meant=()):
+    def epoch(self, *values, topic="default: keep", place="value", fingerprints=()):
         """Deliver in a fresh epoch."""
         self.registry.refresh()
         strip = KernelStrip(
@@ -80,7 +80,13 @@ class Hub:
             central_registry=self.central, keys={}, today=utc_today, now_s=time.monotonic,
         )  # fmt: skip
         plan = FlowPlan(
-            SOURCE, self.entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000), meant=meant
+            SOURCE,
+            self.entry,
+            fresh=False,
+            central="eu.orders",
+            by_key=False,
+            limits=Limits(10_000),
+            fingerprints=fingerprints,
         )
         flow, size = Flow(plan, self.entry, persisted=True), len(values)
         contents = (list(values), [None] * size) if place == "key" else ([None] * size, list(values))
@@ -127,18 +133,18 @@ def test_what_one_partition_has_met_holds_for_all_of_its_topic(double):
     ledger = {FLOW: structs.replace(first.entry, topic_id=ORDERS.topic_id)}
     flows = plan_flows(CONFIG, ledger, SNAPSHOTS, SETTINGS, epoch=2, drain=False, now_ms=0)
     found = {plan.source: plan for placed in flows.by_slot.values() for plan in placed}
-    assert found["eu", "orders", 0].meant == found["eu", "orders", 1].meant == first.entry.schemas
-    assert found["eu", "heartbeats", 0].meant == ()
+    assert found["eu", "orders", 0].fingerprints == found["eu", "orders", 1].fingerprints == first.entry.schemas
+    assert found["eu", "heartbeats", 0].fingerprints == ()
     second = Hub(double)
     with pytest.raises(HoldError, match="than when another partition delivered under it") as held:
-        second.epoch(value, meant=found["eu", "orders", 1].meant)
+        second.epoch(value, fingerprints=found["eu", "orders", 1].fingerprints)
     assert second.log.values == []
     said = held.value.hint.partition('fingerprint: "')[2][:16]
     topic = f'default: keep, reissued: {{value/7: {{fingerprint: "{said}", reason: rebuilt}}}}'
-    second.epoch(value, topic=topic, meant=first.entry.schemas)
+    second.epoch(value, topic=topic, fingerprints=first.entry.schemas)
     third = Hub(double)
-    third.epoch(value, meant=(*first.entry.schemas, *second.entry.schemas))
-    second.epoch(value, meant=first.entry.schemas)
+    third.epoch(value, fingerprints=(*first.entry.schemas, *second.entry.schemas))
+    second.epoch(value, fingerprints=first.entry.schemas)
 
 
 def test_a_tag_that_was_lost_with_an_older_version_holds_the_flow(double):
@@ -221,18 +227,18 @@ def test_the_memory_is_bounded_and_keeps_the_newest(_turn):
     draw, known, truth = random.Random(seed), (), {}
     for _ in range(500):
         name = f"value/{draw.randrange(60)}"
-        meaning = Meaning(draw.choice(["a", "b"]), "s", draw.random() < 0.3)
+        meaning = FoundSchema(draw.choice(["a", "b"]), "s", draw.random() < 0.3)
         if truth.get(name, meaning.fingerprint) != meaning.fingerprint and not meaning.accepted:
             with pytest.raises(HoldError):
-                remembered(known, {name: meaning}, SOURCE)
+                checked_fingerprints(known, {name: meaning}, SOURCE)
             continue
-        known, truth[name] = remembered(known, {name: meaning}, SOURCE), meaning.fingerprint
+        known, truth[name] = checked_fingerprints(known, {name: meaning}, SOURCE), meaning.fingerprint
     assert dict(known) == truth
     for number in range(1000):
-        known = remembered(known, {f"key/{number}": Meaning("c", "s", accepted=False)}, SOURCE)
+        known = checked_fingerprints(known, {f"key/{number}": FoundSchema("c", "s", accepted=False)}, SOURCE)
     assert len(known) == 128
     assert known[-1] == ("key/999", "c")
-    assert remembered(known, {"key/999": Meaning("c", "s", accepted=False)}, SOURCE) is known
+    assert checked_fingerprints(known, {"key/999": FoundSchema("c", "s", accepted=False)}, SOURCE) is known
 
 
 class _Asked:

@@ -12,7 +12,7 @@ from aggregator.cli.leaves import Leaf, json_leaves, merged, value_leaves
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS, OffsetRange, Partition
 from aggregator.kafka.cluster import topic_settings, topics
-from aggregator.kafka.readers import ends, peek
+from aggregator.kafka.readers import ends, single_records
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.sniff import Sniffed, Value, sniffed
 from aggregator.replicate.discovery.edge_topic import is_internal
@@ -131,14 +131,14 @@ def _sampled(cluster: ClusterConfig, counts: Mapping[str, int]) -> dict[str, lis
         positions = {at: _position(log, turn) for at, log in logs.items()}
         fresh = {at: offset for at, offset in positions.items() if (at, offset) not in read}
         read |= set(fresh.items())
-        for (name, _), record in peek.records_at(cluster, fresh, patience_s=_PATIENCE_S).items():
+        for (name, _), record in single_records.records_at(cluster, fresh, patience_s=_PATIENCE_S).items():
             if record.value is not None:
                 found[name].append((record.value, list(record.headers)))
     return found
 
 
 def _position(log: OffsetRange, turn: int) -> int:
-    return (max(log.start, log.end - peek.BEFORE_END), log.start, log.start + len(log) // 2)[turn]
+    return (max(log.start, log.end - single_records.BEFORE_END), log.start, log.start + len(log) // 2)[turn]
 
 
 def is_replicable(topic: str) -> bool:
