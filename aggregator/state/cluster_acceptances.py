@@ -1,6 +1,6 @@
-"""A succession says that an edge's name stands for another cluster from now on; it is a record in the requests topic.
+"""An acceptance says that an edge's name stands for another cluster from now on; it is a record in the requests topic.
 
-Invariant: each name has one record, and the newest counts. A person decides it. A succession names the cluster by its
+Invariant: each name has one record, and the newest counts. A person decides it. An acceptance names the cluster by its
 id, so it does not accept later clusters. It says who, when and why. A damaged record is named and accepts no cluster:
 the edge stays held.
 """
@@ -15,7 +15,7 @@ from aggregator.kafka.readers.log_record import LogRecord, newest
 from aggregator.kafka.readers.typed_decoder import Damaged, Moment, TypedDecoder
 
 VERSION = 1
-_SUCCESSIONS = "cluster/"
+_ACCEPTANCES = "cluster/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class ClusterAcceptance:
 
     @property
     def key(self) -> str:
-        """Return the key of the succession's record."""
-        return f"{_SUCCESSIONS}{self.edge}"
+        """Return the key of the acceptance's record."""
+        return f"{_ACCEPTANCES}{self.edge}"
 
     @property
     def about(self) -> str:
-        """Return what the succession's decision is about."""
+        """Return what the acceptance's decision is about."""
         return f"{self.key}/{self.cluster_id}"
 
     def encode(self) -> tuple[str, bytes]:
-        """Encode the succession as key and value of its record."""
+        """Encode the acceptance as key and value of its record."""
         return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
 
 
@@ -63,13 +63,13 @@ _DECODER = TypedDecoder(_ClusterAcceptance)
 
 
 def fold_acceptances(records: Iterable[LogRecord]) -> dict[str, ClusterAcceptance]:
-    """The newest readable succession of each name."""
-    return {one.edge: one for one in map(_decoded, newest(records, _SUCCESSIONS)) if one is not None}
+    """The newest readable acceptance of each name."""
+    return {one.edge: one for one in map(_decoded, newest(records, _ACCEPTANCES)) if one is not None}
 
 
 def damaged_acceptances(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
-    """A sentence for each damaged succession."""
-    for record in newest(records, _SUCCESSIONS):
+    """A sentence for each damaged acceptance."""
+    for record in newest(records, _ACCEPTANCES):
         if _decoded(record) is None:
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: the edge stays held until"
@@ -78,7 +78,7 @@ def damaged_acceptances(records: Iterable[LogRecord], topic: str) -> Iterator[st
 
 
 def _decoded(record: LogRecord) -> ClusterAcceptance | None:
-    """A succession, if it is one and of the name that its key names."""
+    """An acceptance, if it is one and of the name that its key names."""
     try:
         body = _DECODER.decode(record.value)
     except Damaged:
