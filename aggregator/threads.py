@@ -53,7 +53,7 @@ def _settle(future: "Future[T]", question: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
-class Condition(StrEnum):
+class ThreadCondition(StrEnum):
     """Names the conditions of a thread."""
 
     RUNNING = "running"
@@ -76,7 +76,7 @@ class ThreadStatus:
     """
 
     name: str
-    condition: Condition
+    condition: ThreadCondition
     since_ms: int
     restarts: int = 0
     error: str = ""
@@ -84,7 +84,7 @@ class ThreadStatus:
     @property
     def is_well(self) -> bool:
         """Whether the thread needs no attention."""
-        return self.condition is Condition.RUNNING
+        return self.condition is ThreadCondition.RUNNING
 
 
 class Supervised:
@@ -93,7 +93,7 @@ class Supervised:
     def __init__(self, name: str, bound_s: float | None) -> None:
         self.name = name
         self.bound_s = bound_s
-        self.condition = Condition.RUNNING
+        self.condition = ThreadCondition.RUNNING
         self.restarts = 0
         self.error = ""
         self.since_s = self.pulse_s = time.monotonic()
@@ -103,14 +103,18 @@ class Supervised:
         """Record that the thread still works."""
         self.pulse_s = time.monotonic()
 
-    def turn(self, condition: Condition) -> None:
+    def turn(self, condition: ThreadCondition) -> None:
         """Set the thread's condition and the time of the change."""
         self.condition, self.since_s = condition, time.monotonic()
         self.pulse()
 
     def hangs(self, now_s: float) -> bool:
         """Whether its work takes longer than it can."""
-        return self.condition is Condition.RUNNING and self.bound_s is not None and now_s - self.pulse_s > self.bound_s
+        return (
+            self.condition is ThreadCondition.RUNNING
+            and self.bound_s is not None
+            and now_s - self.pulse_s > self.bound_s
+        )
 
     def is_alive(self) -> bool:
         """Return whether the thread is alive."""
@@ -195,7 +199,7 @@ class Threads:
         def status(one: Supervised) -> ThreadStatus:
             hangs = one.hangs(now_s)
             since_s = one.pulse_s if hangs else one.since_s
-            condition = Condition.HANGING if hangs else one.condition
+            condition = ThreadCondition.HANGING if hangs else one.condition
             since_ms = now_ms - int((now_s - since_s) * 1000)
             error = f"no pulse for over {one.bound_s:.0f} s" if hangs else one.error
             return ThreadStatus(one.name, condition, since_ms, one.restarts, error)
@@ -234,7 +238,7 @@ class Threads:
             raise self.fatal
 
     def _name_hanging(self, found: tuple[ThreadStatus, ...]) -> None:
-        hanging = {one.name: one.error for one in found if one.condition is Condition.HANGING}
+        hanging = {one.name: one.error for one in found if one.condition is ThreadCondition.HANGING}
         for name in hanging.keys() - self._named:
             log.error("thread %s hangs: %s", name, hanging[name])
         for name in self._named - hanging.keys():
@@ -277,20 +281,20 @@ class _Supervision:
         own, said = self._own, error_text(error)
         own.error = said
         if self._ends(error, failures, said):
-            own.turn(Condition.DEAD)
+            own.turn(ThreadCondition.DEAD)
             log.error("thread %s ended: %s", own.name, said)
             return False
         if self._stop.is_set():
             log.warning("thread %s ended at the stop: %s", own.name, said)
             self._threads.forget(own)
             return False
-        own.turn(Condition.RESTARTING)
+        own.turn(ThreadCondition.RESTARTING)
         pause_s = _PAUSES.pause_s(failures)
         log.error("thread %s ended and begins again in %.1f s: %s", own.name, pause_s, said)
         if self._stop.wait(pause_s):
             return False
         own.restarts += 1
-        own.turn(Condition.RUNNING)
+        own.turn(ThreadCondition.RUNNING)
         return True
 
     def _ends(self, error: BaseException, failures: int, said: str) -> bool:

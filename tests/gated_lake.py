@@ -16,9 +16,9 @@ from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.lake import driver as driver_module
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Outcome, Reached
+from aggregator.lake.ranges import Reached, StagingOutcome
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.formats import open_tables
 from aggregator.state.names import HubNames
@@ -87,18 +87,18 @@ class GatedLake:
             releases=lambda: self.releases,
         )
 
-    def stage(self, _, tables, *, parallel) -> list[list[Outcome]]:
+    def stage(self, _, tables, *, parallel) -> list[list[StagingOutcome]]:
         """What Spark's tasks would stage."""
         return [self._staged(task) for task in tables]
 
-    def _staged(self, task) -> list[Outcome]:
+    def _staged(self, task) -> list[StagingOutcome]:
         outcomes = []
         for spans in task.plan:
-            stage = Stage(task.folder, self.columns, divided_by=task.divided_by)
+            stage = StagingWriter(task.folder, self.columns, divided_by=task.divided_by)
             for partition, offsets in spans:
                 rows = [self._row(partition, offset) for offset in range(*offsets)]
                 stage.add(pa.Table.from_pylist(rows, schema=self.columns))
-            outcomes.append(Outcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
+            outcomes.append(StagingOutcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
         return outcomes
 
     def _row(self, partition, offset):

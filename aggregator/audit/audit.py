@@ -17,7 +17,7 @@ from aggregator.audit.former_topics import FormerTopics
 from aggregator.audit.missing_flows import never_begun
 from aggregator.audit.omissions import FLOW, LAKE, WAITING, Omission
 from aggregator.audit.records import letter_offsets
-from aggregator.audit.tally import Finding, ranges_of
+from aggregator.audit.tally import AuditFinding, ranges_of
 from aggregator.backfill.ranges import difference, offset_count
 from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
@@ -132,7 +132,7 @@ def _with_gaps(flow: FlowAudit, gaps: tuple[KnownGap, ...]) -> FlowAudit:
         if left or one.kind not in WAITING:
             omissions.append(one)
     lost = tuple(
-        Finding(
+        AuditFinding(
             "missing",
             "edge",
             gap.position.incarnation,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aggregator.audit.tally import Finding
+from aggregator.audit.tally import AuditFinding
 from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.ranges import difference, intersection, offset_count, offsets_of
 from aggregator.backfill.request import Mode
@@ -74,7 +74,7 @@ class BackfillEffects:
         return sorted({one.mark for some in self.restates.values() for one in some})
 
 
-def explained(findings: Sequence[Finding], restates: Iterable[Restate]) -> tuple[list[Finding], int]:
+def explained(findings: Sequence[AuditFinding], restates: Iterable[Restate]) -> tuple[list[AuditFinding], int]:
     """Return the findings without the rows that restates took out, and the number of these rows.
 
     Args:
@@ -84,7 +84,7 @@ def explained(findings: Sequence[Finding], restates: Iterable[Restate]) -> tuple
     known = list(restates)
     parts = [part for one in known for part in one.segments]
 
-    def inside(finding: Finding) -> tuple[Any, ...]:
+    def inside(finding: AuditFinding) -> tuple[Any, ...]:
         return intersection(
             finding.offsets, offsets_of(part for part in parts if part.incarnation == finding.incarnation)
         )

@@ -15,9 +15,9 @@ from aggregator.audit.backfills import BackfillEffects, Restate, explained
 from aggregator.audit.findings import FlowAudit, Selection
 from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topics
 from aggregator.audit.lake_view import LakeView
-from aggregator.audit.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge, in_table
+from aggregator.audit.omissions import LAKE, NO_TABLE, RECREATED, AuditWindow, Omission, at_central, at_edge, in_table
 from aggregator.audit.records import Letters, committed
-from aggregator.audit.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
+from aggregator.audit.tally import AuditFinding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
 from aggregator.backfill.ranges import union
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition, Segment
@@ -62,17 +62,17 @@ class AuditInputs:
 
 
 @dataclass(slots=True)
-class Flow:
+class AuditedFlow:
     """One flow during its audit."""
 
     source: EdgePartition
     entry: LedgerRecord
-    asked: Asked
+    asked: AuditWindow
     segments: list[Segment]
     late_suppressed: int = 0
     restates: tuple[Restate, ...] = ()
     sums: Sums = field(default_factory=Sums)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     absent: list[tuple[int, OffsetRange]] = field(default_factory=list)
     beyond: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     later: dict[Partition, list[OffsetRange]] = field(default_factory=dict)
@@ -91,11 +91,11 @@ class Flow:
             note = f"{known} of them may be suppressed records" if known else ""
             for incarnation in sorted({at for at, _ in self.absent}):
                 lost = tuple(offsets for at, offsets in self.absent if at == incarnation)
-                findings.append(Finding("missing", "central", incarnation, lost, note))
+                findings.append(AuditFinding("missing", "central", incarnation, lost, note))
             suppressed = 0
         for (place, incarnation), offsets in sorted(self.beyond.items()):
             note = "the edge never had them"
-            findings.append(Finding("unexplained", place, incarnation, tuple(ranges_of(offsets)), note))
+            findings.append(AuditFinding("unexplained", place, incarnation, tuple(ranges_of(offsets)), note))
         position = self.entry.next_offset
         omissions = [
             *at_edge(self.asked, self.entry, self.segments),
@@ -160,7 +160,7 @@ class Comparison:
 
     # --- what there is
 
-    def _open(self, sources: Sequence[EdgePartition], selection: Selection) -> dict[EdgePartition, Flow]:
+    def _open(self, sources: Sequence[EdgePartition], selection: Selection) -> dict[EdgePartition, AuditedFlow]:
         ledger = self._inputs.ledger
         shown = topics.described(self._cluster, [self._topic]).get(self._topic)
         same = [s for s in sources if shown and shown.topic_id == ledger[s].topic_id and s.partition < shown.partitions]
@@ -180,13 +180,13 @@ class Comparison:
             parts = [within(part, comparable) for part in segments(entry.position, log.start, decisions)]
             parts = [part for part in parts if len(part.offsets)]
             late, restates = self._inputs.late.suppressed.get(source, 0), self._restates(source)
-            window = Asked(
+            window = AuditWindow(
                 log.readable,
                 OffsetRange(begin, end),
                 bounded=selection.until is not None,
                 held=self._inputs.held.get(str(source), ""),
             )
-            opened[source] = Flow(source, entry, window, parts, late, restates)
+            opened[source] = AuditedFlow(source, entry, window, parts, late, restates)
         return opened
 
     def _restates(self, source: EdgePartition) -> tuple[Restate, ...]:
@@ -241,7 +241,7 @@ class Comparison:
 
     # --- passes
 
-    def _passes(self, opened: Mapping[EdgePartition, Flow]) -> Iterator[list[tuple[Flow, Tally]]]:
+    def _passes(self, opened: Mapping[EdgePartition, AuditedFlow]) -> Iterator[list[tuple[AuditedFlow, Tally]]]:
         """Windows that are looked at together: one, or those of all partitions where any partition holds any key."""
         size = WINDOW // max(1, len(opened)) if self._by_key else WINDOW
         queues = [[(flow, window) for window in windows(flow.segments, size)] for flow in opened.values()]
@@ -252,7 +252,7 @@ class Comparison:
         for row in together:
             yield [(flow, Tally(window)) for flow, window in row]
 
-    def _pass(self, parts: list[tuple[Flow, Tally]]) -> None:
+    def _pass(self, parts: list[tuple[AuditedFlow, Tally]]) -> None:
         for flow, tally in parts:
             self._read_edge(flow, tally)
             dead = self._inputs.letters.get((flow.source, tally.segment.incarnation))
@@ -276,7 +276,7 @@ class Comparison:
                 lost = ranges(absent, tally.segment.offsets.start)
                 flow.absent += [(tally.segment.incarnation, one) for one in lost]
 
-    def _read_edge(self, flow: Flow, tally: Tally) -> None:
+    def _read_edge(self, flow: AuditedFlow, tally: Tally) -> None:
         wanted = {(flow.source.topic, flow.source.partition): tally.segment.offsets}
         deadline_ms = self._inputs.now_ms - self._keeps_ms if self._keeps_ms >= 0 else None
         for piece in committed(self._cluster, wanted, f"edge {self._edge}"):
@@ -286,7 +286,7 @@ class Comparison:
                 old = np.array(piece.timestamps_ms, np.int64) < deadline_ms
                 tally.expired[tally.places(offsets[old])] = True
 
-    def _read_central(self, parts: list[tuple[Flow, Tally]]) -> None:
+    def _read_central(self, parts: list[tuple[AuditedFlow, Tally]]) -> None:
         flows = {flow.source: (flow, tally) for flow, tally in parts}
         mine = {source.partition for source in flows}
         wanted = {at: there for at, there in self._ranges.items() if self._by_key or at[1] in mine}
@@ -327,13 +327,13 @@ class Comparison:
             and (self._by_key or source.partition == at[1])
         }
 
-    def _note_beyond(self, flow: Flow, place: str, incarnation: int, offset: int) -> None:
+    def _note_beyond(self, flow: AuditedFlow, place: str, incarnation: int, offset: int) -> None:
         """An origin that is not looked at now (another window, an earlier incarnation, not yet), or that never was."""
         end = self._ends[flow.source.topic, flow.source.partition]
         if incarnation > flow.entry.incarnation or (incarnation == flow.entry.incarnation and offset >= end):
             flow.beyond.setdefault((place, incarnation), set()).add(offset)
 
-    def _read_lake(self, view: LakeView, flow: Flow, tally: Tally) -> None:
+    def _read_lake(self, view: LakeView, flow: AuditedFlow, tally: Tally) -> None:
         end = self._ends[flow.source.topic, flow.source.partition]
         for incarnations, offsets, deleted in view.rows(flow.source):
             here = incarnations == tally.segment.incarnation
@@ -345,7 +345,7 @@ class Comparison:
                 self._note_beyond(flow, "lake", incarnation, offset)
         tally.count_deleted()
 
-    def _lacking(self, flow: Flow) -> list[Omission]:
+    def _lacking(self, flow: AuditedFlow) -> list[Omission]:
         """Return the offsets of a flow that the table still lacks, by central partition, with the reason."""
         if self._view is None or self._view.problem:
             return [Omission(LAKE, "unreadable", self._view.problem)] if self._view else []

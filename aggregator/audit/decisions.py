@@ -11,7 +11,7 @@ from typing import Any
 from aggregator.audit.unrecorded_requests import Requested, unrecorded
 from aggregator.errors import ExitCode
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.state.decisions import BEGINNING, SETTINGS, Link, decode, place_after, place_of
+from aggregator.state.decisions import BEGINNING, SETTINGS, ChainLink, decode, place_after, place_of
 
 NOTHING_REQUESTED = Requested()
 
@@ -36,7 +36,7 @@ class ChainFault:
 class ChainAudit:
     """All links and all faults. `head` is the number and the hash of the last link, to be kept elsewhere."""
 
-    links: tuple[Link, ...]
+    links: tuple[ChainLink, ...]
     faults: tuple[ChainFault, ...]
 
     @property
@@ -89,16 +89,16 @@ def _loosened(settings: Mapping[str, str]) -> Iterator[str]:
             yield f"the topic has {name}={settings[name]}, which lets decisions go; set it to {wanted}"
 
 
-def _behind(found: Sequence[tuple[int, Link | None]]) -> int:
+def _behind(found: Sequence[tuple[int, ChainLink | None]]) -> int:
     return found[-1][0] + 1 if found else 0
 
 
-def _faults(found: Sequence[tuple[int, Link | None]]) -> Iterator[ChainFault]:
+def _faults(found: Sequence[tuple[int, ChainLink | None]]) -> Iterator[ChainFault]:
     links = [link for _, link in found if link is not None]
     numbers, places = {link.number for link in links}, {place_of(None), *map(place_of, links)}
     last_after = {place_after(link): at for at, (_, link) in enumerate(found) if link and link.hash == link.sealed}
     seen: set[int] = set()
-    before: Link | None = None
+    before: ChainLink | None = None
     for at, (offset, link) in enumerate(found):
         if link is None:
             yield ChainFault("damaged", offset, "is no decision")
@@ -119,7 +119,7 @@ def _faults(found: Sequence[tuple[int, Link | None]]) -> Iterator[ChainFault]:
         before = link
 
 
-def _between(offset: int, before: Link | None, link: Link, numbers: set[int]) -> Iterator[ChainFault]:
+def _between(offset: int, before: ChainLink | None, link: ChainLink, numbers: set[int]) -> Iterator[ChainFault]:
     """Yield the faults between a link and its predecessor."""
     last = before.number if before else 0
     absent = [number for number in range(last + 1, min(link.number, last + 1001)) if number not in numbers]
@@ -130,7 +130,7 @@ def _between(offset: int, before: Link | None, link: Link, numbers: set[int]) ->
         yield ChainFault("altered", offset, f"decision {link.number} does not follow from decision {last}")
 
 
-def _lacking(found: Sequence[tuple[int, Link | None]], head: str) -> Iterator[ChainFault]:
+def _lacking(found: Sequence[tuple[int, ChainLink | None]], head: str) -> Iterator[ChainFault]:
     number = head.partition(":")[0]
     heads = {f"{link.number}:{link.hash}" for _, link in found if link is not None}
     if head and number != "0" and head not in heads:

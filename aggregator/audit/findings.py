@@ -12,7 +12,7 @@ from typing import Any
 
 from aggregator.audit.backfills import Restate
 from aggregator.audit.omissions import CENTRAL, EDGE, FLOW, LAKE, Omission
-from aggregator.audit.tally import Finding, Sums
+from aggregator.audit.tally import AuditFinding, Sums
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import ExitCode
 from aggregator.observe.gaps import KnownGap
@@ -65,7 +65,7 @@ class FlowAudit:
     suppressed: int = 0
     in_lake: bool = False
     gaps: tuple[KnownGap, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
     restates: tuple[Restate, ...] = ()
     trouble: str = ""
     omissions: tuple[Omission, ...] = ()
@@ -195,7 +195,7 @@ class Audit:
         }
 
 
-def plain_finding(finding: Finding) -> dict[str, Any]:
+def plain_finding(finding: AuditFinding) -> dict[str, Any]:
     """Return one finding as plain data for JSON."""
     return {
         "kind": finding.kind,

@@ -50,7 +50,7 @@ class Omission:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditWindow:
     """What was asked for of one flow, and what its edge has.
 
     Attributes:
@@ -66,7 +66,7 @@ class Asked:
     held: str = ""
 
 
-def at_edge(asked: Asked, entry: LedgerRecord, segments: Sequence[Segment]) -> list[Omission]:
+def at_edge(asked: AuditWindow, entry: LedgerRecord, segments: Sequence[Segment]) -> list[Omission]:
     """Return the offsets that the edge no longer has, and those that the hub has not read yet.
 
     Args:

@@ -94,7 +94,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """A difference that is not as it should be.
 
     Attributes:
@@ -179,7 +179,7 @@ class Rules:
     central_compacts: bool = False
 
 
-def compare(tally: Tally, rules: Rules) -> tuple[list[Finding], Marks]:
+def compare(tally: Tally, rules: Rules) -> tuple[list[AuditFinding], Marks]:
     """Return doubled records, unexplained ones, those missing in the lake, and the marks of those without a central
     copy.
 
@@ -215,5 +215,5 @@ def marks_of(parts: Iterable[Segment], segment: Segment) -> Marks:
     return marks
 
 
-def _finding(kind: str, place: str, segment: Segment, marks: Marks) -> Finding:
-    return Finding(kind, place, segment.incarnation, tuple(ranges(marks, segment.offsets.start)))
+def _finding(kind: str, place: str, segment: Segment, marks: Marks) -> AuditFinding:
+    return AuditFinding(kind, place, segment.incarnation, tuple(ranges(marks, segment.offsets.start)))

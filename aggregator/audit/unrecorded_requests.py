@@ -11,7 +11,7 @@ from typing import NamedTuple
 from aggregator.backfill.backfill_state import Backfill
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import HEARTBEATS
-from aggregator.state.decisions import Kind, Link
+from aggregator.state.decisions import ChainLink, DecisionKind
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.gap_rules import SkipRule, skip_rule
 from aggregator.state.pauses import Pause
@@ -33,7 +33,7 @@ class Requested(NamedTuple):
     backfills: Sequence[Backfill] = ()
 
 
-def unrecorded(links: Sequence[Link], requested: Requested) -> Iterator[str]:
+def unrecorded(links: Sequence[ChainLink], requested: Requested) -> Iterator[str]:
     """Yield one sentence for each request without its decision.
 
     Args:
@@ -42,46 +42,46 @@ def unrecorded(links: Sequence[Link], requested: Requested) -> Iterator[str]:
     """
     yield from _gaps(links, requested.requests.decisions)
     yield from _edges(links, requested.requests.pauses.values())
-    named = {link.about for link in links if link.kind is Kind.CLUSTER}
+    named = {link.about for link in links if link.kind is DecisionKind.CLUSTER}
     for word in requested.requests.acceptances.values():
         if word.about not in named:
             name = f"edge {word.edge}" if word.edge else "central"
             yield f"{name} is cluster {word.cluster_id} from now on, by {word.by} (claimed)"
-    passed = {link.about for link in links if link.kind is Kind.RELEASE}
+    passed = {link.about for link in links if link.kind is DecisionKind.RELEASE}
     for release in requested.releases:
         if release.key not in passed:
             yield f"{release.key} is let pass by {release.by} (claimed)"
     yield from _backfills(links, requested.backfills)
 
 
-def _gaps(links: Sequence[Link], decisions: Iterable[Decision]) -> Iterator[str]:
-    accepted = {link.about for link in links if link.kind is Kind.GAP}
+def _gaps(links: Sequence[ChainLink], decisions: Iterable[Decision]) -> Iterator[str]:
+    accepted = {link.about for link in links if link.kind is DecisionKind.GAP}
     rules = [word for link in links if (word := skip_rule(link)) is not None and word.skips]
     for decision in decisions:
         if decision.key not in accepted and not _is_of_a_rule(decision, rules):
             yield f"{decision.key} is accepted by {decision.by} (claimed)"
 
 
-def _edges(links: Sequence[Link], pauses: Iterable[Pause]) -> Iterator[str]:
-    words = {link.about: link for link in links if link.kind in (Kind.PAUSE, Kind.RESUME)}
+def _edges(links: Sequence[ChainLink], pauses: Iterable[Pause]) -> Iterator[str]:
+    words = {link.about: link for link in links if link.kind in (DecisionKind.PAUSE, DecisionKind.RESUME)}
     asked = {pause.edge: pause for pause in pauses}
     for pause in asked.values():
         if not _is_that(pause, words.get(pause.edge)):
             yield f"edge {pause.edge} is {'paused' if pause.paused else 'resumed'} by {pause.by} (claimed)"
-    for edge in sorted(edge for edge, link in words.items() if link.kind is Kind.PAUSE and edge not in asked):
+    for edge in sorted(edge for edge, link in words.items() if link.kind is DecisionKind.PAUSE and edge not in asked):
         yield f"edge {edge} was paused, and goes on"
 
 
-def _backfills(links: Sequence[Link], backfills: Iterable[Backfill]) -> Iterator[str]:
-    words = {link.about: link for link in links if link.kind in (Kind.BACKFILL, Kind.CANCEL)}
-    asked = {link.about for link in links if link.kind is Kind.BACKFILL}
+def _backfills(links: Sequence[ChainLink], backfills: Iterable[Backfill]) -> Iterator[str]:
+    words = {link.about: link for link in links if link.kind in (DecisionKind.BACKFILL, DecisionKind.CANCEL)}
+    asked = {link.about for link in links if link.kind is DecisionKind.BACKFILL}
     for one in backfills:
         id_, cancelled = one.plan.id, one.cancelled
         if id_ not in asked:
             yield f"backfill {id_} is asked for by {one.started.by} (claimed)"
-        elif cancelled is not None and (words[id_].kind, words[id_].by) != (Kind.CANCEL, cancelled.by):
+        elif cancelled is not None and (words[id_].kind, words[id_].by) != (DecisionKind.CANCEL, cancelled.by):
             yield f"backfill {id_} is cancelled by {cancelled.by} (claimed)"
-        elif cancelled is None and words[id_].kind is Kind.CANCEL:
+        elif cancelled is None and words[id_].kind is DecisionKind.CANCEL:
             yield f"backfill {id_} was cancelled, and goes on"
 
 
@@ -104,8 +104,8 @@ def _speaks_of(word: SkipRule, edge: str, topic: str) -> bool:
         return False
 
 
-def _is_that(pause: Pause, link: Link | None) -> bool:
+def _is_that(pause: Pause, link: ChainLink | None) -> bool:
     """Whether the newest word on record is the one that holds."""
     if link is None:
         return False
-    return ((link.kind is Kind.PAUSE), link.by, link.reason) == (pause.paused, pause.by, pause.reason)
+    return ((link.kind is DecisionKind.PAUSE), link.by, link.reason) == (pause.paused, pause.by, pause.reason)

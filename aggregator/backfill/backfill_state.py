@@ -16,7 +16,7 @@ from aggregator.state.ledger import LedgerRecord
 _COUNTED = ("delivered", "dead", "suppressed")
 
 
-class State(StrEnum):
+class BackfillState(StrEnum):
     """Names the states of a backfill."""
 
     UNFINISHED = "unfinished"
@@ -73,13 +73,13 @@ class Backfill:
     policies: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def state(self) -> State:
+    def state(self) -> BackfillState:
         """Return the state of the backfill."""
         if self.end is not None:
-            return State.FINISHED
+            return BackfillState.FINISHED
         if self.cancelled is not None:
-            return State.CANCELLED
-        return State.RUNNING if self.running else State.UNFINISHED
+            return BackfillState.CANCELLED
+        return BackfillState.RUNNING if self.running else BackfillState.UNFINISHED
 
     def passed(self, one: PartitionPlan) -> Ranges:
         """Offsets of a partition's plan that were written, or decided."""

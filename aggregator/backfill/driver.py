@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BackfillOutcome:
     """How a run of a backfill ended.
 
     Attributes:
@@ -129,7 +129,7 @@ class BackfillDriver:
         self._newest = -1
         self._checks: Checks = {}
 
-    def run(self) -> Outcome:
+    def run(self) -> BackfillOutcome:
         """Carry the backfill out until it is done, cancelled or stopped; waits while another one runs.
 
         Raises:
@@ -146,13 +146,13 @@ class BackfillDriver:
         pauses = PauseWatch(self._hub, self._edges)
         try:
             await_turn(central, "another backfill", standby=True, stop=self._stop, hint="")
-            return Outcome() if self._stop.is_set() else self._lead(central, requests, pauses)
+            return BackfillOutcome() if self._stop.is_set() else self._lead(central, requests, pauses)
         finally:
             pauses.close()
             requests.close()
             central.close()
 
-    def _lead(self, central: KafkaDriverCentral, requests: LogTail, pauses: PauseWatch) -> Outcome:
+    def _lead(self, central: KafkaDriverCentral, requests: LogTail, pauses: PauseWatch) -> BackfillOutcome:
         renewal = LeaseRenewal(central, self._identity)
         self._newest = central.control().newest
         live = read_control(self._hub.central, HubNames(self._hub.hub))
@@ -167,7 +167,7 @@ class BackfillDriver:
 
     def _epochs(
         self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail, pauses: PauseWatch
-    ) -> Outcome:
+    ) -> BackfillOutcome:
         self._await_edges()
         deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
 
@@ -190,7 +190,7 @@ class BackfillDriver:
 
         last = run_epochs(run, renewal, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
         if self._stop.is_set() or self._cancelled or last is None:
-            return Outcome(cancelled=self._cancelled)
+            return BackfillOutcome(cancelled=self._cancelled)
         return self._ended(last)
 
     def _await_edges(self) -> None:
@@ -331,7 +331,7 @@ class BackfillDriver:
                 self._cancelled = record.value is not None
         return self._cancelled
 
-    def _ended(self, epoch: "_Epoch") -> Outcome:
+    def _ended(self, epoch: "_Epoch") -> BackfillOutcome:
         plan, outcomes, undecided_partitions = epoch.plan, epoch.outcomes, epoch.undecided_partitions
         holds = (*plan.holds, *(hold for outcome in outcomes for hold in outcome.holds))
         silent = plan.silent | {source.edge for outcome in outcomes for source in outcome.undrained}
@@ -342,7 +342,7 @@ class BackfillDriver:
             if (found := union((*plan.lost.get(one.source, ()), *now.lost(one))))
         }
         finished = not silent and not holds and not undecided_partitions
-        return Outcome(
+        return BackfillOutcome(
             finished, lost=lost, holds=holds, silent=tuple(sorted(silent)), undecided_partitions=undecided_partitions
         )
 

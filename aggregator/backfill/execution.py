@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.backfill.backfill_state import Backfill, End
-from aggregator.backfill.driver import BackfillDriver, Outcome
+from aggregator.backfill.driver import BackfillDriver, BackfillOutcome
 from aggregator.backfill.fill import fill_table
 from aggregator.backfill.request import Mode
 from aggregator.backfill.restate import Restated, restate_tables
@@ -42,7 +42,7 @@ def carry_out(
     *,
     identity: str,
     stop: threading.Event,
-) -> Outcome:
+) -> BackfillOutcome:
     """Run a backfill from its present state to its end.
 
     Args:
@@ -59,7 +59,7 @@ def carry_out(
     if backfill.plan.mode is Mode.RESTATE:
         _same_policies(config, policies, backfill)
 
-    def deliver() -> Outcome:
+    def deliver() -> BackfillOutcome:
         return BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop).run()
 
     outcome = _in_turn(deliver, backfill.plan.id)
@@ -101,7 +101,7 @@ def _tell_restated(id_: str, table: Restated) -> None:
         )
 
 
-def _in_turn(deliver: Callable[[], Outcome], id_: str) -> Outcome:
+def _in_turn(deliver: Callable[[], BackfillOutcome], id_: str) -> BackfillOutcome:
     """Bring the records to central; who is overtaken waits for the other one, as if it were started again.
 
     Raises:

@@ -11,7 +11,7 @@ from functools import cache
 from shlex import quote
 from typing import TypeVar
 
-from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, Sampled
+from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, SampleFacts
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
@@ -187,7 +187,7 @@ def look_at_edge(
             shown[source.topic].topic_id,
             logs[source],
             union(asked[source]),
-            known.get(source, Sampled()),
+            known.get(source, SampleFacts()),
             compacted=is_compacted(settings.get(source.topic, {})),
         )
         for source in at

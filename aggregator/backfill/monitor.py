@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from aggregator.backfill.backfill_state import Backfill, State
+from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.store import KnownBackfills
 from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topics
@@ -45,7 +45,7 @@ class Progress(NamedTuple):
     """
 
     id: str
-    state: State
+    state: BackfillState
     mode: str
     into: str | None
     by: str
@@ -105,7 +105,7 @@ class BackfillWatch:
 
     def unfinished(self) -> tuple[Backfill, ...]:
         """Return the backfills that were neither finished nor cancelled by the last look."""
-        return tuple(one for one in self._known.backfills().values() if one.state is State.UNFINISHED)
+        return tuple(one for one in self._known.backfills().values() if one.state is BackfillState.UNFINISHED)
 
     def close(self) -> None:
         """Close the connections to central."""
@@ -145,7 +145,7 @@ class BackfillWatch:
         per_s = self._paces.setdefault(one.plan.id, _Pace()).seen(now_s, sum(counts.values())) if at_work else 0.0
         return Progress(
             one.plan.id,
-            State.RUNNING if at_work and one.state is State.UNFINISHED else one.state,
+            BackfillState.RUNNING if at_work and one.state is BackfillState.UNFINISHED else one.state,
             one.plan.mode.value,
             one.plan.into or None,
             one.started.by,

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aggregator.backfill.backfill_state import Backfill, State
+from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, plan_partition
@@ -84,7 +84,7 @@ def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[
         return ask.into
     if not flows:
         raise Failed("none of these flows feeds a table", hint="a restate replaces rows of the lake: see `lake:`")
-    over = (State.FINISHED, State.CANCELLED)
+    over = (BackfillState.FINISHED, BackfillState.CANCELLED)
     before = [one for one in backfills if one.plan.ask_digest == ask.digest and one.state in over]
     return f"restate-{ask.digest[:8]}-{len(before)}"
 

@@ -99,7 +99,7 @@ class FlowAtCentral:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampleFacts:
     """What a look at some records of one partition showed.
 
     Attributes:
@@ -133,7 +133,7 @@ class EdgePartitionState:
     topic_id: str
     log: OffsetRange
     asked: Ranges
-    sampled: Sampled = field(default_factory=Sampled)
+    sampled: SampleFacts = field(default_factory=SampleFacts)
     compacted: bool = False
 
 

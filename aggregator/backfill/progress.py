@@ -7,7 +7,7 @@ compared.
 import time
 from dataclasses import replace
 
-from aggregator.backfill.backfill_state import Backfill, State
+from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.store import read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.replicate.leadership.lease import BEAT_S
@@ -25,7 +25,7 @@ def watched_backfills(config: HubConfig) -> list[Backfill]:
         Unreachable: central does not answer.
     """
     known = list(read_backfills(config.central, HubNames(config.hub)).values())
-    if not any(one.state is State.UNFINISHED for one in known):
+    if not any(one.state is BackfillState.UNFINISHED for one in known):
         return known
     running = _moving(config)
     return [replace(one, running=running == one.plan.id) for one in known]

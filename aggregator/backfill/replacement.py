@@ -27,10 +27,10 @@ from aggregator.errors import HoldError
 from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
-from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import Lease, discard
-from aggregator.lake.ranges import Outcome
+from aggregator.lake.orphans import StagingLease, discard
+from aggregator.lake.ranges import StagingOutcome
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.live_rows import live_rows
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
@@ -42,21 +42,21 @@ ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)
 class Admission(Protocol):
     """What a table requires of rows before anybody may see them."""
 
-    def admit(self, handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def admit(self, handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
         """Return the staged rows that the table may commit; a second call decides nothing new."""
 
-    def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
+    def admitted(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
         """Record that the outcomes were committed in a version of the table."""
 
 
 class AdmitAll:
     """The admission of a table without rules."""
 
-    def admit(self, _handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def admit(self, _handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
         """Admit every outcome."""
         return list(outcomes)
 
-    def admitted(self, _version: int, _outcomes: Sequence[Outcome]) -> None:
+    def admitted(self, _version: int, _outcomes: Sequence[StagingOutcome]) -> None:
         """Do nothing, because nothing is recorded without a gate."""
 
 
@@ -70,7 +70,7 @@ class NewRows(NamedTuple):
         note: Kept with their commit.
     """
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[StagingOutcome]
     folder: Folder
     positions: Mapping[CentralPartition, int]
     note: Mapping[str, str]
@@ -103,7 +103,7 @@ class _Fresh(NamedTuple):
         new_keys: Origins and keys of all new rows, admitted or not.
     """
 
-    outcomes: list[Outcome]
+    outcomes: list[StagingOutcome]
     had: Origins
     left: Origins
     removed: Mapping[str, int]
@@ -148,7 +148,7 @@ class Replacement:
         self._fresh: _Fresh | None = None
         self._staying = RetainedRowSearch(self._folder, affected)
         self._kept: list[_Kept] = []
-        self._lease: Lease | None = None
+        self._lease: StagingLease | None = None
 
     def is_done(self, handle: TableHandle) -> bool:
         """Return whether the table already has the replacement's commit."""
@@ -180,7 +180,7 @@ class Replacement:
             CommitConflict: other writers were faster again and again.
             RetryError: the storage does not answer.
         """
-        lease = self._lease = Lease(self._folder, come.folder)
+        lease = self._lease = StagingLease(self._folder, come.folder)
         try:
             with storage_errors(self._folder, hint=_VACUUMED):
                 lease.renew()
@@ -238,14 +238,14 @@ class Replacement:
         files = [file.path for outcome in come.outcomes for file in outcome.left_out]
         return _joined(self._affected.origins(come.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)
 
-    def _tombstones(self, outcomes: Iterable[Outcome]) -> Origins:
+    def _tombstones(self, outcomes: Iterable[StagingOutcome]) -> Origins:
         """Return the affected origins of the new rows that are tombstones."""
         files = [self._folder.rows(file.path, list(KEY_COLUMNS)) for outcome in outcomes for file in outcome.files]
         return _joined(self._affected.origins(rows.filter(rows["_deleted"])) for rows in files)
 
     def _picked(
-        self, handle: TableHandle, had: Origins, outcome: Outcome, folder: Folder, came: list[pa.Table]
-    ) -> Outcome:
+        self, handle: TableHandle, had: Origins, outcome: StagingOutcome, folder: Folder, came: list[pa.Table]
+    ) -> StagingOutcome:
         size = bytes_of(came)
         with self._stage(handle) as stage:
             for rows in (rows for file in outcome.files for rows in batches(folder, file.path)):
@@ -254,7 +254,7 @@ class Replacement:
                 size += came[-1].nbytes
                 check_bytes(size)
                 _add(stage, ours, handle.schema())
-            return Outcome(outcome.reached, stage.close())
+            return StagingOutcome(outcome.reached, stage.close())
 
     def _keep(self, handle: TableHandle, rest: RetainedRows) -> list[StagedFile]:
         """Stage the remaining rows of replaced files; reuse files that an earlier attempt staged."""
@@ -270,9 +270,9 @@ class Replacement:
         return [file for one in self._kept for file in one.files]
 
     @contextmanager
-    def _stage(self, handle: TableHandle) -> Iterator[Stage]:
+    def _stage(self, handle: TableHandle) -> Iterator[StagingWriter]:
         promotes, division = self._tables.promotes, handle.divided_by()
-        stage = Stage(self._folder, handle.schema(), promotes=promotes, divided_by=division, lease=self._lease)
+        stage = StagingWriter(self._folder, handle.schema(), promotes=promotes, divided_by=division, lease=self._lease)
         try:
             yield stage
         except BaseException:
@@ -309,6 +309,6 @@ def _count(origins: Origins) -> int:
     return sum(map(len, origins.values()))
 
 
-def _add(stage: Stage, rows: pa.Table, schema: pa.Schema) -> None:
+def _add(stage: StagingWriter, rows: pa.Table, schema: pa.Schema) -> None:
     if rows.num_rows:
         stage.add(conformed(rows, schema))

@@ -32,7 +32,7 @@ from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.job import run_job
-from aggregator.lake.ranges import Outcome, Span, tasks
+from aggregator.lake.ranges import Span, StagingOutcome, tasks
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
@@ -123,18 +123,18 @@ class _Rules:
         self._gate = gate
         self._limits = limits
 
-    def admit(self, handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def admit(self, handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
         try:
             return self._gate.admit(handle, outcomes, self._limits)
         except HoldError as error:
             hint = "mend the suite, then resume; or mend the policy, cancel this backfill and run the same again"
             raise HoldError(error.lines, hint=hint) from None
 
-    def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
+    def admitted(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
         self._gate.admitted(version, outcomes)
 
 
-def records_with_rows(folder: Folder, outcomes: Iterable[Outcome]) -> int:
+def records_with_rows(folder: Folder, outcomes: Iterable[StagingOutcome]) -> int:
     """Count the records with staged rows; a tombstone counts once, although it has a row for each live key version."""
     rows = [folder.rows(file.path, list(ORIGIN_COLUMNS)) for outcome in outcomes for file in outcome.files]
     return pa.concat_tables(rows).group_by(list(ORIGIN_COLUMNS)).aggregate([]).num_rows if rows else 0
@@ -253,7 +253,7 @@ class _Table:
 
         return _Rules(open_gates(self._config, spark, self._tables)[self._name], self._new)
 
-    def _decoded(self, spark: "SparkSession", handle: TableHandle, scratch: Folder) -> list[Outcome]:
+    def _decoded(self, spark: "SparkSession", handle: TableHandle, scratch: Folder) -> list[StagingOutcome]:
         """The new rows, in files outside of the table."""
         spans = [Span(one, offsets) for one, offsets in self._new.items() if len(offsets)]
         if not spans or self._config.schemas is None:

@@ -6,7 +6,7 @@ sizes and timestamps are kept. All results are estimates, also whether the times
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from aggregator.backfill.planner import Sampled
+from aggregator.backfill.planner import SampleFacts
 from aggregator.backfill.ranges import Ranges
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
@@ -21,7 +21,7 @@ Look = Sequence[tuple[int, int]]
 
 def sampled(
     cluster: ClusterConfig, windows: Mapping[EdgePartition, tuple[OffsetRange, Ranges]], last_ms: Sequence[int]
-) -> dict[EdgePartition, Sampled]:
+) -> dict[EdgePartition, SampleFacts]:
     """Look at some places of each window, the first one its beginning, and behind its end.
 
     Args:
@@ -51,7 +51,7 @@ def sampled(
     return found
 
 
-def judged(looks: Sequence[Look], offsets: int, *, disordered: bool = False) -> Sampled:
+def judged(looks: Sequence[Look], offsets: int, *, disordered: bool = False) -> SampleFacts:
     """Derive density, size and order from the timestamps and sizes of records.
 
     Args:
@@ -61,9 +61,9 @@ def judged(looks: Sequence[Look], offsets: int, *, disordered: bool = False) -> 
     """
     records = [record for look in looks for record in look]
     if not records:
-        return Sampled(disordered=disordered)
+        return SampleFacts(disordered=disordered)
     times = [time for time, _ in records]
-    return Sampled(
+    return SampleFacts(
         density=min(1.0, len(records) / max(1, offsets)),
         record_bytes=sum(size for _, size in records) / len(records),
         disordered=disordered or times != sorted(times),

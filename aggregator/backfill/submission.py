@@ -4,7 +4,7 @@ Invariant: a person who asks for the same as an unfinished backfill joins it, an
 two plans of the same ask were written at the same moment, both processes carry out the first.
 """
 
-from aggregator.backfill.backfill_state import Backfill, Signed, State
+from aggregator.backfill.backfill_state import Backfill, BackfillState, Signed
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.store import read_backfills, revive, submit
 from aggregator.config.model import HubConfig
@@ -21,7 +21,9 @@ def unfinished(config: HubConfig, ask_digest: str) -> Backfill | None:
         Unreachable: central does not answer.
     """
     known = read_backfills(config.central, HubNames(config.hub)).values()
-    return next((one for one in known if one.plan.ask_digest == ask_digest and one.state is State.UNFINISHED), None)
+    return next(
+        (one for one in known if one.plan.ask_digest == ask_digest and one.state is BackfillState.UNFINISHED), None
+    )
 
 
 def start(config: HubConfig, plan: Plan, signed: Signed, *, rate: float | None, exact: bool = False) -> Backfill:
@@ -69,7 +71,7 @@ def revived(config: HubConfig, backfill: Backfill) -> Backfill:
     Raises:
         Unreachable: central does not answer.
     """
-    if backfill.state is State.CANCELLED:
+    if backfill.state is BackfillState.CANCELLED:
         revive(config.central, HubNames(config.hub), backfill.plan.id)
     return backfill
 

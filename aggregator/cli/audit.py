@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.terminal.arguments import LENGTH, Moment
+from aggregator.cli.terminal.arguments import LENGTH, TimeArgument
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.counted import counted
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aggregator.audit.decisions import ChainAudit
     from aggregator.audit.findings import Audit, FlowAudit
     from aggregator.audit.omissions import Omission
-    from aggregator.audit.tally import Finding
+    from aggregator.audit.tally import AuditFinding
     from aggregator.config.model import HubConfig
     from aggregator.coordinates import OffsetRange
 
@@ -51,11 +51,13 @@ a flow is held, an edge did not answer."""
 @click.option("--edge", help="One edge; all by default.")
 @click.option("--topic", help="One topic, as the edge calls it.")
 @click.option("--partition", type=int, help="One partition.")
-@click.option("--from", "since", type=Moment(), metavar="TIME", help="Records from this time on: ISO, or how long ago.")
+@click.option(
+    "--from", "since", type=TimeArgument(), metavar="TIME", help="Records from this time on: ISO, or how long ago."
+)
 @click.option(
     "--to",
     "until",
-    type=Moment(),
+    type=TimeArgument(),
     metavar="TIME",
     help="Records before this time; by default as far as the hub has read.",
 )
@@ -242,7 +244,7 @@ def _row(flow: "FlowAudit") -> tuple[object, ...]:
     )
 
 
-def _where(finding: "Finding") -> str:
+def _where(finding: "AuditFinding") -> str:
     """`at central, incarnation 0: offsets 12-14, 20 (4 records); note`."""
     records = f" ({counted(finding.records, 'record')})"
     offsets = f": offsets {_shown(finding.offsets)}{records}" if finding.offsets else ""

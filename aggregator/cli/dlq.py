@@ -18,7 +18,7 @@ import click
 
 from aggregator.cli.backfill.backfill import launch, rate_option
 from aggregator.cli.backfill.lines import plan_lines
-from aggregator.cli.terminal.arguments import PATTERN, Moment
+from aggregator.cli.terminal.arguments import PATTERN, TimeArgument
 from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, say, table
 from aggregator.config.load import load_config
@@ -46,9 +46,13 @@ def selection(command: Command) -> Command:
     """Add the options that select letters: `edge`, `topic`, `reason`, `since`, `until`, `into`."""
     for option in (
         _INTO,
-        click.option("--to", "until", type=Moment(), metavar="TIME", help="Records before this time."),
+        click.option("--to", "until", type=TimeArgument(), metavar="TIME", help="Records before this time."),
         click.option(
-            "--from", "since", type=Moment(), metavar="TIME", help="Records from this time on: ISO, or how long ago."
+            "--from",
+            "since",
+            type=TimeArgument(),
+            metavar="TIME",
+            help="Records from this time on: ISO, or how long ago.",
         ),
         click.option("--reason", type=click.Choice([one.value for one in Reason]), help="One reason."),
         click.option("--topic", type=PATTERN, help="Regular expression on the whole topic name; all by default."),

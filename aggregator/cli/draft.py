@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.cli.leaves import Leaf
+from aggregator.cli.leaves import PolicyLeaf
 from aggregator.cli.topic_discovery import FoundTopic
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
@@ -143,7 +143,7 @@ def _comment(text: str) -> list[str]:
     return [f"    # {line}" for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False)]
 
 
-def _leaf(leaf: Leaf) -> str:
+def _leaf(leaf: PolicyLeaf) -> str:
     path = leaf.path if _PLAIN.fullmatch(leaf.path) else quoted(leaf.path)
     if leaf.tags:
         return visible(f"      # {path}    ({leaf.kind}) is dropped by its tag {', '.join(sorted(leaf.tags))}")

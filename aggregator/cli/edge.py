@@ -93,7 +93,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     from aggregator.replicate.identity.clusters import KEY_OF_CENTRAL, acceptance_fault
     from aggregator.replicate.identity.identities import known_clusters, shown_ids
     from aggregator.state.cluster_acceptances import ClusterAcceptance
-    from aggregator.state.decisions import Kind
+    from aggregator.state.decisions import DecisionKind
     from aggregator.state.names import HubNames
     from aggregator.state.request_log import submit
 
@@ -113,7 +113,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
         raise Failed(what, hint="aggregator status shows which cluster answers under each name")
     if why := acceptance_fault(asked, known, central or "", edges):
         raise Failed(why, hint="aggregator doctor shows which cluster answers under each name")
-    decide(hub, Kind.CLUSTER, [asked.about], by=asked.by, reason=asked.reason)
+    decide(hub, DecisionKind.CLUSTER, [asked.about], by=asked.by, reason=asked.reason)
     submit(hub.central, HubNames(hub.hub), [asked])
     progress(
         f"{name} is cluster {new} as soon as that answers a running hub; until then the former one may be read."
@@ -122,7 +122,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
 
 
 def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) -> None:
-    from aggregator.state.decisions import Kind
+    from aggregator.state.decisions import DecisionKind
     from aggregator.state.names import HubNames
     from aggregator.state.pauses import Pause
     from aggregator.state.request_log import read_requests, submit
@@ -135,7 +135,7 @@ def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) 
     if not paused and (known is None or not known.paused):
         raise Failed(f"{name} is not paused", hint="aggregator edge list shows every edge")
     asked = Pause(name, paused, claimed(by), _now_ms(), because(reason))
-    decide(hub, Kind.PAUSE if paused else Kind.RESUME, [name], by=asked.by, reason=asked.reason)
+    decide(hub, DecisionKind.PAUSE if paused else DecisionKind.RESUME, [name], by=asked.by, reason=asked.reason)
     submit(hub.central, names, [asked])
 
 

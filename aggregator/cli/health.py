@@ -13,11 +13,11 @@ from aggregator.cli.terminal.output import config_option
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
 from aggregator.health import beats
-from aggregator.health.verdict import Question, why_unhealthy
+from aggregator.health.verdict import ProbeQuestion, why_unhealthy
 
 
 @click.command()
-@click.argument("question", type=click.Choice([one.value for one in Question]), default=Question.LIVE.value)
+@click.argument("question", type=click.Choice([one.value for one in ProbeQuestion]), default=ProbeQuestion.LIVE.value)
 @config_option
 def health(question: str, config: Path) -> None:
     """Whether the hub's process on this machine is live, ready or leading; 0 for yes, 1 for no.
@@ -27,6 +27,6 @@ def health(question: str, config: Path) -> None:
     """
     hub = load_config(config, os.environ).hub
     place = beats.folder(os.environ)
-    why = why_unhealthy(Question(question), beats.read(place, hub) if place else [], time.monotonic())
+    why = why_unhealthy(ProbeQuestion(question), beats.read(place, hub) if place else [], time.monotonic())
     if why:
         raise Failed(f"hub {hub} is not {question}: {why}", hint=f"aggregator status --config {config}")

@@ -18,7 +18,7 @@ from aggregator.counted import counted
 from aggregator.errors import ConfigError, Failed
 
 if TYPE_CHECKING:
-    from aggregator.mirrormaker.result import HubDraft, Imported, Outcome
+    from aggregator.mirrormaker.result import HubDraft, Imported, KeyOutcome
 
 VERSION = 1
 _WIDTH = 60
@@ -181,7 +181,7 @@ def _lines(found: "Imported", folders: Mapping[str, Path]) -> Iterator[str]:
     yield "then: aggregator policy suggest, open the fields that may pass, aggregator doctor, aggregator plan"
 
 
-def _rows(outcomes: "Sequence[Outcome]") -> Iterator[tuple[str, str, str]]:
+def _rows(outcomes: "Sequence[KeyOutcome]") -> Iterator[tuple[str, str, str]]:
     """Keys that fared alike in one row, which is broken where it would be long."""
     from aggregator.mirrormaker.result import NO_KEY
 

@@ -18,10 +18,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
 from aggregator.cli.terminal.clusters import (
+    ClientSetting,
     EdgeType,
     SchemasType,
     ServerType,
-    Setting,
     SettingType,
     as_written,
     cluster_of,
@@ -112,9 +112,9 @@ def init(
     central: str | None,
     edges: tuple[tuple[str, str], ...],
     *,
-    clients: tuple[Setting, ...],
+    clients: tuple[ClientSetting, ...],
     schemas: tuple[tuple[str, str], ...],
-    schemas_clients: tuple[Setting, ...],
+    schemas_clients: tuple[ClientSetting, ...],
     hub: str,
     output: Path,
 ) -> None:
@@ -154,7 +154,7 @@ def init(
     _tell(draft, output, policy)
 
 
-def _clusters(central: str, edges: Mapping[str, str], settings: Sequence[Setting]) -> dict[str, ClusterConfig]:
+def _clusters(central: str, edges: Mapping[str, str], settings: Sequence[ClientSetting]) -> dict[str, ClusterConfig]:
     """Return the configurations of central and of the edges, by name."""
     if CENTRAL in edges:
         raise click.UsageError(f"no edge can be called {CENTRAL} here: settings are told apart by name")
@@ -171,7 +171,7 @@ class _Registry(NamedTuple):
 
 
 def _registries(
-    edges: Mapping[str, str], schemas: Sequence[tuple[str, str]], settings: Sequence[Setting], folder: Path
+    edges: Mapping[str, str], schemas: Sequence[tuple[str, str]], settings: Sequence[ClientSetting], folder: Path
 ) -> dict[str, _Registry]:
     """Return the registry of each edge."""
     found = {}

@@ -23,7 +23,7 @@ _VERSIONS = 4
 log = logging.getLogger(__name__)
 
 
-class Leaf(NamedTuple):
+class PolicyLeaf(NamedTuple):
     """A value that a policy can name: its path, its types, and the tags that it has or inherits."""
 
     path: str
@@ -31,21 +31,21 @@ class Leaf(NamedTuple):
     tags: frozenset[str]
 
 
-def json_leaves(values: Sequence[bytes]) -> Iterator[Leaf]:
+def json_leaves(values: Sequence[bytes]) -> Iterator[PolicyLeaf]:
     """Leaves of sampled JSON values, in a policy's words."""
     read = [one for value in values if (one := json_of(value)) is not None]
     for part in parts(read):
         if part.types != (NULL,):
             kinds = ["name" if part.path.endswith(paths.KEYS) else kind for kind in part.types]
-            yield Leaf(part.path, " or ".join(kinds), frozenset())
+            yield PolicyLeaf(part.path, " or ".join(kinds), frozenset())
 
 
-def value_leaves(registry: Registry | None, topic: str) -> tuple[Leaf, ...] | None:
+def value_leaves(registry: Registry | None, topic: str) -> tuple[PolicyLeaf, ...] | None:
     """Leaves of the versions of the topic's value schema, merged by path; None without a readable version.
 
     All of them together have the budget of a few; the newest come first.
     """
-    found: list[tuple[Leaf, ...]] = []
+    found: list[tuple[PolicyLeaf, ...]] = []
     left = _VERSIONS * SCHEMA_NODES.limit
     try:
         versions = registry.versions(f"{topic}-value") if registry else ()
@@ -66,24 +66,24 @@ def value_leaves(registry: Registry | None, topic: str) -> tuple[Leaf, ...] | No
     return merged(found[::-1])
 
 
-def merged(found: Sequence[tuple[Leaf, ...]]) -> tuple[Leaf, ...] | None:
+def merged(found: Sequence[tuple[PolicyLeaf, ...]]) -> tuple[PolicyLeaf, ...] | None:
     """Leaves of several schemas as one; None of none."""
-    by_path: dict[str, Leaf] = {}
+    by_path: dict[str, PolicyLeaf] = {}
     for leaf in (leaf for of_one in found for leaf in of_one):
         known = by_path.get(leaf.path, leaf)
         kinds = sorted({*known.kind.split(" or "), *leaf.kind.split(" or ")})
-        by_path[leaf.path] = Leaf(leaf.path, " or ".join(kinds), known.tags | leaf.tags)
+        by_path[leaf.path] = PolicyLeaf(leaf.path, " or ".join(kinds), known.tags | leaf.tags)
     return tuple(by_path.values()) if found else None
 
 
-def leaves(schema: Schema, allowance: Allowance | None = None) -> list[Leaf]:
+def leaves(schema: Schema, allowance: Allowance | None = None) -> list[PolicyLeaf]:
     """Every leaf once per type; a type inside itself is followed once.
 
     Raises:
         DeadLetterError: the schema means more places than it may.
     """
     return [
-        Leaf(one.path, "map key" if one.is_key else _kind(one.node), one.tags)
+        PolicyLeaf(one.path, "map key" if one.is_key else _kind(one.node), one.tags)
         for one in places(schema, allowance)
         if one.node.kind is not Kind.NULL
     ]

@@ -115,12 +115,12 @@ def _as_they_lie(hub: HubConfig, at: RecordPlace, found: "list[Sampled]", show_v
 
 def _stripped(hub: HubConfig, at: RecordPlace, found: "list[Sampled]", show_values: bool) -> list[_Shown]:
     from aggregator.cli.policy.preview import stripped
-    from aggregator.cli.policy.sources import Sample, policy_of
+    from aggregator.cli.policy.sources import TopicSample, policy_of
     from aggregator.machine_clock import utc_today
     from aggregator.privacy.policy.file import load_policy
 
     policy = load_policy(policy_of(hub, at.cluster, at.topic))
-    sample = Sample(at.topic, _registry(hub, at), tuple(one.record for one in found))
+    sample = TopicSample(at.topic, _registry(hub, at), tuple(one.record for one in found))
     lines = stripped(sample, policy, hub.keys, utc_today(), edge=at.cluster, hide=not show_values)
     return [_Shown(one, [tuple(line) for line in record]) for one, record in zip(found, lines, strict=True)]
 

@@ -212,14 +212,14 @@ def _run(
 ) -> int:
     from aggregator.cli.policy_reload import PolicyReload
     from aggregator.observe.observation import Watching
-    from aggregator.replicate.driver import Driver, Report
+    from aggregator.replicate.driver import Driver, RunReport
     from aggregator.report.writer import ReportWriter
 
     stop, threads, beacon = process
     catch_up = CatchUp(sys.stderr)
     lake = None if options.only == "replicate" else _lake(config, spark, catch_up)
     beside: Supervised | None = None
-    over, report = threading.Event(), Report()
+    over, report = threading.Event(), RunReport()
     written = ReportWriter(config, options.report)
     tellers = (_page(config, policies, threads),) if options.ui else ()
     watching = Watching(config, stop, threads, wanted=options.only != "lake" and not options.drain, tellers=tellers)

@@ -9,11 +9,13 @@ from aggregator.errors import ExitCode, in_one_line
 from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:
-    from aggregator.replicate.driver import Report
+    from aggregator.replicate.driver import RunReport
     from aggregator.state.lake_holds import LakeHold
 
 
-def ended(config: HubConfig, report: "Report", held: "Sequence[LakeHold]", *, drained: bool, judged: bool) -> ExitCode:
+def ended(
+    config: HubConfig, report: "RunReport", held: "Sequence[LakeHold]", *, drained: bool, judged: bool
+) -> ExitCode:
     """Say what a run left behind, and translate it."""
     stood = (f"held: the lake: {one.place}: {one.reason}" for one in held)
     for line in (*_sentences(config, report, drained=drained), *stood):
@@ -21,7 +23,7 @@ def ended(config: HubConfig, report: "Report", held: "Sequence[LakeHold]", *, dr
     return exit_code(report, lake_held=bool(held)) if judged else ExitCode.DONE
 
 
-def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
+def exit_code(report: "RunReport", *, lake_held: bool) -> ExitCode:
     """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
     from aggregator.replicate.flow.cursor import HoldReason
 
@@ -50,7 +52,7 @@ def _totals(config: HubConfig) -> Iterator[str]:
         yield f"{edge}: {counted} since the first start"
 
 
-def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterator[str]:
+def _sentences(config: HubConfig, report: "RunReport", *, drained: bool) -> Iterator[str]:
     if drained:
         yield from _totals(config)
     for hold in report.holds:

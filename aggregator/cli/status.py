@@ -63,14 +63,14 @@ def status(
     A problem is an edge that is not UP, a flow or a table that stands still, or another cluster behind a name.
     """
     from aggregator.lake.sources import lake_sources
-    from aggregator.observe.selection import Selection
+    from aggregator.observe.selection import StatusSelection
 
     hub = load_config(config, os.environ)
     if edge and edge not in hub.edges:
         raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     if timeout is not None and not exit_when_healthy:
         raise click.UsageError("--timeout needs --exit-when-healthy")
-    selection, feeds = Selection(edge, topic, problems), partial(lake_sources, hub)
+    selection, feeds = StatusSelection(edge, topic, problems), partial(lake_sources, hub)
 
     def show(seen: "HubStatus") -> None:
         chosen = selection.of(seen, feeds)

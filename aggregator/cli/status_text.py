@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import cluster_lines, drift_lines, table
 from aggregator.counted import counted
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import NEXT
 from aggregator.observe.formatting import ago, per_second, share, size
 
@@ -139,7 +139,11 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
 
 def _next_lines(seen: "HubStatus") -> Iterator[str]:
     """Yield the remedies for paused edges and held flows, one line for those that need the same remedy."""
-    paused = [f"aggregator edge resume {one.edge} lets it go on" for one in seen.edges if one.state == State.PAUSED]
+    paused = [
+        f"aggregator edge resume {one.edge} lets it go on"
+        for one in seen.edges
+        if one.state == AvailabilityState.PAUSED
+    ]
     hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
     lost = dict.fromkeys(
         f'aggregator gaps accept --edge {flow.edge} --topic {shlex.quote(flow.topic)} --reason "…" goes on without it'

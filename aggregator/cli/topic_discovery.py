@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aggregator.cli.leaves import Leaf, json_leaves, merged, value_leaves
+from aggregator.cli.leaves import PolicyLeaf, json_leaves, merged, value_leaves
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS, OffsetRange, Partition
 from aggregator.kafka.cluster import topic_settings, topics
@@ -42,7 +42,7 @@ class FoundTopic:
     name: str
     edges: tuple[str, ...]
     compacted: bool
-    leaves: tuple[Leaf, ...] | None
+    leaves: tuple[PolicyLeaf, ...] | None
     form: ValueFormat | None = ValueFormat.AVRO
     note: str = ""
 
@@ -58,8 +58,8 @@ class _Told(NamedTuple):
     """One edge's view of a topic: the format of its values, and its fields by schema and by sampled JSON."""
 
     sniffed: Sniffed
-    of_schemas: tuple[Leaf, ...] | None
-    of_json: tuple[Leaf, ...]
+    of_schemas: tuple[PolicyLeaf, ...] | None
+    of_json: tuple[PolicyLeaf, ...]
 
 
 def survey(edges: Mapping[str, Source]) -> list[FoundTopic]:

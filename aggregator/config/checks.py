@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from aggregator.config.collisions import collisions, reserved_hits, reserved_names, targets
-from aggregator.config.document import Fault, Place
+from aggregator.config.document import ConfigFault, Place
 from aggregator.config.glue import is_glue
 from aggregator.config.lake_model import TableConfig
 from aggregator.config.match import speaks_of
@@ -57,11 +57,11 @@ class Parts:
     drafts: Mapping[int, Mapping[str, Any]]
     rules: Mapping[int, TopicRule]
     schemas: bool
-    registry_faults: tuple[Fault, ...]
+    registry_faults: tuple[ConfigFault, ...]
     lake: bool
     tables: Mapping[str, TableConfig]
-    lake_faults: tuple[Fault, ...]
-    key_faults: tuple[Fault, ...]
+    lake_faults: tuple[ConfigFault, ...]
+    key_faults: tuple[ConfigFault, ...]
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Parts":
@@ -88,23 +88,23 @@ class Parts:
         )
 
 
-def _key_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
+def _key_faults(data: Mapping[str, Any]) -> Iterator[ConfigFault]:
     name, keys = data.get("chain_key"), data.get("keys")
     if isinstance(name, str) and name not in (keys if isinstance(keys, dict) else {}):
-        yield Fault(("chain_key",), "no key has the name that stands here: `keys` lists them")
+        yield ConfigFault(("chain_key",), "no key has the name that stands here: `keys` lists them")
 
 
-def _lake_faults(lake: object) -> Iterator[Fault]:
+def _lake_faults(lake: object) -> Iterator[ConfigFault]:
     if not isinstance(lake, dict):
         return
     path, catalog = str(lake.get("path", "")), lake.get("catalog")
     registered = isinstance(catalog, dict) and bool(catalog.get("options"))
     if registered and lake.get("format", "delta") == "delta":
-        yield Fault(("lake", "catalog"), "is for `format: iceberg`; Delta tables are registered nowhere")
+        yield ConfigFault(("lake", "catalog"), "is for `format: iceberg`; Delta tables are registered nowhere")
     if lake.get("storage") and "://" not in path:
-        yield Fault(("lake", "storage"), "is for an address as s3://; a folder needs no options")
+        yield ConfigFault(("lake", "storage"), "is for an address as s3://; a folder needs no options")
     if lake.get("format") == "iceberg" and "://" in path and not path.startswith("file://") and not registered:
-        yield Fault(("lake", "path"), "is an object store, where no SQLite file can lie: give `catalog.options`")
+        yield ConfigFault(("lake", "path"), "is an object store, where no SQLite file can lie: give `catalog.options`")
 
 
 def _tables(data: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -113,23 +113,23 @@ def _tables(data: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     return tables.items() if isinstance(tables, dict) else ()
 
 
-def _registry_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
+def _registry_faults(data: Mapping[str, Any]) -> Iterator[ConfigFault]:
     edges = data.get("edges")
     named: list[tuple[Place, Any]] = [
         (("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())
     ]
     if is_glue(str(data.get("schemas"))):
-        yield Fault(
+        yield ConfigFault(
             ("schemas",), "is only read at an edge: central's registry has Confluent's REST API, or is a directory"
         )
     for before, section in [*named, ((), data)]:
         written = section.get("schemas_client") if isinstance(section, Mapping) else None
         place, address = (*before, "schemas_client"), str(section.get("schemas")) if written else ""
         if written and not address.startswith(("http://", "https://", "glue:")):
-            yield Fault(place, "is for a registry behind an address; `schemas` beside it names none")
+            yield ConfigFault(place, "is for a registry behind an address; `schemas` beside it names none")
         elif options := _valid(_REGISTRY_OPTIONS, written):
             found = registry_faults(address, options)
-            yield from (Fault((*place, name), why) for name, why in found)
+            yield from (ConfigFault((*place, name), why) for name, why in found)
 
 
 def _valid(kind: TypeAdapter[T], value: object) -> T | None:
@@ -139,7 +139,7 @@ def _valid(kind: TypeAdapter[T], value: object) -> T | None:
         return None
 
 
-def cross_faults(parts: Parts, folder: Path) -> list[Fault]:
+def cross_faults(parts: Parts, folder: Path) -> list[ConfigFault]:
     """Everything that is wrong between fields.
 
     Args:
@@ -149,32 +149,32 @@ def cross_faults(parts: Parts, folder: Path) -> list[Fault]:
     return [*_registries(parts), *_rules(parts, folder), *_names(parts), *_quality(parts, folder), *_lake(parts)]
 
 
-def _registries(parts: Parts) -> Iterator[Fault]:
+def _registries(parts: Parts) -> Iterator[ConfigFault]:
     yield from parts.registry_faults
     if not parts.drafts:
         return
     if not parts.schemas:
-        yield Fault(("schemas",), f"is missing: topics need one for the schemas that central gets; {_NONE}")
+        yield ConfigFault(("schemas",), f"is missing: topics need one for the schemas that central gets; {_NONE}")
     read = [_listed(draft, "edges") for draft in parts.drafts.values()]
     for edge, has_registry in parts.edges.items():
         if not has_registry and any(edges is None or edge in edges for edges in read):
-            yield Fault(("edges", edge, "schemas"), f"is missing: a rule under `topics` reads this edge; {_NONE}")
+            yield ConfigFault(("edges", edge, "schemas"), f"is missing: a rule under `topics` reads this edge; {_NONE}")
 
 
-def _rules(parts: Parts, folder: Path) -> Iterator[Fault]:
+def _rules(parts: Parts, folder: Path) -> Iterator[ConfigFault]:
     for index, draft in parts.drafts.items():
         place: Place = ("topics", index)
         policy = draft.get("policy")
         edges = _listed(draft, "edges")
         if draft.get("lake") is not None and not parts.lake:
-            yield Fault((*place, "lake"), "names a table, but there is no `lake:` section")
+            yield ConfigFault((*place, "lake"), "names a table, but there is no `lake:` section")
         if isinstance(policy, str) and not (folder / policy).is_file():
-            yield Fault((*place, "policy"), "there is no such file (relative paths are relative to this file)")
+            yield ConfigFault((*place, "policy"), "there is no such file (relative paths are relative to this file)")
         if edges == []:
-            yield Fault((*place, "edges"), "is empty; leave it out for all edges")
+            yield ConfigFault((*place, "edges"), "is empty; leave it out for all edges")
         for position, edge in enumerate(edges or ()):
             if edge not in parts.edges:
-                yield Fault((*place, "edges", position), "is no edge under `edges:`")
+                yield ConfigFault((*place, "edges", position), "is no edge under `edges:`")
     yield from _unreached(parts)
 
 
@@ -183,7 +183,7 @@ def _listed(draft: Mapping[str, Any], key: str) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
-def _unreached(parts: Parts) -> Iterator[Fault]:
+def _unreached(parts: Parts) -> Iterator[ConfigFault]:
     """The first rule that matches a topic at an edge takes it; the same pattern again takes nothing."""
     first: dict[tuple[str, str | None, str], int] = {}
     for index, rule in parts.rules.items():
@@ -192,63 +192,67 @@ def _unreached(parts: Parts) -> Iterator[Fault]:
         earlier |= {first.get((rule.match, None, edge), index) for edge in edges} - {index}
         if earlier:
             taken = f"is the same as that of topics[{min(earlier)}], which takes the topic first"
-            yield Fault(("topics", index, "match"), taken)
+            yield ConfigFault(("topics", index, "match"), taken)
 
 
-def _names(parts: Parts) -> Iterator[Fault]:
+def _names(parts: Parts) -> Iterator[ConfigFault]:
     rules = dict(parts.rules)
     every = targets(list(rules.items()), list(parts.edges))
     for found in collisions(rules, every):
         later, other = sorted((found.first, found.second), key=lambda target: target.rule, reverse=True)
         where = f" (for example `{found.name}`)" if found.name else ""
-        yield Fault(
+        yield ConfigFault(
             ("topics", later.rule, "central"),
             f"different topics could meet in one central topic{where}: edge {later.edge} here, "
             f"edge {other.edge} under topics[{other.rule}]; narrow `match` or change a `central` pattern",
         )
     names = reserved_names(parts.hub, list(parts.edges)) if parts.hub else []
     for index, hit in reserved_hits(rules, every, names).items():
-        yield Fault(
+        yield ConfigFault(
             ("topics", index, "central"),
             f"could write into {hit}, which is the hub's own; use `{{edge}}.{{topic}}` or narrow `match`",
         )
 
 
-def _lake(parts: Parts) -> Iterator[Fault]:
+def _lake(parts: Parts) -> Iterator[ConfigFault]:
     """Settings of the lake that would do nothing, and tables that would meet another's."""
     yield from parts.lake_faults
     yield from parts.key_faults
     for index, rule in parts.rules.items():
         if rule.lake is not None and rule.lake.endswith(_CURRENT):
-            yield Fault(("topics", index, "lake"), f"ends in {_CURRENT}: the hub keeps current states there")
+            yield ConfigFault(("topics", index, "lake"), f"ends in {_CURRENT}: the hub keeps current states there")
     if len(parts.rules) < len(parts.drafts):
         return
     for name, table in parts.tables.items():
         if not table.quality and not any(map(_feeds(name), parts.rules.values())):
-            yield Fault(("lake", "tables", name), "is a table that no rule under `topics` feeds")
+            yield ConfigFault(("lake", "tables", name), "is a table that no rule under `topics` feeds")
 
 
-def _quality(parts: Parts, folder: Path) -> Iterator[Fault]:
+def _quality(parts: Parts, folder: Path) -> Iterator[ConfigFault]:
     """Suites that cannot be used, and suites that would never be."""
     for index, rule in parts.rules.items():
         if rule.lake is not None and rule.lake.endswith(_BESIDE):
-            yield Fault(("topics", index, "lake"), f"ends in {' or '.join(_BESIDE)}: the quality gate writes those")
+            yield ConfigFault(
+                ("topics", index, "lake"), f"ends in {' or '.join(_BESIDE)}: the quality gate writes those"
+            )
     for name, table in parts.tables.items():
         place: Place = ("lake", "tables", name, "quality")
         if table.quality and len(parts.rules) == len(parts.drafts) and not any(map(_feeds(name), parts.rules.values())):
-            yield Fault(place, "is of a table that no rule under `topics` feeds: nothing would be audited")
+            yield ConfigFault(place, "is of a table that no rule under `topics` feeds: nothing would be audited")
         names: set[str] = set()
         views: dict[str, str] = {}
         for index, one in enumerate(table.quality):
             try:
                 suite = load_suite(folder / one.suite, one.on_failure)
             except SuiteFaults as error:
-                yield from (Fault((*place, index, "suite"), fault) for fault in error.faults)
+                yield from (ConfigFault((*place, index, "suite"), fault) for fault in error.faults)
                 continue
             if suite.name in names:
-                yield Fault((*place, index, "suite"), f"has the name of another one of this table, {suite.name}")
+                yield ConfigFault((*place, index, "suite"), f"has the name of another one of this table, {suite.name}")
             if any(views.get(view, path) != path for view, path in suite.views.items()):
-                yield Fault((*place, index, "suite"), "gives a view another path than an earlier suite of this table")
+                yield ConfigFault(
+                    (*place, index, "suite"), "gives a view another path than an earlier suite of this table"
+                )
             names.add(suite.name)
             views |= suite.views
 

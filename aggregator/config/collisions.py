@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aggregator.config.match import speaks_of
 from aggregator.config.model import TopicRule
-from aggregator.config.patterns import Branch, branches
+from aggregator.config.patterns import PatternBranch, branches
 from aggregator.coordinates import HEARTBEATS
 
 # Names under `<hub>.` that the Kafka package uses itself; a test keeps the two lists equal.
@@ -21,7 +21,7 @@ RESERVED = ("ledger", "control", "requests", "decisions", "dead-letters", "edge-
 _INTERNAL = (".internal", "-internal")
 
 
-class Target(NamedTuple):
+class CentralPattern(NamedTuple):
     """Central names of one rule at one edge: `before` + edge topic + `after`."""
 
     before: str
@@ -44,22 +44,22 @@ class Target(NamedTuple):
 class Collision(NamedTuple):
     """Two targets that meet; `name` is a central topic that shows it, None when both patterns are open."""
 
-    first: Target
-    second: Target
+    first: CentralPattern
+    second: CentralPattern
     name: str | None
 
 
-def targets(rules: Sequence[tuple[int, TopicRule]], edges: Sequence[str]) -> list[Target]:
+def targets(rules: Sequence[tuple[int, TopicRule]], edges: Sequence[str]) -> list[CentralPattern]:
     """Every rule at every edge that it speaks of."""
     found = []
     for index, rule in rules:
         for edge in edges if rule.edges is None else rule.edges:
             before, _, after = rule.central.replace("{edge}", edge).partition("{topic}")
-            found.append(Target(before, after, index, edge))
+            found.append(CentralPattern(before, after, index, edge))
     return found
 
 
-def collisions(rules: dict[int, TopicRule], every: Sequence[Target]) -> Iterator[Collision]:
+def collisions(rules: dict[int, TopicRule], every: Sequence[CentralPattern]) -> Iterator[Collision]:
     """Pairs of targets that different edge topics could fill, one pair per pair of rules."""
     reported: set[tuple[int, int]] = set()
     for first, second in _neighbours(every):
@@ -71,7 +71,7 @@ def collisions(rules: dict[int, TopicRule], every: Sequence[Target]) -> Iterator
                 yield Collision(first, second, name)
 
 
-def _neighbours(every: Sequence[Target]) -> Iterator[tuple[Target, Target]]:
+def _neighbours(every: Sequence[CentralPattern]) -> Iterator[tuple[CentralPattern, CentralPattern]]:
     """Pairs of targets whose names could be one for different topics; targets of one form never meet."""
     forms = defaultdict(list)
     for target in sorted(set(every)):
@@ -96,7 +96,9 @@ def reserved_names(hub: str, edges: Sequence[str]) -> list[str]:
     return sorted([*own, *late, *(f"{edge}.{HEARTBEATS}" for edge in edges), *told])
 
 
-def reserved_hits(rules: Mapping[int, TopicRule], every: Sequence[Target], names: Sequence[str]) -> dict[int, str]:
+def reserved_hits(
+    rules: Mapping[int, TopicRule], every: Sequence[CentralPattern], names: Sequence[str]
+) -> dict[int, str]:
     """The first name of the hub's own that each rule would write into, if it would write into one.
 
     An edge's `heartbeats` under its default name is no hit: it is the heartbeat flow itself. Nor is a topic of an edge
@@ -116,11 +118,11 @@ def reserved_hits(rules: Mapping[int, TopicRule], every: Sequence[Target], names
     return hits
 
 
-def _own_heartbeats(target: Target) -> bool:
+def _own_heartbeats(target: CentralPattern) -> bool:
     return target.name(HEARTBEATS) == f"{target.edge}.{HEARTBEATS}"
 
 
-def _reserved_hit(rule: TopicRule, target: Target, names: Sequence[str]) -> str | None:
+def _reserved_hit(rule: TopicRule, target: CentralPattern, names: Sequence[str]) -> str | None:
     for at in range(bisect_left(names, target.before), len(names)):
         name = names[at]
         if not name.startswith(target.before):
@@ -137,7 +139,7 @@ def _ends_meet(one: str, other: str) -> bool:
     return one.endswith(other) or other.endswith(one)
 
 
-def _meet(one: TopicRule, first: Target, other: TopicRule, second: Target) -> tuple[bool, str | None]:
+def _meet(one: TopicRule, first: CentralPattern, other: TopicRule, second: CentralPattern) -> tuple[bool, str | None]:
     for left in branches(one.match):
         for right in branches(other.match):
             if left.whole or right.whole:
@@ -149,7 +151,9 @@ def _meet(one: TopicRule, first: Target, other: TopicRule, second: Target) -> tu
     return False, None
 
 
-def _shared(rule: TopicRule, branch: Branch, own: Target, other: TopicRule, target: Target) -> str | None:
+def _shared(
+    rule: TopicRule, branch: PatternBranch, own: CentralPattern, other: TopicRule, target: CentralPattern
+) -> str | None:
     """The central name of a literal branch, if a different topic of the other rule has it too."""
     if not branch.whole or not branch.literal or not speaks_of(rule, branch.literal):
         return None

@@ -31,7 +31,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ConfigFault:
     """One fault of the configuration, with its place; the text holds no value."""
 
     place: Place
@@ -45,7 +45,7 @@ class Document:
 
     data: Any = None
     lines: dict[Place, int] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ConfigFault] = field(default_factory=list)
 
     def line(self, place: Place) -> int:
         """Line of a place, or of the nearest thing around it that was written."""
@@ -78,7 +78,7 @@ def read_document(text: str) -> Document:
     try:
         _read(text, document)
     except RecursionError:
-        return Document(faults=[Fault((), "nests too deep")])
+        return Document(faults=[ConfigFault((), "nests too deep")])
     return document
 
 
@@ -105,10 +105,10 @@ def _read(text: str, document: Document) -> None:
         root = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        document.faults.append(Fault((), _problem(error), mark.line + 1 if mark else 1))
+        document.faults.append(ConfigFault((), _problem(error), mark.line + 1 if mark else 1))
         return
     except (YAMLError, ValueError):
-        document.faults.append(Fault((), "is not YAML: it holds characters that YAML does not allow"))
+        document.faults.append(ConfigFault((), "is not YAML: it holds characters that YAML does not allow"))
         return
     if root is not None:
         document.data = _Reader(document).read(root, ())
@@ -185,7 +185,7 @@ class _Reader:
         return found
 
     def fault(self, node: Node, place: Place, message: str) -> None:
-        self.document.faults.append(Fault(place, message, node.start_mark.line + 1))
+        self.document.faults.append(ConfigFault(place, message, node.start_mark.line + 1))
 
 
 def unknown(name: str, known: Collection[str]) -> str:

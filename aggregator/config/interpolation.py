@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.config.client import is_secret_property
-from aggregator.config.document import Fault, Place
+from aggregator.config.document import ConfigFault, Place
 from aggregator.regular_files import read_text
 
 # The body may hold pairs of braces, as in ${PATTERN:-{edge}.{topic}}.
@@ -25,7 +25,7 @@ class _NotFilled(Exception):
     """The reason why an expression has no value."""
 
 
-def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[Any, list[Fault]]:
+def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[Any, list[ConfigFault]]:
     """Fill in the variables and files in every scalar of a document.
 
     Args:
@@ -36,7 +36,7 @@ def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[An
     Returns:
         The data with values filled in, and the faults; a scalar with a fault becomes None.
     """
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
 
     def fill(value: Any, place: Place) -> Any:
         if isinstance(value, dict):
@@ -46,12 +46,12 @@ def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[An
         if not isinstance(value, str) or "${" not in value:
             return value
         if is_secret_place(place):
-            faults.append(Fault(place, _REFUSED))
+            faults.append(ConfigFault(place, _REFUSED))
             return None
         try:
             return _EXPRESSION.sub(lambda found: _filled(found, environ, folder), value)
         except _NotFilled as reason:
-            faults.append(Fault(place, str(reason)))
+            faults.append(ConfigFault(place, str(reason)))
             return None
 
     return fill(data, ()), faults

@@ -7,7 +7,7 @@ read it.
 import os
 from collections.abc import Iterator, Mapping
 
-from aggregator.config.document import Fault, Place
+from aggregator.config.document import ConfigFault, Place
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.errors import ConfigError
@@ -20,13 +20,13 @@ _ANY_STORE = "probe"
 _BLOCKS = ("client", "consumer", "producer", "admin")
 
 
-def one_cluster_twice(config: HubConfig) -> Iterator[Fault]:
+def one_cluster_twice(config: HubConfig) -> Iterator[ConfigFault]:
     """Edges that have an address in common with central, or with an edge before them."""
     taken = dict.fromkeys(_addresses(config.central), "central")
     for name, edge in config.edges.items():
         shared = next((address for address in _addresses(edge) if address in taken), None)
         if shared is not None:
-            yield Fault(
+            yield ConfigFault(
                 ("edges", name, "bootstrap_servers"),
                 f"names {shared}, as {taken[shared]} does: each name stands for a cluster of its own",
             )
@@ -40,7 +40,7 @@ def unset_variables(config: HubConfig, environ: Mapping[str, str]) -> Iterator[s
     yield from dict.fromkeys(one.target for one in found if one.scheme == "env" and not environ.get(one.target))
 
 
-def missing_files(config: HubConfig) -> Iterator[Fault]:
+def missing_files(config: HubConfig) -> Iterator[ConfigFault]:
     """Files of keys, passwords and certificates that are named and not there; files of which a run takes no key."""
     for name, ring in config.keys.items():
         for version, reference in ring.versions:
@@ -54,7 +54,7 @@ def missing_files(config: HubConfig) -> Iterator[Fault]:
                 yield from _absent((*block, name), value)
 
 
-def endless_files(config: HubConfig) -> Iterator[Fault]:
+def endless_files(config: HubConfig) -> Iterator[ConfigFault]:
     """Keys, passwords and certificates that are to be read from a pipe or a device, which may come to no end."""
     named: list[tuple[Place, str | SecretRef | None]] = [
         (("keys", name), ref) for name, ring in config.keys.items() for _, ref in ring.versions
@@ -64,7 +64,7 @@ def endless_files(config: HubConfig) -> Iterator[Fault]:
         path = value.target if isinstance(value, SecretRef) and value.scheme == "file" else value
         is_place = path is not value or str(place[-1]).endswith(FILE_SETTINGS)
         if isinstance(path, str) and is_place and is_special(path):
-            yield Fault(place, f"{path} is a pipe, a socket or a device: name a file")
+            yield ConfigFault(place, f"{path} is a pipe, a socket or a device: name a file")
 
 
 def _settings(config: HubConfig) -> Iterator[tuple[Place, Mapping[str, str | SecretRef | None]]]:
@@ -87,21 +87,23 @@ def _addresses(cluster: ClusterConfig) -> list[str]:
     return [one.strip().lower() for one in cluster.bootstrap_servers.split(",")]
 
 
-def _absent(place: Place, value: str) -> list[Fault]:
+def _absent(place: Place, value: str) -> list[ConfigFault]:
     """Return the faults in the location of a certificate."""
     if "-----BEGIN" in value:
-        return [Fault(place, "holds a certificate or a key itself: write it into a file, and name that")]
+        return [ConfigFault(place, "holds a certificate or a key itself: write it into a file, and name that")]
     is_there = value == _ANY_STORE or os.path.exists(value)  # noqa: PTH110 - as below
-    return [] if is_there else [Fault(place, f"there is no file {value}")]
+    return [] if is_there else [ConfigFault(place, f"there is no file {value}")]
 
 
-def _missing(place: Place, reference: SecretRef) -> list[Fault]:
+def _missing(place: Place, reference: SecretRef) -> list[ConfigFault]:
     if reference.scheme == "env" or os.path.exists(reference.target):  # noqa: PTH110 - a path may be too long for Path
         return []
-    return [Fault(place, f"there is no file {reference.target}: create it, readable by the hub alone (chmod 600)")]
+    return [
+        ConfigFault(place, f"there is no file {reference.target}: create it, readable by the hub alone (chmod 600)")
+    ]
 
 
-def _refused_key(place: Place, name: str, ring: KeyRing, version: int) -> list[Fault]:
+def _refused_key(place: Place, name: str, ring: KeyRing, version: int) -> list[ConfigFault]:
     """What a run says of a key; nothing of one that only the hub has, or can read."""
     reference = dict(ring.versions)[version]
     is_here = os.environ.get(reference.target) if reference.scheme == "env" else os.access(reference.target, os.R_OK)
@@ -110,5 +112,5 @@ def _refused_key(place: Place, name: str, ring: KeyRing, version: int) -> list[F
     try:
         ring.material(name, version)
     except ConfigError as error:
-        return [Fault(place, f"{error.message}: {error.hint}")]
+        return [ConfigFault(place, f"{error.message}: {error.hint}")]
     return []

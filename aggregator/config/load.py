@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from aggregator.config.checks import Parts, cross_faults
-from aggregator.config.document import Document, Fault, Place, read_document, show_place, shown_lines, unknown
+from aggregator.config.document import ConfigFault, Document, Place, read_document, show_place, shown_lines, unknown
 from aggregator.config.features import Judge
 from aggregator.config.interpolation import interpolate
 from aggregator.config.lake_model import TableConfig
@@ -49,7 +49,7 @@ def load_config(
     path: Path,
     environ: Mapping[str, str],
     judge: Judge | None = None,
-    trial: Callable[[HubConfig], Iterator[Fault]] | None = None,
+    trial: Callable[[HubConfig], Iterator[ConfigFault]] | None = None,
 ) -> HubConfig:
     """Read, fill in, validate and cross-check one configuration.
 
@@ -67,9 +67,9 @@ def load_config(
     filled, faults = interpolate(document.data, environ, folder)
     faults = document.faults + faults
     if document.data is None:
-        raise _error(path, document, faults or [Fault((), "holds nothing")])
+        raise _error(path, document, faults or [ConfigFault((), "holds nothing")])
     if not isinstance(filled, dict):
-        raise _error(path, document, [*faults, Fault((), "is a section of keys: hub, central, edges, …")])
+        raise _error(path, document, [*faults, ConfigFault((), "is a section of keys: hub, central, edges, …")])
     try:
         config = HubConfig.model_validate(filled)
     except ValidationError as error:
@@ -87,17 +87,17 @@ def load_config(
     return anchored
 
 
-def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[Fault]:
+def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[ConfigFault]:
     """Yield the forbidden settings that a store's or a catalogue's client would read from the environment."""
     catalog = lake.get("catalog") if isinstance(lake, dict) else None
     has_options = isinstance(catalog, dict) and bool(catalog.get("options"))
     if has_options or (isinstance(lake, dict) and "://" in str(lake.get("path"))):
         for one in environment_openings(environ):
             what = f"the environment's {one.setting} {one.what}; take it out there, and write what is meant here"
-            yield Fault(("lake",), what)
+            yield ConfigFault(("lake",), what)
 
 
-def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[Fault]:
+def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[ConfigFault]:
     """Yield what no client supports in blocks that are valid by themselves."""
     edges = filled.get("edges")
     named = [(("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())]
@@ -109,7 +109,7 @@ def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[Fault]:
                 cluster = _CLIENT.validate_python({"bootstrap_servers": "any:1"} | known)
             except ValidationError:
                 continue  # told already
-            yield from (Fault((*place, block, name), why) for name, why in judge(getattr(cluster, block)))
+            yield from (ConfigFault((*place, block, name), why) for name, why in judge(getattr(cluster, block)))
 
 
 def _text(path: Path) -> str:
@@ -122,7 +122,7 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: is not UTF-8 text", hint="save the file as UTF-8") from None
 
 
-def _unseen(before: Iterable[Fault], later: Iterable[Fault], data: Any) -> list[Fault]:
+def _unseen(before: Iterable[ConfigFault], later: Iterable[ConfigFault], data: Any) -> list[ConfigFault]:
     """Faults that do not follow from an earlier one: a value that could not be filled in is not missing as well."""
     emptied = [fault.place for fault in before if _at(data, fault.place) is None]
     return [fault for fault in later if all(place[: len(fault.place)] != fault.place for place in emptied)]
@@ -139,7 +139,7 @@ def _at(data: Any, place: Place) -> Any:
     return data
 
 
-def placed_faults(path: Path, faults: Iterable[Fault]) -> ConfigError | None:
+def placed_faults(path: Path, faults: Iterable[ConfigFault]) -> ConfigError | None:
     """Faults that were found after a file was loaded, with their lines in it; None where there are none.
 
     Args:
@@ -150,25 +150,25 @@ def placed_faults(path: Path, faults: Iterable[Fault]) -> ConfigError | None:
     return _error(path, read_document(_text(path)), found) if found else None
 
 
-def _error(path: Path, document: Document, faults: Iterable[Fault]) -> ConfigError:
+def _error(path: Path, document: Document, faults: Iterable[ConfigFault]) -> ConfigError:
     placed = sorted(((fault.line or document.line(fault.place), fault) for fault in faults), key=lambda item: item[0])
     lines = shown_lines(path, [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed])
     hint = f"correct {'it' if len(lines) == 1 else 'them'}, then: aggregator config lint --config {path}"
     return ConfigError(lines, hint=hint)
 
 
-def _fault(details: ErrorDetails, data: Any) -> Fault:
+def _fault(details: ErrorDetails, data: Any) -> ConfigFault:
     """One of pydantic's errors in the words of this project, without the value that it refused."""
     place = _place(details["loc"], data)
     kind = details["type"]
     if kind == "extra_forbidden":
-        return Fault(place, _unknown(place))
+        return ConfigFault(place, _unknown(place))
     if kind == "string_pattern_mismatch":
-        return Fault(place, _NAMES[str(place[0]) if place[0] in _NAMES else "edges"])
+        return ConfigFault(place, _NAMES[str(place[0]) if place[0] in _NAMES else "edges"])
     if place[-2:-1] == ("client",) and place[-1] in ROLES:
-        return Fault(place, f"stands beside `client:`, not in it: `{place[-1]}: {{…}}` of the same cluster")
+        return ConfigFault(place, f"stands beside `client:`, not in it: `{place[-1]}: {{…}}` of the same cluster")
     message = _TEXTS.get(kind) or details["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
-    return Fault(place, message)
+    return ConfigFault(place, message)
 
 
 def _place(loc: tuple[int | str, ...], data: Any) -> Place:

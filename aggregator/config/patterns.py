@@ -22,14 +22,14 @@ _CLASS = re.compile(r"\[\^?(?:\\.|[^\[\]\\])+\]")
 _MOST_NAMES = 1000
 
 
-class Branch(NamedTuple):
+class PatternBranch(NamedTuple):
     """One top-level alternative: the literal text that it begins with; `whole` when it is nothing else."""
 
     literal: str
     whole: bool
 
 
-_NOTHING, _ANY = Branch("", whole=True), Branch("", whole=False)
+_NOTHING, _ANY = PatternBranch("", whole=True), PatternBranch("", whole=False)
 
 
 def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
@@ -72,7 +72,7 @@ def literal(name: str) -> str:
     return re.escape(name).replace("\\-", "-").replace(",", "\\,")
 
 
-def branches(pattern: str) -> list[Branch]:
+def branches(pattern: str) -> list[PatternBranch]:
     """The top-level alternatives of a pattern, each with the literal text that every match of it begins with.
 
     Anything that is not plain text or an escaped punctuation mark ends the literal, so it is never too long.
@@ -95,7 +95,7 @@ def _alternatives(pattern: str) -> list[str]:
     return [*parts, pattern[start:]]
 
 
-def _literal(text: str) -> Branch:
+def _literal(text: str) -> PatternBranch:
     taken: list[str] = []
     index = 0
     while index < len(text):
@@ -104,13 +104,13 @@ def _literal(text: str) -> Branch:
         if not sign or (not escaped and sign in _SPECIAL):
             if sign in _REPEATS:
                 taken = taken[:-1]  # `ab*` begins with `a` only
-            return Branch("".join(taken), whole=False)
+            return PatternBranch("".join(taken), whole=False)
         taken.append(sign)
         index += 2 if escaped else 1
-    return Branch("".join(taken), whole=True)
+    return PatternBranch("".join(taken), whole=True)
 
 
-def names(pattern: str) -> list[Branch]:
+def names(pattern: str) -> list[PatternBranch]:
     r"""The names that a pattern matches, as far as they can be listed: whole ones, and beginnings of all others.
 
     `orders|payments-(eu|us)|log\..*` has three names, and all that begin with `log.`. Never too few: what cannot be
@@ -123,13 +123,13 @@ def names(pattern: str) -> list[Branch]:
         one
         for one in dict.fromkeys(every)
         if one != _NOTHING
-        and not any(one.literal.startswith(start) and one != Branch(start, whole=False) for start in begins)
+        and not any(one.literal.startswith(start) and one != PatternBranch(start, whole=False) for start in begins)
     ]
 
 
-def _either(pattern: str, index: int) -> tuple[list[Branch], int]:
+def _either(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
     """Alternatives up to the end of their group, and where that is."""
-    every: list[Branch] = []
+    every: list[PatternBranch] = []
     while True:
         found, index = _sequence(pattern, index)
         every += found
@@ -138,26 +138,28 @@ def _either(pattern: str, index: int) -> tuple[list[Branch], int]:
         index += 1
 
 
-def _sequence(pattern: str, index: int) -> tuple[list[Branch], int]:
-    found = [Branch("", whole=True)]
+def _sequence(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
+    found = [PatternBranch("", whole=True)]
     while index < len(pattern) and pattern[index] not in "|)":
         atom, index = _atom(pattern, index)
         sign = pattern[index : index + 1]
         if sign and sign in _REPEATS:
             atom, index = _repeated(sign, atom), _after_repeat(pattern, index)
         every = [
-            one if not one.whole else Branch(one.literal + more.literal, more.whole) for one in found for more in atom
+            one if not one.whole else PatternBranch(one.literal + more.literal, more.whole)
+            for one in found
+            for more in atom
         ]
         found = every if len(every) <= _MOST_NAMES else [_ANY]
     return found, index
 
 
-def _repeated(sign: str, atom: list[Branch]) -> list[Branch]:
+def _repeated(sign: str, atom: list[PatternBranch]) -> list[PatternBranch]:
     match sign:
         case "?":
             return [_NOTHING, *atom]
         case "+":
-            return [Branch(one.literal, whole=False) for one in atom]
+            return [PatternBranch(one.literal, whole=False) for one in atom]
         case _:
             return [_ANY]
 
@@ -169,7 +171,7 @@ def _after_repeat(pattern: str, index: int) -> int:
     return end + 2 if pattern[end + 1 : end + 2] == "?" else end + 1
 
 
-def _atom(pattern: str, index: int) -> tuple[list[Branch], int]:
+def _atom(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
     """Return the branches of a letter, class, escape or group, and its end; an end past the pattern means unknown."""
     sign, after = pattern[index], pattern[index + 1 : index + 2]
     if sign == "(" and (after != "?" or pattern.startswith("(?:", index)):
@@ -177,10 +179,10 @@ def _atom(pattern: str, index: int) -> tuple[list[Branch], int]:
         return (found, end + 1) if pattern[end : end + 1] == ")" else ([_ANY], len(pattern) + 1)
     if sign == "\\" and after:
         if after in string.punctuation:
-            return [Branch(after, whole=True)], index + 2
+            return [PatternBranch(after, whole=True)], index + 2
         return [_ANY], index + 2 if after in _CLASSES else len(pattern) + 1
     if sign == "[" and (known := _CLASS.match(pattern, index)):
         return [_ANY], known.end()
     if sign in "^$.":
         return [_ANY if sign == "." else _NOTHING], index + 1
-    return ([_ANY], len(pattern) + 1) if sign in _SPECIAL else ([Branch(sign, whole=True)], index + 1)
+    return ([_ANY], len(pattern) + 1) if sign in _SPECIAL else ([PatternBranch(sign, whole=True)], index + 1)

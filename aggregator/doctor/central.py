@@ -18,7 +18,7 @@ from aggregator.kafka.client.clients import TRANSACTION_TIMEOUT_MS
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
 from aggregator.kafka.cluster.topics import partition_count
 from aggregator.kafka.probes import inspection, transactional_rights
-from aggregator.kafka.probes.cluster_view import ClusterView, Topics, TopicView
+from aggregator.kafka.probes.cluster_view import ClusterView, ProbedTopic, Topics
 from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.discovery import without
 from aggregator.replicate.discovery.edge_topic import EdgeShown
@@ -63,7 +63,7 @@ class CentralView:
     needs: tuple[Right, ...] = ()
     targets: Mapping[str, CentralTopic] = field(default_factory=dict)
     holds: tuple[Hold, ...] | None = None
-    state: TopicView | None = None
+    state: ProbedTopic | None = None
     known: KnownClusters | None = None
     checks: Checks = field(default_factory=dict)
     writable: Mapping[str, bool] = field(default_factory=dict)

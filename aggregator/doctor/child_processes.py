@@ -51,7 +51,7 @@ class _Child(NamedTuple):
     answers: Connection
 
 
-class Asked:
+class ChildQuestions:
     """Asks several questions by name, all at the same time.
 
     Args:

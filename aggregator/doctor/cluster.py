@@ -11,7 +11,7 @@ from aggregator.coordinates import CENTRAL
 from aggregator.counted import counted
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.kafka.cluster.topic_spec import TopicSpec
-from aggregator.kafka.probes.cluster_view import ClusterView, TopicView
+from aggregator.kafka.probes.cluster_view import ClusterView, ProbedTopic
 from aggregator.kafka.probes.listener import Listener
 
 _METADATA, _FETCH = 3, 1
@@ -104,7 +104,7 @@ def clock(cluster: str, skew_ms: int | None, ahead_ms: int | None) -> Iterator[F
         yield ok(cluster, "clock", "its stamps and the clock of its heartbeats' writer agree within 30 s")
 
 
-def transactions(view: ClusterView, state: TopicView | None, timeout_ms: int) -> Iterator[Finding]:
+def transactions(view: ClusterView, state: ProbedTopic | None, timeout_ms: int) -> Iterator[Finding]:
     """Whether central takes the hub's transactions.
 
     Args:
@@ -140,7 +140,9 @@ def transactions(view: ClusterView, state: TopicView | None, timeout_ms: int) ->
         yield ok(CENTRAL, "transactions", f"transactions of {timeout_ms // 1000} s are taken")
 
 
-def replication(view: ClusterView, configured: int, topics: Mapping[str, TopicView], servers: str) -> Iterator[Finding]:
+def replication(
+    view: ClusterView, configured: int, topics: Mapping[str, ProbedTopic], servers: str
+) -> Iterator[Finding]:
     """Whether topics can be made as they are to be, and written as they are.
 
     Args:
@@ -180,7 +182,7 @@ def replication(view: ClusterView, configured: int, topics: Mapping[str, TopicVi
         yield ok(CENTRAL, "replication", f"{factor} replicas on {brokers} brokers, of which {least} must be in sync")
 
 
-def own_topics(topics: Mapping[str, TopicView], specs: Iterable[TopicSpec], servers: str) -> Iterator[Finding]:
+def own_topics(topics: Mapping[str, ProbedTopic], specs: Iterable[TopicSpec], servers: str) -> Iterator[Finding]:
     """Whether what the hub keeps in Kafka is kept as it must be.
 
     Args:
@@ -207,7 +209,7 @@ def own_topics(topics: Mapping[str, TopicView], specs: Iterable[TopicSpec], serv
         )
 
 
-def _too_few(topic: str, seen: TopicView, needs: int, servers: str) -> tuple[str, str]:
+def _too_few(topic: str, seen: ProbedTopic, needs: int, servers: str) -> tuple[str, str]:
     what = f"{topic} needs {needs} replicas in sync, and has {seen.in_sync} of {seen.replicas}: nothing can be written"
     if seen.replicas >= needs:
         return what, "start the brokers that are away"

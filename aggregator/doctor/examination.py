@@ -18,8 +18,8 @@ from aggregator.coordinates import CENTRAL, HEARTBEATS
 from aggregator.doctor import cluster as condition
 from aggregator.doctor import facts, flows, machine, reach, registries, rights
 from aggregator.doctor.central import CentralView, read_central
-from aggregator.doctor.child_processes import DEFECT, Asked, Ended, Question, Tell
-from aggregator.doctor.finding import MACHINE, Finding, State, failed
+from aggregator.doctor.child_processes import DEFECT, ChildQuestions, Ended, Question, Tell
+from aggregator.doctor.finding import MACHINE, CheckState, Finding, failed
 from aggregator.doctor.records import Records, read_records
 from aggregator.doctor.registries import RegistryView
 from aggregator.errors import AggregatorError, kind_and_place
@@ -90,7 +90,7 @@ def examine(
     questions: dict[str, Question[ClusterSeen]] = {
         edge: partial(_edge, config, policies, edge) for edge in config.edges
     }
-    asked = Asked(questions | {_CENTRAL_KEY: partial(_central, config)}, bound_s=_CLUSTER_S)
+    asked = ChildQuestions(questions | {_CENTRAL_KEY: partial(_central, config)}, bound_s=_CLUSTER_S)
     ours = facts.machine(config, environ)
     clusters = config.edges | {_CENTRAL_KEY: config.central}
     seen = {name: _survived(clusters[name], one) for name, one in asked.results().items()}
@@ -155,7 +155,7 @@ def _ledger_view(config: HubConfig, central: ClusterSeen, shown: Mapping[str, Ed
     def read(tell: Tell[CentralView]) -> None:
         tell(read_central(config, view, shown, now_ms))
 
-    told = Asked({CENTRAL: read}, bound_s=_CLUSTER_S).results()[CENTRAL]
+    told = ChildQuestions({CENTRAL: read}, bound_s=_CLUSTER_S).results()[CENTRAL]
     if told.error is not None:
         central.trouble.append(("topics", told.error.message, told.error.hint))
         return CentralView()
@@ -265,7 +265,9 @@ def _of_central(config: HubConfig, seen: ClusterSeen, ledger_view: CentralView, 
         rights.findings(CENTRAL, principal, view, ledger_view.topics, ledger_view.needs, writable=ledger_view.writable)
     )
     ledger = f"topic {HubNames(config.hub).ledger}:"
-    if any(one.state is State.FAILED and ledger in one.what for one in lacking):  # it cannot be read for want of that
+    if any(
+        one.state is CheckState.FAILED and ledger in one.what for one in lacking
+    ):  # it cannot be read for want of that
         seen.trouble = [one for one in seen.trouble if one[0] != "ledger"]
     yield from _common(CENTRAL, seen, now_ms)
     yield from lacking

@@ -13,7 +13,7 @@ MACHINE = "this machine"
 _NAMES_MOST = 4
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """The state of what was checked. `warning`: it works today. `failed`: it does not work, or loses something."""
 
     OK = "ok"
@@ -35,24 +35,24 @@ class Finding:
 
     cluster: str
     check: str
-    state: State
+    state: CheckState
     what: str
     next: str = ""
 
 
 def ok(cluster: str, check: str, what: str) -> Finding:
     """Return a finding that asks for nothing to be done."""
-    return Finding(cluster, check, State.OK, what)
+    return Finding(cluster, check, CheckState.OK, what)
 
 
 def warning(cluster: str, check: str, what: str, then: str) -> Finding:
     """Return a finding about something that works today and may not later."""
-    return Finding(cluster, check, State.WARNING, what, then)
+    return Finding(cluster, check, CheckState.WARNING, what, then)
 
 
 def failed(cluster: str, check: str, what: str, then: str) -> Finding:
     """Return a finding about something that does not work, or loses something."""
-    return Finding(cluster, check, State.FAILED, what, then)
+    return Finding(cluster, check, CheckState.FAILED, what, then)
 
 
 def listed(names: Iterable[object]) -> str:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from aggregator.config.fields import is_loopback
-from aggregator.doctor.finding import Finding, State, failed, listed, ok, warning
+from aggregator.doctor.finding import CheckState, Finding, failed, listed, ok, warning
 from aggregator.doctor.obstacles import STEPS, explained
 from aggregator.kafka.client.address import Address
-from aggregator.kafka.probes.cluster_view import ClusterView, SignIn
+from aggregator.kafka.probes.cluster_view import ClusterView, SignInResult
 from aggregator.kafka.probes.listener import Certificate, Listener, Obstacle
 from aggregator.moments import iso
 
@@ -44,7 +44,7 @@ class Reach:
 
     client: Mapping[str, str]
     bootstrap: tuple[Listener, ...] = ()
-    sign_ins: Mapping[Address, SignIn] = field(default_factory=dict)
+    sign_ins: Mapping[Address, SignInResult] = field(default_factory=dict)
     advertised: Mapping[int, Listener] = field(default_factory=dict)
     settings: str = ""
     settings_next: str = ""
@@ -115,7 +115,7 @@ def _steps(cluster: str, reach: Reach, *, left_out: Obstacle | None) -> Iterator
     """
     blocked = [one for one in reach.bootstrap if one.obstacle is not None]
     reached = len(blocked) < len(reach.bootstrap)
-    state = State.WARNING if reached else State.FAILED
+    state = CheckState.WARNING if reached else CheckState.FAILED
     for one in blocked:
         check, what, then = explained(one)
         if one.obstacle is left_out:

@@ -15,7 +15,7 @@ from aggregator.counted import counted
 from aggregator.edges.movement import NOTHING_WAITS, Movement
 
 
-class State(StrEnum):
+class AvailabilityState(StrEnum):
     """The state of an edge, from best to worst; a pause is a person's decision and hides the other states."""
 
     UP = "UP"
@@ -26,7 +26,7 @@ class State(StrEnum):
     PAUSED = "PAUSED"
 
 
-BADNESS = {state: place for place, state in enumerate(State)}
+BADNESS = {state: place for place, state in enumerate(AvailabilityState)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,40 +87,42 @@ class Observation:
     limited: str = ""
 
 
-class Finding(NamedTuple):
+class AvailabilityFinding(NamedTuple):
     """A state and the sentence that says why."""
 
-    state: State
+    state: AvailabilityState
     reason: str
 
 
-def judge(seen: Observation, patience: Patience) -> Finding:
+def judge(seen: Observation, patience: Patience) -> AvailabilityFinding:
     """Decide what one observation means by itself."""
     if seen.paused:
-        return Finding(State.PAUSED, seen.paused)
+        return AvailabilityFinding(AvailabilityState.PAUSED, seen.paused)
     if seen.gaps:
-        return Finding(State.LOSING_DATA, f"{counted(seen.gaps, 'flow')} wanted offsets that the edge no longer has")
+        return AvailabilityFinding(
+            AvailabilityState.LOSING_DATA, f"{counted(seen.gaps, 'flow')} wanted offsets that the edge no longer has"
+        )
     return _explained(_doom(seen) or _contact(seen, patience) or _progress(seen), seen.limited)
 
 
-def _explained(found: Finding, limited: str) -> Finding:
+def _explained(found: AvailabilityFinding, limited: str) -> AvailabilityFinding:
     """A finding beside the limit that the edge is held to."""
     return found._replace(reason=f"{found.reason}; {limited}") if limited else found
 
 
-def _doom(seen: Observation) -> Finding | None:
+def _doom(seen: Observation) -> AvailabilityFinding | None:
     """Whether the edge is about to delete what is not read yet."""
     if not seen.doomed:
         return None
     when = f"in {_seconds(seen.left_s)}" if seen.left_s > 0 else "at any moment"
-    return Finding(
-        State.LOSING_DATA,
+    return AvailabilityFinding(
+        AvailabilityState.LOSING_DATA,
         f"the edge deletes unread records of {counted(seen.doomed, 'flow')}, the first {when}, sooner than"
         " they are read",
     )
 
 
-def _contact(seen: Observation, patience: Patience) -> Finding | None:
+def _contact(seen: Observation, patience: Patience) -> AvailabilityFinding | None:
     """Whether the edge is silent: to questions and in beats, or in beats alone."""
     unanswered_s = min(seen.watched_s, _age(seen.answered_s))
     unbeaten_s = min(seen.watched_s, _age(seen.beat_s))
@@ -128,23 +130,25 @@ def _contact(seen: Observation, patience: Patience) -> Finding | None:
     if silent_s > patience.silent_s:
         nothing = "neither a heartbeat nor an answer" if seen.beats else "no answer"
         since = f" for {_seconds(silent_s)}" if isfinite(silent_s) else ""
-        return Finding(State.UNREACHABLE, f"{nothing}{since}{_because(seen.trouble)}")
+        return AvailabilityFinding(AvailabilityState.UNREACHABLE, f"{nothing}{since}{_because(seen.trouble)}")
     if not seen.beats or (seen.beat_came and unbeaten_s <= patience.stalled_s):
         return None
     if not seen.beat_came and unbeaten_s <= patience.first_beat_s:
-        return Finding(State.LAGGING, "its first heartbeat since the hub's start, or the end of a pause, is awaited")
+        return AvailabilityFinding(
+            AvailabilityState.LAGGING, "its first heartbeat since the hub's start, or the end of a pause, is awaited"
+        )
     since = "has arrived yet" if seen.beat_s is None else f"has arrived for {_seconds(seen.beat_s)}"
-    return Finding(
-        State.STALLED,
+    return AvailabilityFinding(
+        AvailabilityState.STALLED,
         f"the edge answers, but no heartbeat {since}: does its slot run, and may `heartbeats` be written?",
     )
 
 
-def _progress(seen: Observation) -> Finding:
+def _progress(seen: Observation) -> AvailabilityFinding:
     moved = seen.movement
     if moved.stuck:
-        return Finding(
-            State.STALLED,
+        return AvailabilityFinding(
+            AvailabilityState.STALLED,
             f"records of {counted(moved.stuck, 'flow')} wait and have not moved for"
             f" {_seconds(moved.waited_s)}{_because(seen.trouble)}",
         )
@@ -152,9 +156,11 @@ def _progress(seen: Observation) -> Finding:
         waits = f"{counted(moved.lag_records, 'record')} waiting, the oldest for {_seconds(moved.waited_s)} at least"
         if moved.gained_per_s > 0:
             left = _seconds(moved.lag_records / moved.gained_per_s)
-            return Finding(State.LAGGING, f"{waits}; catching up, about {left} to go")
-        return Finding(State.LAGGING, f"{waits}; more arrive than are delivered")
-    return Finding(State.UP, "heartbeats arrive" if seen.beats else "it answers; nobody writes heartbeats")
+            return AvailabilityFinding(AvailabilityState.LAGGING, f"{waits}; catching up, about {left} to go")
+        return AvailabilityFinding(AvailabilityState.LAGGING, f"{waits}; more arrive than are delivered")
+    return AvailabilityFinding(
+        AvailabilityState.UP, "heartbeats arrive" if seen.beats else "it answers; nobody writes heartbeats"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +174,12 @@ class Availability:
         calm: Of every better state: since when nothing worse was found, on the watcher's clock.
     """
 
-    state: State | None = None
+    state: AvailabilityState | None = None
     reason: str = ""
     since_ms: int = 0
-    calm: Mapping[State, float] = field(default_factory=dict)
+    calm: Mapping[AvailabilityState, float] = field(default_factory=dict)
 
-    def after(self, finding: Finding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
+    def after(self, finding: AvailabilityFinding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
         """Return the availability after one more finding.
 
         Args:
@@ -185,11 +191,15 @@ class Availability:
         found, reason = finding
         if found is self.state:
             return replace(self, reason=reason, calm={})
-        if self.state is None or State.PAUSED in (found, self.state) or BADNESS[found] > BADNESS[self.state]:
+        if (
+            self.state is None
+            or AvailabilityState.PAUSED in (found, self.state)
+            or BADNESS[found] > BADNESS[self.state]
+        ):
             return type(self)(found, reason, now_ms)
         calm = {
             state: self.calm.get(state, now_s)
-            for state in State
+            for state in AvailabilityState
             if BADNESS[found] <= BADNESS[state] < BADNESS[self.state]
         }
         lasted = [state for state, since_s in calm.items() if now_s - since_s >= settle_s]

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aggregator.edges.availability import BADNESS, State
+from aggregator.edges.availability import BADNESS, AvailabilityState
 from aggregator.moments import utc
 
 DAY_MS = 86_400_000
 WINDOWS_MS = {"1h": 3_600_000, "24h": DAY_MS, "30d": 30 * DAY_MS}
 # The most spans of a day, one for each minute and a half. A day with more changes is kept more coarsely.
 _SPANS_MOST = 1000
-_AVAILABLE = frozenset({State.UP, State.LAGGING})
+_AVAILABLE = frozenset({AvailabilityState.UP, AvailabilityState.LAGGING})
 
 
-class Span(NamedTuple):
+class StateSpan(NamedTuple):
     """An edge was in one state from `start_ms` to `end_ms`, by central's clock.
 
     `excused` says that it counts neither way: a maintenance window.
@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
     start_ms: int
     end_ms: int
-    state: State
+    state: AvailabilityState
     excused: bool = False
 
 
@@ -45,7 +45,9 @@ class Uptime:
     burn: float | None
 
 
-def recorded(spans: Sequence[Span], state: State, *, from_ms: int, now_ms: int, excused: bool) -> tuple[Span, ...]:
+def recorded(
+    spans: Sequence[StateSpan], state: AvailabilityState, *, from_ms: int, now_ms: int, excused: bool
+) -> tuple[StateSpan, ...]:
     """Return the spans with one more piece of time at their end.
 
     Args:
@@ -61,10 +63,10 @@ def recorded(spans: Sequence[Span], state: State, *, from_ms: int, now_ms: int, 
     last = spans[-1] if spans else None
     if last is not None and (last.end_ms, last.state, last.excused) == (start_ms, state, excused):
         return (*spans[:-1], last._replace(end_ms=now_ms))
-    return (*spans, Span(start_ms, now_ms, state, excused))
+    return (*spans, StateSpan(start_ms, now_ms, state, excused))
 
 
-def uptime(spans: Iterable[Span], *, now_ms: int, window_ms: int, objective: float) -> Uptime:
+def uptime(spans: Iterable[StateSpan], *, now_ms: int, window_ms: int, objective: float) -> Uptime:
     """Return how available an edge was within the window that ends now.
 
     Args:
@@ -76,7 +78,7 @@ def uptime(spans: Iterable[Span], *, now_ms: int, window_ms: int, objective: flo
     up_ms = down_ms = 0
     for span in spans:
         length_ms = min(span.end_ms, now_ms) - max(span.start_ms, now_ms - window_ms)
-        if length_ms > 0 and not span.excused and span.state is not State.PAUSED:
+        if length_ms > 0 and not span.excused and span.state is not AvailabilityState.PAUSED:
             if span.state in _AVAILABLE:
                 up_ms += length_ms
             else:
@@ -88,7 +90,7 @@ def uptime(spans: Iterable[Span], *, now_ms: int, window_ms: int, objective: flo
     return Uptime(watched_ms / window_ms, available, (1 - available) / (1 - objective))
 
 
-def uptimes(spans: Sequence[Span], *, now_ms: int, objective: float) -> dict[str, Uptime]:
+def uptimes(spans: Sequence[StateSpan], *, now_ms: int, objective: float) -> dict[str, Uptime]:
     """Return the uptime within every window of WINDOWS_MS, by name."""
     return {
         name: uptime(spans, now_ms=now_ms, window_ms=window_ms, objective=objective)
@@ -101,9 +103,9 @@ def day_of(milliseconds: int) -> str:
     return utc(milliseconds).date().isoformat()
 
 
-def by_day(spans: Iterable[Span]) -> dict[str, tuple[Span, ...]]:
+def by_day(spans: Iterable[StateSpan]) -> dict[str, tuple[StateSpan, ...]]:
     """Spans cut at midnight (UTC), bounded per day: what is written, one record a day."""
-    days: dict[str, list[Span]] = {}
+    days: dict[str, list[StateSpan]] = {}
     for span in spans:
         start_ms = span.start_ms
         while start_ms < span.end_ms:
@@ -113,16 +115,16 @@ def by_day(spans: Iterable[Span]) -> dict[str, tuple[Span, ...]]:
     return {day: bounded(found) for day, found in days.items()}
 
 
-def joined(days: Mapping[str, Sequence[Span]]) -> tuple[Span, ...]:
+def joined(days: Mapping[str, Sequence[StateSpan]]) -> tuple[StateSpan, ...]:
     """The spans of several days as one history: the inverse of `by_day`."""
-    spans: tuple[Span, ...] = ()
+    spans: tuple[StateSpan, ...] = ()
     for day in sorted(days):
         for span in days[day]:
             spans = recorded(spans, span.state, from_ms=span.start_ms, now_ms=span.end_ms, excused=span.excused)
     return spans
 
 
-def kept(spans: Sequence[Span], now_ms: int) -> tuple[Span, ...]:
+def kept(spans: Sequence[StateSpan], now_ms: int) -> tuple[StateSpan, ...]:
     """The spans that any window still reaches."""
     return tuple(span for span in spans if span.end_ms > now_ms - max(WINDOWS_MS.values()))
 
@@ -133,7 +135,7 @@ def expired_days(days: Iterable[str], now_ms: int) -> list[str]:
     return sorted(day for day in days if day < oldest)
 
 
-def bounded(spans: Sequence[Span], most: int = _SPANS_MOST) -> tuple[Span, ...]:
+def bounded(spans: Sequence[StateSpan], most: int = _SPANS_MOST) -> tuple[StateSpan, ...]:
     """At most `most` spans: the shortest are joined to a neighbour, and the two get the worse of their states."""
     found = list(spans)
     while len(found) > most:
@@ -144,5 +146,5 @@ def bounded(spans: Sequence[Span], most: int = _SPANS_MOST) -> tuple[Span, ...]:
         )
         first, second = found[at : at + 2]
         worse = max(first.state, second.state, key=BADNESS.__getitem__)
-        found[at : at + 2] = [Span(first.start_ms, second.end_ms, worse, first.excused and second.excused)]
+        found[at : at + 2] = [StateSpan(first.start_ms, second.end_ms, worse, first.excused and second.excused)]
     return tuple(found)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 WINDOW_S = 30.0
 
 
-class Sample(NamedTuple):
+class FlowSample(NamedTuple):
     """One look at a flow: `at_s` on a clock that only goes forward, its position, the edge's last stable offset."""
 
     at_s: float
@@ -35,9 +35,9 @@ class Track:
     """
 
     incarnation: tuple[int, str]
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[FlowSample, ...] = ()
 
-    def seen(self, incarnation: tuple[int, str], sample: Sample, *, window_s: float = WINDOW_S) -> Self:
+    def seen(self, incarnation: tuple[int, str], sample: FlowSample, *, window_s: float = WINDOW_S) -> Self:
         """The track with one more look at its end; it begins anew with another incarnation."""
         if incarnation != self.incarnation:
             return type(self)(incarnation, (sample,))

@@ -14,7 +14,7 @@ from typing import Self
 from aggregator.health import beats
 from aggregator.health.beats import Beat, Stage
 from aggregator.health.systemd import notify
-from aggregator.threads import Condition, Pulse, Threads
+from aggregator.threads import Pulse, ThreadCondition, Threads
 
 _EVERY_S = 2.0
 _BOUND_S = 60.0
@@ -73,7 +73,7 @@ class Beacon:
 
     def _beat(self) -> None:
         stage = Stage.STOPPING if self._stop.is_set() else self._stage
-        hangs = any(one.name == _VITAL and one.condition is Condition.HANGING for one in self._threads.statuses())
+        hangs = any(one.name == _VITAL and one.condition is ThreadCondition.HANGING for one in self._threads.statuses())
         hanging = _VITAL if hangs else ""
         notify(self._environ, f"STATUS={stage}", *(() if hanging else ("WATCHDOG=1",)))
         with self._lock:

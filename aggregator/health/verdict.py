@@ -6,7 +6,7 @@ from enum import StrEnum
 from aggregator.health.beats import Beat, Stage
 
 
-class Question(StrEnum):
+class ProbeQuestion(StrEnum):
     """Names the questions that a probe may ask."""
 
     LIVE = "live"
@@ -16,13 +16,13 @@ class Question(StrEnum):
 
 # The stages in which each question is answered with yes.
 _STAGES = {
-    Question.LIVE: frozenset(Stage),
-    Question.READY: frozenset({Stage.STANDBY, Stage.LEADING}),
-    Question.LEADING: frozenset({Stage.LEADING}),
+    ProbeQuestion.LIVE: frozenset(Stage),
+    ProbeQuestion.READY: frozenset({Stage.STANDBY, Stage.LEADING}),
+    ProbeQuestion.LEADING: frozenset({Stage.LEADING}),
 }
 
 
-def why_unhealthy(question: Question, beats: Sequence[Beat], now_s: float) -> str:
+def why_unhealthy(question: ProbeQuestion, beats: Sequence[Beat], now_s: float) -> str:
     """Return why the answer is no; empty if it is yes.
 
     Args:

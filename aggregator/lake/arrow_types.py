@@ -28,7 +28,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ArrowLeaf:
     """Describes a value without parts.
 
     Attributes:
@@ -64,7 +64,7 @@ class Nullable:
     null_first: bool
 
 
-class Branch(NamedTuple):
+class ArrowBranch(NamedTuple):
     """One branch of a union, under its Avro type's name."""
 
     name: str
@@ -75,7 +75,7 @@ class Branch(NamedTuple):
 class Union:
     """Any other union; the table holds a struct with one nullable field per branch."""
 
-    branches: tuple[Branch, ...]
+    branches: tuple[ArrowBranch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Map:
     value: "Shape"
 
 
-class Field(NamedTuple):
+class ArrowField(NamedTuple):
     """Describes a field of a record by its name and shape."""
 
     name: str
@@ -100,24 +100,24 @@ class Field(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ArrowRecord:
     """Describes a record by its fields."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[ArrowField, ...]
 
 
-Shape = Leaf | Nothing | Enumeration | Nullable | Union | Array | Map | Record
+Shape = ArrowLeaf | Nothing | Enumeration | Nullable | Union | Array | Map | ArrowRecord
 
 _INT = (pa.int32(),)
 _PRIMITIVES = {
-    "boolean": Leaf("boolean", pa.bool_()),
+    "boolean": ArrowLeaf("boolean", pa.bool_()),
     # Read as long, then narrowed with a check: polars truncates an int that is too long without an error.
-    "int": Leaf("long", pa.int64(), _INT),
-    "long": Leaf("long", pa.int64()),
-    "float": Leaf("float", pa.float32()),
-    "double": Leaf("double", pa.float64()),
-    "string": Leaf("string", pa.large_string(), (pa.string(),)),
-    "bytes": Leaf("bytes", pa.large_binary(), (pa.binary(),)),
+    "int": ArrowLeaf("long", pa.int64(), _INT),
+    "long": ArrowLeaf("long", pa.int64()),
+    "float": ArrowLeaf("float", pa.float32()),
+    "double": ArrowLeaf("double", pa.float64()),
+    "string": ArrowLeaf("string", pa.large_string(), (pa.string(),)),
+    "bytes": ArrowLeaf("bytes", pa.large_binary(), (pa.binary(),)),
 }
 # These logical types are numbers on the wire, and are read as numbers: polars turns a time that is out of range into
 # null. timestamp-nanos stays a long, because tables hold microseconds. Times and dates are those of the years 1 to
@@ -140,7 +140,7 @@ _LOGICAL = {
 RECORD_TIMES = _MILLIS  # a record's own timestamp is in milliseconds
 
 
-def read_shape(text: str) -> Record:
+def read_shape(text: str) -> ArrowRecord:
     """The shape of a record's value; a schema that is no record becomes a record with one field `value`.
 
     Args:
@@ -154,7 +154,7 @@ def read_shape(text: str) -> Record:
     except DeadLetterError as error:
         raise _refused("value", error.message) from None
     shape = _Shapes(schema).shape(schema.root, "value", ())
-    return shape if isinstance(shape, Record) else Record((Field("value", shape),))
+    return shape if isinstance(shape, ArrowRecord) else ArrowRecord((ArrowField("value", shape),))
 
 
 class _Shapes:
@@ -185,8 +185,10 @@ class _Shapes:
         if node.kind is Kind.UNION:
             return self._union(node, place, around)
         if node.kind is Kind.RECORD:
-            fields = tuple(Field(one.name, self.shape(one.node, f"{place}.{one.name}", around)) for one in node.fields)
-            return Record(fields) if any(not isinstance(field.shape, Nothing) for field in fields) else Nothing()
+            fields = tuple(
+                ArrowField(one.name, self.shape(one.node, f"{place}.{one.name}", around)) for one in node.fields
+            )
+            return ArrowRecord(fields) if any(not isinstance(field.shape, Nothing) for field in fields) else Nothing()
         inside = f"{place}[]" if node.kind is Kind.ARRAY else f"{place}{{}}"
         item = self.shape(node.children[0], inside, around)
         if isinstance(item, Nothing):
@@ -203,7 +205,7 @@ class _Shapes:
         if all(isinstance(shape, Nothing) for shape in shapes):
             raise _refused(place, "a union of branches that hold nothing")
         names = [(self._nodes[child].name or self._nodes[child].kind).rpartition(".")[2] for child in node.children]
-        return Union(tuple(Branch(name, shape) for name, shape in zip(_distinct(names), shapes, strict=True)))
+        return Union(tuple(ArrowBranch(name, shape) for name, shape in zip(_distinct(names), shapes, strict=True)))
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -212,7 +214,7 @@ def _distinct(names: list[str]) -> list[str]:
     return [f"{name}_{index}" if folded[index] in folded[:index] else name for index, name in enumerate(names)]
 
 
-def _leaf(node: Node, place: str) -> Leaf:
+def _leaf(node: Node, place: str) -> ArrowLeaf:
     logical = node.logical.name if node.logical else ""
     wire: tuple[tuple[str, Any], ...] = (("type", str(node.kind)),)
     if node.kind is Kind.FIXED:
@@ -223,12 +225,12 @@ def _leaf(node: Node, place: str) -> Leaf:
             raise _refused(place, f"a decimal of {digits} digits; tables hold {MAXIMUM_DECIMAL_DIGITS}")
         if 0 <= scale <= digits and digits:  # else it is bytes, as the specification says of an invalid logical type
             attributes = (*wire, ("logicalType", logical), ("precision", digits), ("scale", scale))
-            return Leaf(attributes, pa.decimal128(digits, scale), bounds=Bounds(1 - 10**digits, 10**digits - 1))
+            return ArrowLeaf(attributes, pa.decimal128(digits, scale), bounds=Bounds(1 - 10**digits, 10**digits - 1))
     if node.kind is Kind.FIXED:
-        return Leaf(wire, pa.large_binary(), (pa.binary(), pa.binary(node.size)))
+        return ArrowLeaf(wire, pa.large_binary(), (pa.binary(), pa.binary(node.size)))
     plain = _PRIMITIVES[node.kind]
     casts, bounds = _LOGICAL.get((str(node.kind), logical), (plain.casts, None))
-    return Leaf(plain.wire, plain.wire_arrow, casts, bounds)
+    return ArrowLeaf(plain.wire, plain.wire_arrow, casts, bounds)
 
 
 def _refused(place: str, reason: str) -> HoldError:

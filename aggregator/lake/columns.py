@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from aggregator.errors import HoldError
-from aggregator.lake.arrow_types import Record, Shape, read_shape
+from aggregator.lake.arrow_types import ArrowRecord, Shape, read_shape
 from aggregator.lake.native_columns import arrow_type, named_parts
 from aggregator.lake.out_of_range import COLUMN
 
@@ -52,7 +52,7 @@ class Column(NamedTuple):
     shape: Shape
 
 
-def columns_of(record: Record) -> tuple[Column, ...]:
+def columns_of(record: ArrowRecord) -> tuple[Column, ...]:
     """The columns of a record's fields; a field named like a fixed column becomes `f_<name>`.
 
     Raises:

@@ -17,7 +17,7 @@ from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
 from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
-from aggregator.lake.ranges import Held, Outcome, Settlement, committable
+from aggregator.lake.ranges import Held, Settlement, StagingOutcome, committable
 from aggregator.lake.tables.port import TableHandle, Tables
 
 
@@ -57,7 +57,7 @@ class Commit:
 
     tables: Tables
     name: str
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[StagingOutcome]
     force: bool = False
     behind: bool = False
 
@@ -80,7 +80,7 @@ class Commit:
         self._discard([outcome for outcome in self.outcomes if outcome not in taken])
         return result
 
-    def _discard(self, outcomes: Sequence[Outcome]) -> None:
+    def _discard(self, outcomes: Sequence[StagingOutcome]) -> None:
         discard(self.tables.folder / self.name, [file.path for outcome in outcomes for file in outcome.files])
 
     def _attempt(self, handle: TableHandle | None) -> Done[CommitResult] | None:
@@ -105,8 +105,8 @@ class Commit:
 
 
 def fitted(
-    schema: pa.Schema, outcomes: Sequence[Outcome], promotes: Promotes
-) -> tuple[pa.Schema, list[Outcome], tuple[Held, ...]]:
+    schema: pa.Schema, outcomes: Sequence[StagingOutcome], promotes: Promotes
+) -> tuple[pa.Schema, list[StagingOutcome], tuple[Held, ...]]:
     """The schema that holds the table and what fits it, what fits, and why the rest does not.
 
     Args:
@@ -114,7 +114,7 @@ def fitted(
         outcomes: In the order of the plan.
         promotes: Types that its columns can change to.
     """
-    fitting: list[Outcome] = []
+    fitting: list[StagingOutcome] = []
     held: list[Held] = []
     for outcome in outcomes:
         try:
@@ -129,7 +129,7 @@ def fitted(
 
 
 def _brought_up(
-    positions: Mapping[CentralPartition, int], outcomes: Sequence[Outcome]
+    positions: Mapping[CentralPartition, int], outcomes: Sequence[StagingOutcome]
 ) -> Mapping[CentralPartition, int]:
     """Positions that lie before the first of the outcomes, moved to where it begins."""
     starts: dict[CentralPartition, int] = {}

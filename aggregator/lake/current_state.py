@@ -17,9 +17,9 @@ from aggregator.config.lake_model import LakeConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.columns import conformed, merged
-from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder, without_views
-from aggregator.lake.orphans import Lease
+from aggregator.lake.orphans import StagingLease
 from aggregator.lake.report import CycleReport
 from aggregator.lake.sources import CURRENT
 from aggregator.lake.storage_errors import storage_errors
@@ -76,7 +76,7 @@ class CurrentState:
         moved = {one: offset for one, offset in wanted.items() if offset > have.get(one, -1)}
         if not moved or any(offset < have.get(one, -1) for one, offset in wanted.items()):
             return None  # up to date, or another driver has seen a newer version
-        lease = Lease(self.folder / self.table)
+        lease = StagingLease(self.folder / self.table)
         try:
             version = target.commit(self._staged(source, target, lease), moved, replaced=target.live())
         finally:
@@ -97,9 +97,9 @@ class CurrentState:
                 return target
             target.widen(wider)
 
-    def _staged(self, source: TableHandle, target: TableHandle, lease: Lease) -> tuple[StagedFile, ...]:
+    def _staged(self, source: TableHandle, target: TableHandle, lease: StagingLease) -> tuple[StagedFile, ...]:
         schema, folder = target.schema(), self.folder / self.name
-        stage = Stage(self.folder / self.table, schema, divided_by=target.divided_by(), lease=lease)
+        stage = StagingWriter(self.folder / self.table, schema, divided_by=target.divided_by(), lease=lease)
         hint = "was the table vacuumed meanwhile, or is the disk full? the next cycle tries again"
         try:
             with storage_errors(f"table {self.table}: its files or those of {folder}", hint=hint):

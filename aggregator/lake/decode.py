@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.readers.committed_reader import Committed
-from aggregator.lake.arrow_types import RECORD_TIMES, Nothing, Record, Shape, read_shape
+from aggregator.lake.arrow_types import RECORD_TIMES, ArrowRecord, Nothing, Shape, read_shape
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.native_columns import lift
 from aggregator.lake.origin_headers import origin_columns
@@ -53,7 +53,7 @@ class Decoder:
         engine: `polars`, or `fastavro`; both read every shape that `polars` can.
     """
 
-    record: Record
+    record: ArrowRecord
     engine: str
 
     @classmethod

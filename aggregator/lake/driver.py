@@ -27,7 +27,7 @@ from aggregator.lake.orphans import KEEP, discard, sweep, sweep_scratch
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
-from aggregator.lake.ranges import Held, Outcome, backlog, tasks
+from aggregator.lake.ranges import Held, StagingOutcome, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.storage_errors import storage_errors
@@ -271,7 +271,7 @@ class LakeDriver:
         staged = [(plan, found) for plan, found in both if not isinstance(found, RetryError)]
         changed = self._changed([plan for plan, _ in staged])
 
-        def publish(one: tuple[TablePlan, list[Outcome]]) -> TableReport:
+        def publish(one: tuple[TablePlan, list[StagingOutcome]]) -> TableReport:
             plan, found = one
             return self._told(plan.name, lambda: self._publish_staged(plan, found, changed, force=force))
 
@@ -291,7 +291,7 @@ class LakeDriver:
         return {one.topic: "it changed while it was read" for one in before.symmetric_difference(found)} | undescribed
 
     def _publish_staged(
-        self, plan: TablePlan, outcomes: list[Outcome], changed: Mapping[str, str], *, force: bool
+        self, plan: TablePlan, outcomes: list[StagingOutcome], changed: Mapping[str, str], *, force: bool
     ) -> TableReport:
         try:
             published = self._published(plan, outcomes, changed, force=force)
@@ -305,7 +305,7 @@ class LakeDriver:
         return plan.report(published)
 
     def _published(
-        self, plan: TablePlan, outcomes: list[Outcome], changed: Mapping[str, str], *, force: bool
+        self, plan: TablePlan, outcomes: list[StagingOutcome], changed: Mapping[str, str], *, force: bool
     ) -> Published:
         for topic in sorted(plan.topics & changed.keys()):
             raise RetryError(f"table {plan.name}: central {topic}: {changed[topic]}", hint="the next cycle reads")
@@ -358,12 +358,14 @@ class LakeDriver:
             registry_client=self._config.schemas_client,
         )
 
-    def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> Published:
+    def _commit(
+        self, name: str, handle: TableHandle | None, outcomes: list[StagingOutcome], *, force: bool
+    ) -> Published:
         begun = time.monotonic()
         result = Commit(self._tables, name, outcomes, force).run(handle)
         return Published(result, commit_s=time.monotonic() - begun)
 
-    def _discard(self, name: str, outcomes: list[Outcome]) -> None:
+    def _discard(self, name: str, outcomes: list[StagingOutcome]) -> None:
         discard(self._tables.folder / name, [file.path for outcome in outcomes for file in outcome.files])
 
     def _sweep(self, name: str) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conformed, merged, never
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import PREFIX, SUFFIX, Lease, discard
+from aggregator.lake.orphans import PREFIX, SUFFIX, StagingLease, discard
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.parquet.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.parquet.statistics import Path, statistics, with_nan
@@ -54,7 +54,7 @@ class _Open(NamedTuple):
     nan: set[Path]
 
 
-class Stage:
+class StagingWriter:
     """Takes tables of rows and writes them into files of one schema each.
 
     Args:
@@ -76,7 +76,7 @@ class Stage:
         divided_by: tuple[str, ...] = (),
         file_bytes: int = _FILE_BYTES,
         group_bytes: int = _GROUP_BYTES,
-        lease: Lease | None = None,
+        lease: StagingLease | None = None,
     ) -> None:
         self._folder = folder
         self._schema = schema or FIXED_COLUMNS

@@ -25,7 +25,7 @@ _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 Library = Literal["delta", "iceberg"]
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A file of a folder: its name, its bytes, and when it was written, in seconds since 1970."""
 
     name: str
@@ -193,13 +193,17 @@ class Folder:
             if self.on_disk:
                 self._files.delete_dir(self._at(""))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[FolderEntry]:
         """List the files of the folder; none where there is no such folder.
 
         Raises:
             OSError: the storage does not answer.
         """
-        return [Entry(one.base_name, one.size or 0, (one.mtime_ns or 0) / 1e9) for one in self._listed() if one.is_file]
+        return [
+            FolderEntry(one.base_name, one.size or 0, (one.mtime_ns or 0) / 1e9)
+            for one in self._listed()
+            if one.is_file
+        ]
 
     def missing(self, names: list[str]) -> list[str]:
         """Return the names of those files that do not exist.

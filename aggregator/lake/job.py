@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from aggregator.errors import RetryError
-from aggregator.lake.ranges import Outcome
+from aggregator.lake.ranges import StagingOutcome
 from aggregator.lake.task import Share, StagingTask, decode_outcome, run_tasks
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class JobLost(RetryError):
     """Spark could not run a job of a single table. What that job reads may end the process that reads it."""
 
 
-def run_job(spark: "SparkSession", task: StagingTask) -> list[Outcome]:
+def run_job(spark: "SparkSession", task: StagingTask) -> list[StagingOutcome]:
     """Run every task of one table's plan, each as a Spark task.
 
     Raises:
@@ -40,7 +40,7 @@ def run_job(spark: "SparkSession", task: StagingTask) -> list[Outcome]:
 
 def run_jobs(
     spark: "SparkSession", tables: Sequence[StagingTask], *, parallel: int
-) -> list[list[Outcome] | RetryError]:
+) -> list[list[StagingOutcome] | RetryError]:
     """Run the plans of several tables.
 
     Args:
@@ -91,7 +91,7 @@ def shares(tables: Sequence[StagingTask], parallel: int) -> tuple[Share, ...]:
     return tuple(tuple(share) for _, _, share in sorted(loads, key=lambda one: one[1]))
 
 
-def _decoded(table: StagingTask, texts: Sequence[str]) -> list[Outcome] | RetryError:
+def _decoded(table: StagingTask, texts: Sequence[str]) -> list[StagingOutcome] | RetryError:
     if len(texts) != len(table.plan):
         told = f"{len(texts)} of {len(table.plan)} tasks"
         return RetryError(f"table {table.name}: Spark answered for {told}", hint="the next cycle tries again")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from aggregator.lake.arrow_types import Array, Enumeration, Leaf, Map, Nothing, Nullable, Record, Shape, Union
+from aggregator.lake.arrow_types import Array, ArrowLeaf, ArrowRecord, Enumeration, Map, Nothing, Nullable, Shape, Union
 from aggregator.lake.out_of_range import ColumnPlace, within
 from aggregator.lake.plain_schema import kept_branches
 
@@ -16,7 +16,7 @@ from aggregator.lake.plain_schema import kept_branches
 def arrow_type(shape: Shape) -> pa.DataType:
     """Return the native Arrow type of a shape."""
     match shape:
-        case Leaf(casts=casts):
+        case ArrowLeaf(casts=casts):
             return casts[-1] if casts else shape.wire_arrow
         case Enumeration():
             return pa.string()
@@ -26,13 +26,13 @@ def arrow_type(shape: Shape) -> pa.DataType:
             return pa.list_(arrow_type(item))
         case Map(value):
             return pa.map_(pa.string(), arrow_type(value))
-        case Union() | Record():
+        case Union() | ArrowRecord():
             return pa.struct([(name, arrow_type(inner)) for name, inner in named_parts(shape)])
         case Nothing():
             raise AssertionError("nothing has no column")
 
 
-def named_parts(shape: Union | Record) -> list[tuple[str, Shape]]:
+def named_parts(shape: Union | ArrowRecord) -> list[tuple[str, Shape]]:
     """Names and shapes of what a struct holds; what holds nothing is not in it."""
     if isinstance(shape, Union):
         return [(branch.name, branch.shape) for _, branch in kept_branches(shape.branches)]
@@ -51,7 +51,7 @@ def lift(shape: Shape, array: Any, place: ColumnPlace) -> Any:
         pyarrow.ArrowInvalid: a value is outside its native type. Its text may hold the value: never log it.
     """
     match shape:
-        case Leaf(casts=casts, bounds=bounds):
+        case ArrowLeaf(casts=casts, bounds=bounds):
             array = array if bounds is None else within(array, bounds, place)
             for step in casts:
                 array = array.cast(step)
@@ -69,7 +69,7 @@ def lift(shape: Shape, array: Any, place: ColumnPlace) -> Any:
             keys = entries.field(0).cast(pa.string())
             values = lift(value, entries.field(1), place.items("{}", array))
             return pa.MapArray.from_arrays(array.offsets.cast(pa.int32()), keys, values, mask=_nulls(array))
-        case Union() | Record():
+        case Union() | ArrowRecord():
             parts = named_parts(shape)
             # Flattened: below a null record a decoder may leave an empty value, which the cast to a fixed refuses.
             children = [

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from aggregator.lake.folder import Entry, Folder
+from aggregator.lake.folder import Folder, FolderEntry
 
 if TYPE_CHECKING:
     from aggregator.lake.tables.port import Tables
@@ -63,7 +63,7 @@ def discard(folder: Folder, paths: Iterable[str]) -> None:
                 folder.remove(path)
 
 
-class Lease:
+class StagingLease:
     """A file in each folder that a job stages in. While it is renewed, files that the job staged may still be
     committed.
 
@@ -97,7 +97,7 @@ class Lease:
 
 
 @contextlib.contextmanager
-def leased(folder: Folder) -> Iterator[Lease]:
+def leased(folder: Folder) -> Iterator[StagingLease]:
     """A lease for as long as the block takes; the block renews it.
 
     Args:
@@ -106,7 +106,7 @@ def leased(folder: Folder) -> Iterator[Lease]:
     Raises:
         OSError: the storage refuses.
     """
-    lease = Lease(folder)
+    lease = StagingLease(folder)
     lease.renew()
     try:
         yield lease
@@ -115,7 +115,12 @@ def leased(folder: Folder) -> Iterator[Lease]:
 
 
 def leftovers(
-    files: Iterable[Entry], named: Iterable[str], *, now_s: float, keep: timedelta = KEEP, since_s: float | None = None
+    files: Iterable[FolderEntry],
+    named: Iterable[str],
+    *,
+    now_s: float,
+    keep: timedelta = KEEP,
+    since_s: float | None = None,
 ) -> list[str]:
     """Return the names of staged files that no version names and that are old enough to be removed.
 
@@ -135,7 +140,7 @@ def leftovers(
     )
 
 
-def working_since(files: Iterable[Entry], *, now_s: float, keep: timedelta = KEEP) -> float | None:
+def working_since(files: Iterable[FolderEntry], *, now_s: float, keep: timedelta = KEEP) -> float | None:
     """Return the start of the longest job that still works on a table, in seconds since 1970; None if no job does.
 
     Args:
@@ -203,7 +208,7 @@ def sweep_scratch(lake: Folder, *, now_s: float, keep: timedelta = KEEP) -> list
     return removed
 
 
-def _manifests(folder: Folder) -> list[Entry]:
+def _manifests(folder: Folder) -> list[FolderEntry]:
     return [one for one in (folder / _METADATA).entries() if one.name.endswith(_MANIFEST)]
 
 
@@ -213,14 +218,14 @@ def _before(now_s: float, keep: timedelta, since_s: float | None) -> float:
     return aged_s if since_s is None else min(aged_s, since_s - _CLOCKS.total_seconds())
 
 
-def _is_lease(file: Entry) -> bool:
+def _is_lease(file: FolderEntry) -> bool:
     return file.name.startswith(_LEASE) and file.name.endswith(_LEASE_SUFFIX)
 
 
-def _is_current(lease: Entry, now_s: float, keep: timedelta) -> bool:
+def _is_current(lease: FolderEntry, now_s: float, keep: timedelta) -> bool:
     return now_s - lease.written_s <= keep.total_seconds()
 
 
-def _begun(lease: Entry) -> float:
+def _begun(lease: FolderEntry) -> float:
     digits = lease.name.removeprefix(_LEASE).partition("-")[0]
     return float(digits) if digits.isdecimal() else 0.0

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aggregator.lake.arrow_types import Array, Bounds, Leaf, Map, Nullable, Record, Shape, Union
+from aggregator.lake.arrow_types import Array, ArrowLeaf, ArrowRecord, Bounds, Map, Nullable, Shape, Union
 from aggregator.lake.plain_schema import numbered
 
 COLUMN = "_out_of_range"
@@ -135,7 +135,7 @@ def bare_decimals(shape: Shape, value: Any, path: str, note: Callable[[str, int]
     if value is None:
         return None
     match shape:
-        case Leaf(bounds=bounds) if bounds and pa.types.is_decimal(shape.wire_arrow):
+        case ArrowLeaf(bounds=bounds) if bounds and pa.types.is_decimal(shape.wire_arrow):
             number = int.from_bytes(value, "big", signed=True)
             if bounds.low <= number <= bounds.high:
                 return _as(number, shape.wire_arrow)
@@ -147,7 +147,7 @@ def bare_decimals(shape: Shape, value: Any, path: str, note: Callable[[str, int]
             return [bare_decimals(item, one, f"{path}[]", note) for one in value]
         case Map(inner):
             return [one | {"f1": bare_decimals(inner, one["f1"], f"{path}{{}}", note)} for one in value]
-        case Record(parts) | Union(parts):
+        case ArrowRecord(parts) | Union(parts):
             kept = [(numbered(at), name, inner) for at, (name, inner) in enumerate(parts)]
             return {
                 at: bare_decimals(inner, value[at], f"{path}.{name}", note) for at, name, inner in kept if at in value

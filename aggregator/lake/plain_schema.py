@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from aggregator.lake.arrow_types import (
     Array,
-    Branch,
+    ArrowBranch,
+    ArrowField,
+    ArrowLeaf,
+    ArrowRecord,
     Enumeration,
-    Field,
-    Leaf,
     Map,
     Nothing,
     Nullable,
-    Record,
     Shape,
     Union,
 )
@@ -31,7 +31,7 @@ from aggregator.schema.wire import HEADER_BYTES
 FRAME_FIELD = "frame"  # the last field; a shape's own fields have numbers as names, so the names cannot collide
 
 
-def plain_schema(record: Record, *, bare: bool = False) -> dict[str, Any]:
+def plain_schema(record: ArrowRecord, *, bare: bool = False) -> dict[str, Any]:
     """The plain schema of `record`, followed by the next record's five frame bytes (see `decode`).
 
     Args:
@@ -46,7 +46,7 @@ def plain_schema(record: Record, *, bare: bool = False) -> dict[str, Any]:
 
 def _bare(shape: Shape) -> Shape:  # noqa: PLR0911 - one per shape
     match shape:
-        case Leaf(wire=tuple() as wire):
+        case ArrowLeaf(wire=tuple() as wire):
             return replace(shape, wire=tuple(one for one in wire if one[0] in ("type", "size")))
         case Nullable(item, null_first):
             return Nullable(_bare(item), null_first)
@@ -55,9 +55,9 @@ def _bare(shape: Shape) -> Shape:  # noqa: PLR0911 - one per shape
         case Map(value):
             return Map(_bare(value))
         case Union(branches):
-            return Union(tuple(Branch(one.name, _bare(one.shape)) for one in branches))
-        case Record(fields):
-            return Record(tuple(Field(one.name, _bare(one.shape)) for one in fields))
+            return Union(tuple(ArrowBranch(one.name, _bare(one.shape)) for one in branches))
+        case ArrowRecord(fields):
+            return ArrowRecord(tuple(ArrowField(one.name, _bare(one.shape)) for one in fields))
         case _:
             return shape
 
@@ -69,9 +69,9 @@ def numbered(index: int) -> str:
 
 def _plain(shape: Shape, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one per shape
     match shape:
-        case Leaf(wire=str() as wire):
+        case ArrowLeaf(wire=str() as wire):
             return wire
-        case Leaf(wire=tuple() as wire):
+        case ArrowLeaf(wire=tuple() as wire):
             attributes = dict(wire)
             return attributes | ({"name": next(names)} if attributes["type"] == "fixed" else {})
         case Nothing():
@@ -84,11 +84,11 @@ def _plain(shape: Shape, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one pe
         case Array(item):
             return {"type": "array", "items": _plain(item, names)}
         case Map(value):
-            entry = Record((Field("key", _KEY), Field("value", value)))
+            entry = ArrowRecord((ArrowField("key", _KEY), ArrowField("value", value)))
             return {"type": "array", "items": _plain(entry, names)}
         case Union(branches):
             return [_plain_branch(branch, names) for branch in branches]
-        case Record(fields):
+        case ArrowRecord(fields):
             return {
                 "type": "record",
                 "name": next(names),
@@ -100,10 +100,10 @@ def _plain(shape: Shape, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one pe
             }
 
 
-_KEY = Leaf("string", pa.large_string(), (pa.string(),))
+_KEY = ArrowLeaf("string", pa.large_string(), (pa.string(),))
 
 
-def _plain_branch(branch: Branch, names: Iterator[str]) -> Any:
+def _plain_branch(branch: ArrowBranch, names: Iterator[str]) -> Any:
     """Null stays null (a union may hold one); everything else is wrapped in a record of one field."""
     if branch.name == "null":
         return "null"
@@ -118,7 +118,7 @@ def holds_union(shape: Shape) -> bool:
             return True
         case Nullable(item) | Array(item) | Map(item):
             return holds_union(item)
-        case Record(fields):
+        case ArrowRecord(fields):
             return any(holds_union(field.shape) for field in fields)
         case _:
             return False
@@ -127,7 +127,7 @@ def holds_union(shape: Shape) -> bool:
 def wire_arrow(shape: Shape) -> pa.DataType:  # noqa: PLR0911 - one per shape
     """Arrow type in which a decoder delivers a plain shape."""
     match shape:
-        case Leaf():
+        case ArrowLeaf():
             return shape.wire_arrow
         case Enumeration():
             return pa.int64()
@@ -139,7 +139,7 @@ def wire_arrow(shape: Shape) -> pa.DataType:  # noqa: PLR0911 - one per shape
             return pa.large_list(pa.struct([("f0", pa.large_string()), ("f1", wire_arrow(value))]))
         case Union(branches):
             return pa.struct([(numbered(index), wire_arrow(branch.shape)) for index, branch in kept_branches(branches)])
-        case Record(fields):
+        case ArrowRecord(fields):
             return pa.struct(
                 [
                     (numbered(index), wire_arrow(field.shape))
@@ -151,7 +151,7 @@ def wire_arrow(shape: Shape) -> pa.DataType:  # noqa: PLR0911 - one per shape
             raise AssertionError("nothing has no column")
 
 
-def kept_branches(branches: tuple[Branch, ...]) -> list[tuple[int, Branch]]:
+def kept_branches(branches: tuple[ArrowBranch, ...]) -> list[tuple[int, ArrowBranch]]:
     """Return the union's branches that hold something, each with its index."""
     return [(index, branch) for index, branch in enumerate(branches) if not isinstance(branch.shape, Nothing)]
 
@@ -170,7 +170,7 @@ def unwrapped(shape: Shape) -> Callable[[Any], Any]:
         case Map(value_shape):
             inner = unwrapped(value_shape)
             return lambda value: [{"f0": entry["f0"], "f1": inner(entry["f1"])} for entry in value]
-        case Record(fields):
+        case ArrowRecord(fields):
             inners = {numbered(index): unwrapped(f.shape) for index, f in enumerate(fields) if holds_union(f.shape)}
             return lambda value: {name: inners[name](one) if name in inners else one for name, one in value.items()}
         case _:

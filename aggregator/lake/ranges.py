@@ -42,7 +42,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StagingOutcome:
     """Describes what one task staged. It is committed as a whole or not at all.
 
     Attributes:
@@ -68,9 +68,9 @@ class Backlog:
 class Settlement:
     """The outcomes that follow the table's positions, the positions after them, and the outcomes that do not follow."""
 
-    accepted: tuple[Outcome, ...]
+    accepted: tuple[StagingOutcome, ...]
     positions: Mapping[CentralPartition, int]
-    dropped: tuple[Outcome, ...]
+    dropped: tuple[StagingOutcome, ...]
 
     @property
     def files(self) -> list[StagedFile]:
@@ -162,7 +162,7 @@ def _pieces(span: Span, size: int) -> Iterable[Span]:
         yield Span(span.partition, OffsetRange(left, right))
 
 
-def committable(outcomes: Sequence[Outcome], positions: Mapping[CentralPartition, int]) -> Settlement:
+def committable(outcomes: Sequence[StagingOutcome], positions: Mapping[CentralPartition, int]) -> Settlement:
     """Keep the outcomes that begin where the table, or the outcome before them, ends.
 
     After a conflict it is asked again with the fresh positions: what another writer committed drops out here.

@@ -12,7 +12,7 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
-from aggregator.lake.quality.verdict_log import Totals, read, totals
+from aggregator.lake.quality.verdict_log import AuditTotals, read, totals
 from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
@@ -61,7 +61,7 @@ class TableStatus:
     problem: str = ""
     verdict: str = ""
     audited_ms: int | None = None
-    gate: Totals | None = None
+    gate: AuditTotals | None = None
     quarantined: int = 0
     out_of_range: int = 0
     held: tuple[LakeHold, ...] = ()

@@ -26,9 +26,9 @@ from aggregator.errors import HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, initial_schema
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
-from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.ranges import Reached, Span, StagingOutcome
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import Tables
 from aggregator.schema.registries import open_registry
@@ -69,7 +69,7 @@ class StagingTask:
     piece_bytes: int = PIECE_BYTES
     registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
 
-    def stage(self, number: int) -> Outcome:
+    def stage(self, number: int) -> StagingOutcome:
         """Read the spans of task `number`, and stage their records as Parquet files.
 
         Raises:
@@ -80,12 +80,12 @@ class StagingTask:
         # A reader of its own: a reader that changes its partitions first waits for the broker's answer about the former
         # ones.
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
-        stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
-        running = _Running(self, reader, Decoding(registry.schema), stage, Stage(self.folder, None))
+        stage = StagingWriter(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
+        running = _Running(self, reader, Decoding(registry.schema), stage, StagingWriter(self.folder, None))
         try:
             with storage_errors(f"table {self.name}: {self.folder}"), resting():
                 reached = running.read(self.plan[number])
-                return Outcome(reached, running.stage.close(), running.left_out.close())
+                return StagingOutcome(reached, running.stage.close(), running.left_out.close())
         except BaseException:
             running.abandon()
             raise
@@ -112,8 +112,8 @@ class _Running:
     task: StagingTask
     reader: CommittedReader
     decoding: Decoding
-    stage: Stage
-    left_out: Stage
+    stage: StagingWriter
+    left_out: StagingWriter
 
     def abandon(self) -> None:
         """Remove everything that was staged."""
@@ -192,7 +192,7 @@ def _encoded_outcome(task: StagingTask, number: int) -> str:
         return json.dumps({"retry": [f"table {task.name}: {kind_and_place(error)}", "report it with this line"]})
 
 
-def encode_outcome(outcome: Outcome) -> str:
+def encode_outcome(outcome: StagingOutcome) -> str:
     """An outcome as JSON, which is what Spark carries back."""
     return json.dumps(
         {
@@ -207,7 +207,7 @@ def _plain(files: Iterable[StagedFile]) -> list[dict[str, Any]]:
     return [file._asdict() | {"schema": base64.b64encode(file.schema).decode()} for file in files]
 
 
-def decode_outcome(text: str) -> Outcome:
+def decode_outcome(text: str) -> StagingOutcome:
     """Read `encode_outcome`'s JSON.
 
     Raises:
@@ -221,7 +221,7 @@ def decode_outcome(text: str) -> Outcome:
         Reached(Span(CentralPartition(topic, topic_id, partition), OffsetRange(start, end)), next_offset, held)
         for topic, topic_id, partition, start, end, next_offset, held in body["reached"]
     )
-    return Outcome(reached, _files(body["files"]), _files(body["left_out"]))
+    return StagingOutcome(reached, _files(body["files"]), _files(body["left_out"]))
 
 
 def _files(plain: Iterable[Mapping[str, Any]]) -> tuple[StagedFile, ...]:

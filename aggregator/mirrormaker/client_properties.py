@@ -15,7 +15,7 @@ _MOST_BYTES = 100_000_000
 _BACKOFF_MS = 2_000
 
 
-class Property(NamedTuple):
+class ClientProperty(NamedTuple):
     """The property of librdkafka that replaces one of Java's.
 
     Attributes:
@@ -29,25 +29,25 @@ class Property(NamedTuple):
     most: int = 0
 
 
-RENAMED: Mapping[str, Property] = {
-    "fetch.max.wait.ms": Property("fetch.wait.max.ms", 0, 300_000),
-    "receive.buffer.bytes": Property("socket.receive.buffer.bytes", 0, _MOST_BYTES),
-    "send.buffer.bytes": Property("socket.send.buffer.bytes", 0, _MOST_BYTES),
-    "socket.connection.setup.timeout.ms": Property("socket.connection.setup.timeout.ms", 1000, 2**31 - 1),
-    "client.id": Property("client.id"),
-    "client.dns.lookup": Property("client.dns.lookup"),
-    "client.rack": Property("client.rack"),
-    "metadata.max.age.ms": Property("metadata.max.age.ms", 1, 86_400_000),
-    "connections.max.idle.ms": Property("connections.max.idle.ms", 0, 2**31 - 1),
-    "reconnect.backoff.ms": Property("reconnect.backoff.ms", 0, _BACKOFF_MS),
-    "reconnect.backoff.max.ms": Property("reconnect.backoff.max.ms", _BACKOFF_MS, 3_600_000),
-    "retry.backoff.ms": Property("retry.backoff.ms", 1, 300_000),
-    "retry.backoff.max.ms": Property("retry.backoff.max.ms", 1, 300_000),
-    "request.timeout.ms": Property("request.timeout.ms", 1, _LONGEST_MS),
-    "fetch.max.bytes": Property("fetch.max.bytes", 1_000_000, 99_000_000),
-    "fetch.min.bytes": Property("fetch.min.bytes", 1, _MOST_BYTES),
-    "check.crcs": Property("check.crcs"),
-    "compression.type": Property("compression.type"),
+RENAMED: Mapping[str, ClientProperty] = {
+    "fetch.max.wait.ms": ClientProperty("fetch.wait.max.ms", 0, 300_000),
+    "receive.buffer.bytes": ClientProperty("socket.receive.buffer.bytes", 0, _MOST_BYTES),
+    "send.buffer.bytes": ClientProperty("socket.send.buffer.bytes", 0, _MOST_BYTES),
+    "socket.connection.setup.timeout.ms": ClientProperty("socket.connection.setup.timeout.ms", 1000, 2**31 - 1),
+    "client.id": ClientProperty("client.id"),
+    "client.dns.lookup": ClientProperty("client.dns.lookup"),
+    "client.rack": ClientProperty("client.rack"),
+    "metadata.max.age.ms": ClientProperty("metadata.max.age.ms", 1, 86_400_000),
+    "connections.max.idle.ms": ClientProperty("connections.max.idle.ms", 0, 2**31 - 1),
+    "reconnect.backoff.ms": ClientProperty("reconnect.backoff.ms", 0, _BACKOFF_MS),
+    "reconnect.backoff.max.ms": ClientProperty("reconnect.backoff.max.ms", _BACKOFF_MS, 3_600_000),
+    "retry.backoff.ms": ClientProperty("retry.backoff.ms", 1, 300_000),
+    "retry.backoff.max.ms": ClientProperty("retry.backoff.max.ms", 1, 300_000),
+    "request.timeout.ms": ClientProperty("request.timeout.ms", 1, _LONGEST_MS),
+    "fetch.max.bytes": ClientProperty("fetch.max.bytes", 1_000_000, 99_000_000),
+    "fetch.min.bytes": ClientProperty("fetch.min.bytes", 1, _MOST_BYTES),
+    "check.crcs": ClientProperty("check.crcs"),
+    "compression.type": ClientProperty("compression.type"),
 }
 _WORDS: Mapping[str, frozenset[str]] = {
     "client.dns.lookup": frozenset({"use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"}),
@@ -139,7 +139,7 @@ def fate(name: str, value: str, role: str) -> PropertyMapping | None:
     return None
 
 
-def _mapped(known: Property, value: str, role: str) -> PropertyMapping:
+def _mapped(known: ClientProperty, value: str, role: str) -> PropertyMapping:
     if known.name not in ALLOWED:
         return PropertyMapping("", "", REFUSED.get(known.name, "librdkafka has no such property"))
     if known.least is not None and not _within(value, known):
@@ -156,6 +156,6 @@ def _mapped(known: Property, value: str, role: str) -> PropertyMapping:
     return PropertyMapping(known.name, owner or (role if role in ROLES else "client"), "")
 
 
-def _within(value: str, known: Property) -> bool:
+def _within(value: str, known: ClientProperty) -> bool:
     digits = value.isascii() and value.isdecimal() and len(value) <= len(str(known.most))
     return digits and known.least is not None and known.least <= int(value) <= known.most

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from aggregator.mirrormaker.dedicated import is_enabled, piece_of_flow, tell_enabled
 from aggregator.mirrormaker.pieces import Mirror
-from aggregator.mirrormaker.result import Entry
+from aggregator.mirrormaker.result import FileKey
 
 _PACKAGE = "org.apache.kafka.connect.mirror."
 _COPIES = "MirrorSourceConnector"
@@ -22,7 +22,7 @@ def is_connector(name: str) -> bool:
     return name.strip().removeprefix(_PACKAGE) in CONNECTORS
 
 
-def take_apart(connectors: Sequence[Sequence[Entry]]) -> Mirror:
+def take_apart(connectors: Sequence[Sequence[FileKey]]) -> Mirror:
     """Every key of every connector, as what it speaks of."""
     mirror = Mirror("connectors of MirrorMaker 2")
     for entries in connectors:
@@ -32,12 +32,12 @@ def take_apart(connectors: Sequence[Sequence[Entry]]) -> Mirror:
     return mirror
 
 
-def _copies(entries: Sequence[Entry]) -> bool:
+def _copies(entries: Sequence[FileKey]) -> bool:
     classes = [entry.value for entry in entries if entry.key == "connector.class"]
     return any(name.strip().removeprefix(_PACKAGE) == _COPIES for name in classes)
 
 
-def _connector(mirror: Mirror, entries: Sequence[Entry]) -> None:
+def _connector(mirror: Mirror, entries: Sequence[FileKey]) -> None:
     named = {entry.key: entry.value for entry in entries}
     copies = _copies(entries)
     source, target = (named.get(side, "") or side.partition(".")[0] for side in _SIDES)

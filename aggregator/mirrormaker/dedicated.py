@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from aggregator.errors import ConfigError
 from aggregator.mirrormaker.pieces import Mirror, Piece, role_of
-from aggregator.mirrormaker.result import Entry
+from aggregator.mirrormaker.result import FileKey
 
 MOST_CLUSTERS = 500
 _ARROW = "->"
@@ -15,7 +15,7 @@ _OF_CONNECTORS = ("source.cluster.alias", "target.cluster.alias")
 _ENDS = (("source.", 0), ("target.", 1))
 
 
-def take_apart(entries: Sequence[Entry]) -> Mirror:
+def take_apart(entries: Sequence[FileKey]) -> Mirror:
     """Sort every key by the cluster, the flow and the client that it speaks of.
 
     Args:
@@ -38,7 +38,7 @@ def take_apart(entries: Sequence[Entry]) -> Mirror:
     return mirror
 
 
-def _sort(mirror: Mirror, entry: Entry) -> None:
+def _sort(mirror: Mirror, entry: FileKey) -> None:
     if _ARROW in entry.key:
         _of_flow(mirror, entry)
         return
@@ -47,7 +47,7 @@ def _sort(mirror: Mirror, entry: Entry) -> None:
     mirror.pieces.append(Piece(entry, name, entry.value, cluster=alias, role=role))
 
 
-def _of_flow(mirror: Mirror, entry: Entry) -> None:
+def _of_flow(mirror: Mirror, entry: FileKey) -> None:
     source, _, rest = entry.key.partition(_ARROW)
     target = _beginning(rest, mirror.clusters)
     if source not in mirror.clusters or not target:
@@ -72,7 +72,7 @@ def is_enabled(value: str) -> bool:
     return value.lower() == "true"
 
 
-def tell_enabled(mirror: Mirror, entry: Entry, *, copies: bool = True) -> None:
+def tell_enabled(mirror: Mirror, entry: FileKey, *, copies: bool = True) -> None:
     """Tell what becomes of `enabled` of a flow.
 
     Args:
@@ -88,7 +88,7 @@ def tell_enabled(mirror: Mirror, entry: Entry, *, copies: bool = True) -> None:
         mirror.fates.not_applicable(entry, "the flow is not enabled")
 
 
-def piece_of_flow(entry: Entry, name: str, source: str, target: str, *, of_records: bool = True) -> Piece:
+def piece_of_flow(entry: FileKey, name: str, source: str, target: str, *, of_records: bool = True) -> Piece:
     """A setting of one flow, or of the clients on one side of it.
 
     Args:

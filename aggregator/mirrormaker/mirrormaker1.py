@@ -7,7 +7,7 @@ clients knows, otherwise by the file's name.
 from collections.abc import Mapping, Sequence
 
 from aggregator.mirrormaker.pieces import Mirror, Piece
-from aggregator.mirrormaker.result import Entry
+from aggregator.mirrormaker.result import FileKey
 
 # Properties that only one of the two clients knows.
 _OF_CONSUMERS = (
@@ -27,7 +27,7 @@ SOURCE, TARGET = "source", "target"
 _LIST = ("whitelist", "topic.whitelist", "topics.whitelist", "include")
 
 
-def is_consumer(file: str, entries: Sequence[Entry]) -> bool | None:
+def is_consumer(file: str, entries: Sequence[FileKey]) -> bool | None:
     """Whether these are a consumer's properties; False: a producer's; None: nobody can tell."""
     keys = {entry.key for entry in entries}
     score = len(keys & _CONSUMER) - len(keys & _PRODUCER)
@@ -39,7 +39,7 @@ def is_consumer(file: str, entries: Sequence[Entry]) -> bool | None:
     return False if any(word in name for word in _PRODUCERS) else None
 
 
-def take_apart(files: Mapping[str, Sequence[Entry]], consumers: Sequence[str]) -> Mirror:
+def take_apart(files: Mapping[str, Sequence[FileKey]], consumers: Sequence[str]) -> Mirror:
     """Sort every key by the cluster and the client that it speaks of.
 
     Args:
@@ -58,7 +58,7 @@ def take_apart(files: Mapping[str, Sequence[Entry]], consumers: Sequence[str]) -
     return mirror
 
 
-def _sort(mirror: Mirror, entry: Entry, cluster: str) -> None:
+def _sort(mirror: Mirror, entry: FileKey, cluster: str) -> None:
     source = cluster if cluster != TARGET else ""
     if entry.key in _LIST:
         mirror.pieces.append(Piece(entry, "topics", entry.value, source=source, target=TARGET))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.mirrormaker.result import Entry, PropertyMappings
+from aggregator.mirrormaker.result import FileKey, PropertyMappings
 
 ROLES = ("consumer", "producer", "admin")
 
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
         of_records: Whether it stands where records are copied; not with the connectors of checkpoints and heartbeats.
     """
 
-    entry: Entry
+    entry: FileKey
     name: str
     value: str
     cluster: str = ""

@@ -14,7 +14,7 @@ from aggregator.errors import ConfigError
 from aggregator.mirrormaker import connect, dedicated, mirrormaker1, strimzi
 from aggregator.mirrormaker.pieces import Mirror
 from aggregator.mirrormaker.properties import PropertiesFault, parse_properties
-from aggregator.mirrormaker.result import Entry
+from aggregator.mirrormaker.result import FileKey
 
 # The largest files that people have are some thousand lines; these bounds keep the work within a second or two.
 MOST_BYTES = 262_144
@@ -43,7 +43,7 @@ class Read(NamedTuple):
     """
 
     mirror: Mirror
-    entries: tuple[Entry, ...]
+    entries: tuple[FileKey, ...]
 
 
 def read(files: Sequence[tuple[str, bytes]]) -> Read:
@@ -78,12 +78,12 @@ class _Reader:
     """Files of one form, one after another."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
-        self._dedicated: list[Entry] = []
-        self._connectors: list[Sequence[Entry]] = []
-        self._plain: dict[str, list[Entry]] = {}
-        self._workers: list[Entry] = []
-        self._twice: list[tuple[Entry, int]] = []
+        self._entries: list[FileKey] = []
+        self._dedicated: list[FileKey] = []
+        self._connectors: list[Sequence[FileKey]] = []
+        self._plain: dict[str, list[FileKey]] = {}
+        self._workers: list[FileKey] = []
+        self._twice: list[tuple[FileKey, int]] = []
         self._strimzi: list[Mirror] = []
 
     def file(self, name: str, text: str) -> None:
@@ -145,7 +145,7 @@ class _Reader:
             )
         return mirrormaker1.take_apart(self._plain, consumers)
 
-    def _entry(self, key: str, value: str, file: str, line: int) -> Entry:
+    def _entry(self, key: str, value: str, file: str, line: int) -> FileKey:
         if len(self._entries) >= MOST_KEYS:
             raise ConfigError(f"{file}:{line}: is beyond {MOST_KEYS:,} keys; no configuration has so many", hint=_NEXT)
         if len(key) > LONGEST_KEY or len(value) > LONGEST_VALUE:
@@ -154,11 +154,11 @@ class _Reader:
             )
         if _HALF.search(key) or _HALF.search(value):
             raise ConfigError(f"{file}:{line}: holds half of a character (\\ud800 to \\udfff)", hint="write it out")
-        entry = Entry(key, value.strip(), file, line, len(self._entries))
+        entry = FileKey(key, value.strip(), file, line, len(self._entries))
         self._entries.append(entry)
         return entry
 
-    def _once(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _once(self, entries: Sequence[FileKey]) -> list[FileKey]:
         """Return the entries that count: of a key that is written twice the last one."""
         last = {entry.key: entry for entry in entries}
         self._twice += [(entry, last[entry.key].line) for entry in entries if last[entry.key] is not entry]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from aggregator.mirrormaker import settings
 from aggregator.mirrormaker.client_properties import fate, is_sign_in
 from aggregator.mirrormaker.pieces import Mirror, Piece
-from aggregator.mirrormaker.result import NO_KEY, Entry
+from aggregator.mirrormaker.result import NO_KEY, FileKey
 
 ADDRESS = ("bootstrap.servers", "metadata.broker.list")
 ELSEWHERE = "another setting of this name is taken"
@@ -66,7 +66,7 @@ def _passed_over(piece: Piece) -> str:
     return _BY_NAME.get(piece.name, ELSEWHERE)
 
 
-def shown_keys(entries: Iterable[Entry], mirror: Mirror) -> Mapping[int, str]:
+def shown_keys(entries: Iterable[FileKey], mirror: Mirror) -> Mapping[int, str]:
     """Return each key as it may be shown, by the number of its entry."""
     pieces = {piece.entry.number: piece for piece in mirror.pieces}
     return {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 NO_KEY = "(no key)"
 
 
-class Entry(NamedTuple):
+class FileKey(NamedTuple):
     """Holds one key of a file with its value and place.
 
     Attributes:
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     number: int
 
 
-class Kind(StrEnum):
+class KeyKind(StrEnum):
     """Names what can become of a key."""
 
     MAPPED = "mapped"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Outcome(NamedTuple):
+class KeyOutcome(NamedTuple):
     """Describes what became of a key.
 
     Attributes:
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     key: str
     file: str
     line: int
-    kind: Kind
+    kind: KeyKind
     to: str
     why: str
 
@@ -161,7 +161,7 @@ class Imported:
 
     form: str
     hubs: Sequence[HubDraft]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[KeyOutcome]
     variables: Mapping[str, str]
     stand_ins: Mapping[str, str]
     commands: Sequence[str]
@@ -174,34 +174,34 @@ class PropertyMappings:
     def __init__(self) -> None:
         self._to: dict[int, dict[str, None]] = {}
         self._why: dict[int, dict[str, None]] = {}
-        self._against: dict[int, tuple[Kind, str]] = {}
+        self._against: dict[int, tuple[KeyKind, str]] = {}
 
-    def mapped(self, entry: Entry, to: str, why: str = "") -> None:
+    def mapped(self, entry: FileKey, to: str, why: str = "") -> None:
         """Note that an entry became a key of `hub.yaml`."""
         self._to.setdefault(entry.number, {})[to] = None
         if why:
             self._why.setdefault(entry.number, {})[why] = None
 
-    def not_applicable(self, entry: Entry, why: str) -> None:
+    def not_applicable(self, entry: FileKey, why: str) -> None:
         """The hub has nothing to do with it, for this reason."""
-        self._against.setdefault(entry.number, (Kind.NOT_APPLICABLE, why))
+        self._against.setdefault(entry.number, (KeyKind.NOT_APPLICABLE, why))
 
-    def unknown(self, entry: Entry, why: str) -> None:
+    def unknown(self, entry: FileKey, why: str) -> None:
         """Note that MirrorMaker does not know an entry either."""
-        self._against.setdefault(entry.number, (Kind.UNKNOWN, why))
+        self._against.setdefault(entry.number, (KeyKind.UNKNOWN, why))
 
-    def as_other(self, entry: Entry, other: Entry, why: str) -> None:
+    def as_other(self, entry: FileKey, other: FileKey, why: str) -> None:
         """Note that an entry fares as another key of the same value; the reason is for where that one is not mapped."""
         for to in self._to.get(other.number, ()):
             self.mapped(entry, to)
         if not self.is_told(entry):
             self.not_applicable(entry, why)
 
-    def is_told(self, entry: Entry) -> bool:
+    def is_told(self, entry: FileKey) -> bool:
         """Return whether something was said of an entry."""
         return entry.number in self._to or entry.number in self._against
 
-    def outcomes(self, entries: Iterable[Entry], shown: Mapping[int, str]) -> tuple[Outcome, ...]:
+    def outcomes(self, entries: Iterable[FileKey], shown: Mapping[int, str]) -> tuple[KeyOutcome, ...]:
         """Return the outcome of each entry.
 
         Args:
@@ -210,9 +210,9 @@ class PropertyMappings:
         """
         return tuple(self._outcome(entry, shown.get(entry.number, entry.key)) for entry in entries)
 
-    def _outcome(self, entry: Entry, key: str) -> Outcome:
+    def _outcome(self, entry: FileKey, key: str) -> KeyOutcome:
         if to := self._to.get(entry.number):
             why = "; ".join(self._why.get(entry.number, ()))
-            return Outcome(key, entry.file, entry.line, Kind.MAPPED, ", ".join(to), why)
+            return KeyOutcome(key, entry.file, entry.line, KeyKind.MAPPED, ", ".join(to), why)
         kind, why = self._against[entry.number]
-        return Outcome(key, entry.file, entry.line, kind, "", why)
+        return KeyOutcome(key, entry.file, entry.line, kind, "", why)

@@ -48,7 +48,7 @@ _FILES: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Cluster(NamedTuple):
+class ConnectedCluster(NamedTuple):
     """The cluster that is connected to.
 
     Attributes:
@@ -77,7 +77,11 @@ class SignIn:
     """
 
     def __init__(
-        self, cluster: Cluster, fates: PropertyMappings, variables: Variables, commands: MutableMapping[str, None]
+        self,
+        cluster: ConnectedCluster,
+        fates: PropertyMappings,
+        variables: Variables,
+        commands: MutableMapping[str, None],
     ) -> None:
         self._cluster = cluster
         self._fates = fates

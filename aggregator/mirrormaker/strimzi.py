@@ -9,7 +9,7 @@ from typing import Any
 from aggregator.config.document import Place
 from aggregator.mirrormaker.dedicated import is_enabled, piece_of_flow, tell_enabled
 from aggregator.mirrormaker.pieces import Mirror, Piece, role_of
-from aggregator.mirrormaker.result import Entry
+from aggregator.mirrormaker.result import FileKey
 from aggregator.mirrormaker.sign_in import CA, CERTIFICATE, KEY
 
 _KUBERNETES = "says how MirrorMaker runs on Kubernetes"
@@ -39,7 +39,7 @@ _SIGN_IN = {
     "scope": "sasl.oauthbearer.scope",
 }
 _SECRETS = {"passwordSecret": "sasl.password", "clientSecret": "sasl.oauthbearer.client.secret"}
-Leaves = Mapping[Place, Entry]
+Leaves = Mapping[Place, FileKey]
 
 
 def take_apart(data: Mapping[str, Any], leaves: Leaves) -> Mirror:
@@ -198,12 +198,12 @@ class _Reader:
             if found not in self._taken:
                 yield found, ".".join(map(str, found[len(place) :]))
 
-    def _near(self, place: Place) -> Iterator[Entry]:
+    def _near(self, place: Place) -> Iterator[FileKey]:
         for name in ("tls", "trustedCertificates", "bootstrapServers", "alias"):
             at = (*place, name)
             yield from (self._leaves[found] for found in (at, *self._under.get(at, ())) if found in self._leaves)
 
-    def _take(self, place: Place) -> Entry:
+    def _take(self, place: Place) -> FileKey:
         self._taken.add(place)
         return self._leaves[place]
 

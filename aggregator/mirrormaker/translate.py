@@ -19,7 +19,7 @@ from aggregator.mirrormaker.reading import Read
 from aggregator.mirrormaker.reasons import ADDRESS, ELSEWHERE, is_of_client, shown_keys, why_not
 from aggregator.mirrormaker.references import FilePlace, Variables, filled, own_names, variable_name
 from aggregator.mirrormaker.result import ClusterDraft, HubDraft, Imported, OffsetsDraft, RuleDraft
-from aggregator.mirrormaker.sign_in import Cluster, SignIn
+from aggregator.mirrormaker.sign_in import ConnectedCluster, SignIn
 from aggregator.mirrormaker.topics import Patterns, joined
 
 TOPICS = ("topics", "topics.whitelist", "whitelist")
@@ -141,7 +141,9 @@ class _Translator:
         )
         address = self._address([one for one in pieces if one.name in ADDRESS], alias, place)
         name = self.names[alias]
-        sign_in = SignIn(Cluster(name, place, address, main, folder), self.fates, self.variables, self.commands)
+        sign_in = SignIn(
+            ConnectedCluster(name, place, address, main, folder), self.fates, self.variables, self.commands
+        )
         sign_in.read([one for one in pieces if is_sign_in(one.name) or one.name[:1] == "@"])
         blocks: dict[str, dict[str, str]] = {"client": sign_in.client, "consumer": {}, "producer": {}, "admin": {}}
         for piece in pieces:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from aggregator.config.model import EdgeConfig, HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import Availability, Observation, Patience, State, judge
+from aggregator.edges.availability import Availability, AvailabilityState, Observation, Patience, judge
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.edges.history import Span, bounded, kept, recorded
+from aggregator.edges.history import StateSpan, bounded, kept, recorded
 from aggregator.edges.maintenance import in_maintenance
-from aggregator.edges.movement import Movement, Sample, Track
+from aggregator.edges.movement import FlowSample, Movement, Track
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.formatting import per_second
 from aggregator.state.edge_status import EdgeState
@@ -28,7 +28,7 @@ _SPANS_MOST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClockPair:
     """A moment on both clocks: the watcher's, which only goes forward, and central's."""
 
     now_s: float
@@ -47,7 +47,7 @@ class EdgeAccount:
     """
 
     def __init__(
-        self, config: HubConfig, edge: str, began_s: float, *, state: EdgeState | None, spans: tuple[Span, ...]
+        self, config: HubConfig, edge: str, began_s: float, *, state: EdgeState | None, spans: tuple[StateSpan, ...]
     ) -> None:
         self.spans = spans
         self.availability = _restored(state)
@@ -82,19 +82,19 @@ class EdgeAccount:
             self.skew_ms = seen.skew_ms
         self.tracks = {
             source: self.tracks.get(source, Track(incarnation_of(entry))).seen(
-                incarnation_of(entry), Sample(seen.answer.ends_s, entry.next_offset, seen.answer.ends[source])
+                incarnation_of(entry), FlowSample(seen.answer.ends_s, entry.next_offset, seen.answer.ends[source])
             )
             for source, entry in entries.items()
             if source in seen.answer.ends
         }
 
-    def beat_age_s(self, moment: Moment) -> float | None:
+    def beat_age_s(self, moment: ClockPair) -> float | None:
         """Return the seconds since the last heartbeat arrived."""
         return None if self.beat_ms is None else max(0.0, (moment.now_ms - self.beat_ms) / 1000)
 
     def observe(
         self,
-        moment: Moment,
+        moment: ClockPair,
         seen: EdgeSnapshot,
         *,
         gaps: int,
@@ -113,7 +113,7 @@ class EdgeAccount:
             limited: Whether its `rate_limit` holds something back.
         """
         paused = pause is not None and pause.paused
-        if self.availability.state is State.PAUSED and not paused:  # its next first beat is still to come
+        if self.availability.state is AvailabilityState.PAUSED and not paused:  # its next first beat is still to come
             self._began_s, self._beat_came = moment.now_s - OLD_NEWS_S, False
         moving = {source: track for source, track in self.tracks.items() if source not in held}
         doomed = self._doomed(moment, seen, moving)
@@ -136,7 +136,7 @@ class EdgeAccount:
         )
 
     @staticmethod
-    def _doomed(moment: Moment, seen: EdgeSnapshot, moving: Mapping[EdgePartition, Track]) -> list[float]:
+    def _doomed(moment: ClockPair, seen: EdgeSnapshot, moving: Mapping[EdgePartition, Track]) -> list[float]:
         """Seconds until the edge deletes unread records, of the flows that will not have read them by then."""
         if seen.logs is None or seen.logs_s is None:
             return []
@@ -152,7 +152,7 @@ class EdgeAccount:
             if (moving[source].is_behind() or moving[source].is_stuck()) and moving[source].drains_s > left_s
         ]
 
-    def judge(self, moment: Moment, seen: Observation, *, hub_busy: bool = False) -> bool:
+    def judge(self, moment: ClockPair, seen: Observation, *, hub_busy: bool = False) -> bool:
         """Take the next finding into state and history.
 
         Args:
@@ -188,12 +188,12 @@ class EdgeAccount:
 
     @property
     def _is_stalled(self) -> bool:
-        return self.availability.state is State.STALLED
+        return self.availability.state is AvailabilityState.STALLED
 
     def state(self) -> EdgeState:
         """The state as it is written to central."""
         now = self.availability
-        state, reason = (now.state, now.reason) if now.state else (State.LAGGING, "nobody has looked yet")
+        state, reason = (now.state, now.reason) if now.state else (AvailabilityState.LAGGING, "nobody has looked yet")
         read, written = self._before[0] + self.moved_bytes.read_bytes, self._before[1] + self.moved_bytes.written_bytes
         clocks = (self.skew_ms, self.latency_ms)
         return EdgeState(
@@ -207,6 +207,6 @@ def incarnation_of(entry: LedgerRecord) -> tuple[int, str]:
 
 
 def _restored(state: EdgeState | None) -> Availability:
-    if state is None or state.state not in set(State):
+    if state is None or state.state not in set(AvailabilityState):
         return Availability()
-    return Availability(State(state.state), state.reason, state.since_ms)
+    return Availability(AvailabilityState(state.state), state.reason, state.since_ms)

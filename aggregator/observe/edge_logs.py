@@ -32,7 +32,7 @@ _PEEK_S = 2.0
 _HANGS_MS = 120_000
 
 
-class Undecided(NamedTuple):
+class UndecidedOffsets(NamedTuple):
     """What open transactions at the edge hold back.
 
     Attributes:
@@ -48,7 +48,7 @@ class Undecided(NamedTuple):
         return None if self.since_ms is None else max(0, now_ms - self.since_ms)
 
 
-NOTHING_UNDECIDED = Undecided(0, None)
+NOTHING_UNDECIDED = UndecidedOffsets(0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class EdgeLogs:
     recreated: frozenset[EdgePartition] = frozenset()
     unread_ms: Mapping[EdgePartition, int] = field(default_factory=dict)
     margins: Mapping[EdgePartition, Margin] = field(default_factory=dict)
-    undecided: Mapping[EdgePartition, Undecided] = field(default_factory=dict)
+    undecided: Mapping[EdgePartition, UndecidedOffsets] = field(default_factory=dict)
 
 
 def edge_logs(
@@ -128,11 +128,11 @@ def edge_logs(
         recreated=recreated,
         unread_ms={s: ages[at] for s, at in behind.items() if at in ages},
         margins={s: found for s, found in margins.items() if found},
-        undecided={s: Undecided(logs[at].undecided, opened.get(at)) for s, at in undecided.items()},
+        undecided={s: UndecidedOffsets(logs[at].undecided, opened.get(at)) for s, at in undecided.items()},
     )
 
 
-def hanging(found: Undecided, age_ms: int | None) -> str:
+def hanging(found: UndecidedOffsets, age_ms: int | None) -> str:
     """Return the reason why a flow without lag stands still; empty if no old transaction holds it back.
 
     Args:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.movement import Track
-from aggregator.observe.edge_account import Moment
+from aggregator.observe.edge_account import ClockPair
 from aggregator.observe.edge_logs import NOTHING_UNDECIDED, EdgeLogs, hanging
 from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries
 from aggregator.observe.hub_status import FlowStatus
@@ -27,7 +27,7 @@ def edge_flows(
     tracks: Mapping[EdgePartition, Track],
     holding: Mapping[EdgePartition, Gap],
     troubled: Mapping[str, str],
-    moment: Moment,
+    moment: ClockPair,
 ) -> tuple[FlowStatus, ...]:
     """Return the status of all flows of one edge, in their order.
 
@@ -61,7 +61,7 @@ def flow_status(
     *,
     lost: Gap | None,
     trouble: str,
-    moment: Moment,
+    moment: ClockPair,
 ) -> FlowStatus:
     """Return the status of one flow, with its edge's last snapshot.
 
@@ -113,7 +113,7 @@ def _end(source: EdgePartition, entry: LedgerRecord, seen: EdgeSnapshot, lost: G
     return max(end, entry.next_offset)
 
 
-def _lag_ms(unread_ms: int | None, track: Track | None, moment: Moment) -> int:
+def _lag_ms(unread_ms: int | None, track: Track | None, moment: ClockPair) -> int:
     """Return how long the oldest waiting record has waited.
 
     If nobody watched its arrival, only the record's own timestamp tells this.

@@ -6,26 +6,26 @@ Invariant: pure. A row that cannot be read counts as time that nobody watched.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from aggregator.edges.availability import State
-from aggregator.edges.history import Span, by_day, day_of, expired_days, joined, recorded
+from aggregator.edges.availability import AvailabilityState
+from aggregator.edges.history import StateSpan, by_day, day_of, expired_days, joined, recorded
 from aggregator.state.edge_status import EdgeState, day_record
 
 
-def spans_of(rows: Iterable[Any]) -> tuple[Span, ...]:
+def spans_of(rows: Iterable[Any]) -> tuple[StateSpan, ...]:
     """Spans of one day's rows [start_ms, end_ms, state, excused], in order."""
     return tuple(sorted(_spans(rows)))
 
 
-def _spans(rows: Iterable[Any]) -> Iterator[Span]:
+def _spans(rows: Iterable[Any]) -> Iterator[StateSpan]:
     for row in rows:
         try:
             start_ms, end_ms, state, excused = row
-            yield Span(int(start_ms), int(end_ms), State(state), bool(excused))
+            yield StateSpan(int(start_ms), int(end_ms), AvailabilityState(state), bool(excused))
         except (ValueError, TypeError):
             continue
 
 
-def written_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[Span, ...]:
+def written_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[StateSpan, ...]:
     """Return the history of one edge as central has it.
 
     Args:
@@ -35,7 +35,7 @@ def written_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[Span,
     return joined({day: spans_of(rows) for (of, day), rows in days.items() if of == edge})
 
 
-def lasting(spans: tuple[Span, ...], now: EdgeState | None, now_ms: int) -> tuple[Span, ...]:
+def lasting(spans: tuple[StateSpan, ...], now: EdgeState | None, now_ms: int) -> tuple[StateSpan, ...]:
     """Return a history as a running hub tells it: the written spans, and the state that has lasted since.
 
     Args:
@@ -43,14 +43,14 @@ def lasting(spans: tuple[Span, ...], now: EdgeState | None, now_ms: int) -> tupl
         now: The edge's state; None where no hub watches.
         now_ms: Central's present.
     """
-    if now is None or now.state not in set(State):
+    if now is None or now.state not in set(AvailabilityState):
         return spans
     from_ms = max(now.since_ms, spans[-1].end_ms if spans else 0)
-    return recorded(spans, State(now.state), from_ms=from_ms, now_ms=now_ms, excused=now.maintenance)
+    return recorded(spans, AvailabilityState(now.state), from_ms=from_ms, now_ms=now_ms, excused=now.maintenance)
 
 
 def day_records(
-    edge: str, spans: tuple[Span, ...], written: Mapping[str, Any], *, now_ms: int
+    edge: str, spans: tuple[StateSpan, ...], written: Mapping[str, Any], *, now_ms: int
 ) -> Iterator[tuple[str, bytes | None]]:
     """Yield records of changed days: the present day, the one before it, and days that expired.
 

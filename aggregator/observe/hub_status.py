@@ -10,7 +10,7 @@ from typing import Any
 from aggregator.backfill.backfill_state import Backfill
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
@@ -165,7 +165,7 @@ class HubStatus:
     @property
     def healthy(self) -> bool:
         """Whether a hub watches, its threads run, every edge is UP, and nothing waits for a person."""
-        up = all(edge.state == State.UP for edge in self.edges)
+        up = all(edge.state == AvailabilityState.UP for edge in self.edges)
         troubled = any(one.trouble for one in self.flows) or any(table.stands for table in self.lake)
         runs = self.watched and all(one.is_well for one in self.threads)
         return (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from aggregator import measures as m
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.measures import Sample
 from aggregator.observe.gaps import GapState
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, known
@@ -54,7 +54,7 @@ def of_threads(threads: Iterable[ThreadStatus]) -> Iterator[Sample]:
 
 
 def _edge(edge: EdgeStatus) -> Iterator[Sample]:
-    for state in State:
+    for state in AvailabilityState:
         yield m.EDGE_STATE.of(edge.state == state, edge.edge, state.value)
     yield m.EDGE_MAINTENANCE.of(edge.maintenance, edge.edge)
     yield m.GAPS.of(edge.gaps, edge.edge)

@@ -22,12 +22,12 @@ from aggregator.errors import Failed
 from aggregator.observe.exposition import Exposition, Watcher
 from aggregator.threads import Pulse, Threads
 from aggregator.web.access import allowed_hosts, own_addresses, token_auth
-from aggregator.web.connection_limits import Limits
+from aggregator.web.connection_limits import ConnectionLimits
 from aggregator.web.server import WebServer, listening
 
 _PATH = "/metrics"
 _BOUND_S = 30.0
-_LIMITS = Limits(waiting=32, waiting_each=16, answers=16, answers_each=8)
+_LIMITS = ConnectionLimits(waiting=32, waiting_each=16, answers=16, answers_each=8)
 
 
 class MetricsServer:

@@ -17,11 +17,11 @@ from aggregator.config.waivers import waivers
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.clock import CentralClock
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.edges.history import Span, uptimes
+from aggregator.edges.history import StateSpan, uptimes
 from aggregator.errors import AggregatorError, RetryError
 from aggregator.observe.central_tails import CentralFeeds
 from aggregator.observe.cluster_identities import ClusterIdentities
-from aggregator.observe.edge_account import OLD_NEWS_S, EdgeAccount, Moment
+from aggregator.observe.edge_account import OLD_NEWS_S, ClockPair, EdgeAccount
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
@@ -104,7 +104,7 @@ class Monitor:
         self._fields: Mapping[tuple[str, str], TopicFields] = {}
         self._slow_s = self._snapshot_s = self._rated_s = float("-inf")
         self._states: list[str] = []
-        self._written: dict[str, tuple[Span, ...]] = {}
+        self._written: dict[str, tuple[StateSpan, ...]] = {}
         self._warned = Warnings()
         self._publisher = StatePublisher(config) if publish else None
         self._fresh = threading.Condition()
@@ -184,9 +184,9 @@ class Monitor:
         self._feeds.close()
         self._backfills.close()
 
-    def _moment(self) -> Moment:
+    def _moment(self) -> ClockPair:
         now_s = time.monotonic()
-        return Moment(now_s, self._clock.now_ms(now_s, wall_ms=int(time.time() * 1000)))
+        return ClockPair(now_s, self._clock.now_ms(now_s, wall_ms=int(time.time() * 1000)))
 
     def _tick(self) -> None:
         self._feeds.look(time.monotonic(), self._beat)
@@ -210,7 +210,7 @@ class Monitor:
             self._snapshot_s, self._states = moment.now_s, states
             self._take(moment, gaps, holding)
 
-    def _is_busy(self, moment: Moment) -> bool:
+    def _is_busy(self, moment: ClockPair) -> bool:
         """Whether the hub that this monitor belongs to still begins its newest epoch."""
         # Words of the former hub are there, too, and seem new when the watching begins.
         running = self._feeds.slots(moment.now_s, after_s=self._began_s + OLD_NEWS_S)
@@ -233,7 +233,7 @@ class Monitor:
         self,
         edge: str,
         account: EdgeAccount,
-        moment: Moment,
+        moment: ClockPair,
         holding: Mapping[EdgePartition, Gap],
         held: frozenset[EdgePartition],
         *,
@@ -258,7 +258,7 @@ class Monitor:
             log.log(level, "edge %s is %s: %s", edge, now.state, now.reason)
             self._publisher.change(edge, account, self._feeds.statuses, moment.now_ms)
 
-    def _take(self, moment: Moment, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:
+    def _take(self, moment: ClockPair, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:
         feeds, slots = self._feeds, self._feeds.slots(moment.now_s)
         refused = self._refused(moment)
         troubled = troubles(slots, refused)
@@ -328,16 +328,16 @@ class Monitor:
             log.warning("%s", error)
         return self._seen_backfills
 
-    def _refused(self, moment: Moment) -> Mapping[str, tuple[str, str]]:
+    def _refused(self, moment: ClockPair) -> Mapping[str, tuple[str, str]]:
         """Return the flows that the running hub gave to no slot."""
         return self._feeds.statuses.refused if self._is_published(moment) else {}
 
-    def _is_published(self, moment: Moment) -> bool:
+    def _is_published(self, moment: ClockPair) -> bool:
         pulse_ms = self._feeds.statuses.pulse_ms
         return self._publisher is not None or (pulse_ms is not None and moment.now_ms - pulse_ms <= _PULSE_FRESH_MS)
 
     def _flows(
-        self, moment: Moment, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str]
+        self, moment: ClockPair, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str]
     ) -> dict[str, tuple[FlowStatus, ...]]:
         return {
             edge: edge_flows(
@@ -351,14 +351,14 @@ class Monitor:
             for edge, account in self._accounts.items()
         }
 
-    def _state(self, edge: str, moment: Moment) -> EdgeState:
+    def _state(self, edge: str, moment: ClockPair) -> EdgeState:
         """An edge's state: the running hub's word, or what this watching found."""
         own = self._accounts[edge].state()
         if self._publisher is None and self._is_published(moment):
             return self._feeds.statuses.states.get(edge, own)
         return own
 
-    def _edge(self, edge: str, flows: tuple[FlowStatus, ...], moment: Moment) -> EdgeStatus:
+    def _edge(self, edge: str, flows: tuple[FlowStatus, ...], moment: ClockPair) -> EdgeStatus:
         account = self._accounts[edge]
         state = self._state(edge, moment)
         age_s = account.beat_age_s(moment)
@@ -381,7 +381,7 @@ class Monitor:
             self._warned.say(found | foreign(damaged))
 
 
-def _watched_ms(answers: Mapping[str, EdgeAnswer], moment: Moment) -> dict[str, int]:
+def _watched_ms(answers: Mapping[str, EdgeAnswer], moment: ClockPair) -> dict[str, int]:
     """Return the time of each edge's last answer, by central's clock."""
     return {
         edge: moment.now_ms - int((moment.now_s - answer.answered_s) * 1000)

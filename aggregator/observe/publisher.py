@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from aggregator.config.model import HubConfig
 from aggregator.kafka.writers.lossy_producer import LossyProducer
-from aggregator.observe.edge_account import EdgeAccount, Moment
+from aggregator.observe.edge_account import ClockPair, EdgeAccount
 from aggregator.observe.history_rows import day_records
 from aggregator.state.edge_status import EdgeStatuses, pulse, refused_flows_record, state_key
 from aggregator.state.names import HubNames
@@ -50,7 +50,7 @@ class StatePublisher:
         """Note which flows no slot got, and why. The driver's thread calls it, and the next pulse writes it."""
         self._refused = flows
 
-    def pulse(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, moment: Moment) -> None:
+    def pulse(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, moment: ClockPair) -> None:
         """Publish once a second that somebody watches, and now and then all states and the history."""
         if moment.now_s - self._pulse_s >= _PULSE_S:
             self._pulse_s = moment.now_s

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.observe.hub_status import FlowStatus, HubStatus, known
 
 
-class Selection(NamedTuple):
+class StatusSelection(NamedTuple):
     """Selects a part of a status.
 
     Attributes:
@@ -46,7 +46,9 @@ class Selection(NamedTuple):
             tables = [one for one in tables if one.table in fed]
         return replace(
             seen,
-            edges=tuple(one for one in seen.edges if self._is_of(one.edge) and self._needs(one.state != State.UP)),
+            edges=tuple(
+                one for one in seen.edges if self._is_of(one.edge) and self._needs(one.state != AvailabilityState.UP)
+            ),
             flows=tuple(self._flows(seen.flows, chosen)),
             gaps=tuple(gap for gap in seen.gaps if self._takes(gap.source.edge, gap.source.topic, chosen)),
             refused={flow: why for flow, why in seen.refused.items() if self._takes(*_place(flow), chosen)},

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from aggregator.backfill.monitor import Progress
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.history import Span
+from aggregator.edges.history import StateSpan
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.hub_status import HubStatus
@@ -58,6 +58,6 @@ class Snapshot:
     fields: Mapping[tuple[str, str], TopicFields] = field(default_factory=dict)
     gaps: tuple[KnownGap, ...] = ()
     pauses: Mapping[str, Pause] = field(default_factory=dict)
-    history: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    history: Mapping[str, tuple[StateSpan, ...]] = field(default_factory=dict)
     damaged: Mapping[str, int] = field(default_factory=dict)
     watched_ms: Mapping[str, int] = field(default_factory=dict)

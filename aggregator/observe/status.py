@@ -8,13 +8,12 @@ still runs or not.
 
 from collections.abc import Mapping
 
-from aggregator.backfill.backfill_state import Backfill
-from aggregator.backfill.backfill_state import State as BackfillState
+from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.store import read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import waivers
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import Observation, Patience, State, judge
+from aggregator.edges.availability import AvailabilityState, Observation, Patience, judge
 from aggregator.edges.history import uptimes
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
@@ -22,7 +21,7 @@ from aggregator.kafka.readers.log import read_last
 from aggregator.kafka.readers.single_records import last_timestamps
 from aggregator.lake.status import lake_status
 from aggregator.observe.drift import drift
-from aggregator.observe.edge_account import Moment
+from aggregator.observe.edge_account import ClockPair
 from aggregator.observe.edge_snapshot import edge_snapshot
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import unsettled
@@ -146,7 +145,7 @@ def _flows(
             tracks={},
             holding=holding,
             troubled=troubled,
-            moment=Moment(0.0, now_ms),
+            moment=ClockPair(0.0, now_ms),
         )
         for edge, seen in found.edges.items()
     }
@@ -251,6 +250,6 @@ def unwatched(
         paused=pause.sentence if pause else "",
     )
     state, reason = judge(seen, Patience(beat_s=config.heartbeats.interval.total_seconds()))
-    if state is State.STALLED and config.heartbeats.emit:  # a running hub would send them
+    if state is AvailabilityState.STALLED and config.heartbeats.emit:  # a running hub would send them
         reason = "the edge answers, and no hub runs that would send it heartbeats: aggregator run"
     return EdgeState(state.value, reason, 0)

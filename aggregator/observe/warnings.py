@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 
 from aggregator.counted import counted
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import in_one_line
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
@@ -18,7 +18,11 @@ from aggregator.state.telemetry import SlotReport
 
 # The text with which a held flow begins its reason. A flow that tries again uses another beginning.
 HELD = "held, "
-_LEVELS = {State.STALLED: logging.WARNING, State.UNREACHABLE: logging.WARNING, State.LOSING_DATA: logging.ERROR}
+_LEVELS = {
+    AvailabilityState.STALLED: logging.WARNING,
+    AvailabilityState.UNREACHABLE: logging.WARNING,
+    AvailabilityState.LOSING_DATA: logging.ERROR,
+}
 log = logging.getLogger(__name__)
 
 
@@ -38,7 +42,7 @@ class Warnings:
             log.warning("%s", in_one_line(line))
 
 
-def level_of(state: State | None, *, maintenance: bool) -> int:
+def level_of(state: AvailabilityState | None, *, maintenance: bool) -> int:
     """Return the log level of an edge's new state; a maintenance window was announced."""
     return logging.INFO if maintenance or state is None else _LEVELS.get(state, logging.INFO)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition, Position
-from aggregator.offsets.translation import Question, Translation, Why, cut_before
+from aggregator.offsets.translation import PositionQuery, Translation, Why, cut_before
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.replicate.flow.gaps import segments
@@ -41,7 +41,9 @@ class Facts:
     targets: Mapping[tuple[str, str], frozenset[tuple[str, bool]]] = field(default_factory=dict)
 
 
-def question(config: HubConfig, group: str, source: EdgePartition, offset: int, facts: Facts) -> Question | Translation:
+def question(
+    config: HubConfig, group: str, source: EdgePartition, offset: int, facts: Facts
+) -> PositionQuery | Translation:
     """Return what to look for at central, or the translation that says why nothing can be found.
 
     Args:
@@ -69,7 +71,7 @@ def question(config: HubConfig, group: str, source: EdgePartition, offset: int, 
     if (against := _refusal(position, entry)) is not None:
         return made.refused(*against)
     went = {one for one, by_key in facts.targets.get((edge, topic), ()) if by_key or one != name}
-    return Question(group, source, position, (name, partition), known[0], tuple(sorted(went)))
+    return PositionQuery(group, source, position, (name, partition), known[0], tuple(sorted(went)))
 
 
 def _refusal(position: Position, entry: LedgerRecord) -> tuple[Why, str] | None:

@@ -22,7 +22,7 @@ class Placed(NamedTuple):
     position: Position
 
 
-class Window(NamedTuple):
+class SearchWindow(NamedTuple):
     """The part of a partition that was read.
 
     Attributes:
@@ -69,7 +69,7 @@ class Search:
         span = self.high - self.low
         return OffsetRange(self.low if span <= _NEAR else self.low + span // 2, self.high)
 
-    def narrowed(self, seen: Window) -> "Search":
+    def narrowed(self, seen: SearchWindow) -> "Search":
         """Return the search after a look at the range of `probe`.
 
         Args:
@@ -87,7 +87,7 @@ class Search:
         at = seen.found[place]
         return replace(self, low=at.offset, high=at.offset, before=seen.found[place - 1], at=at)
 
-    def recalled(self, windows: Iterable[Window]) -> "Search":
+    def recalled(self, windows: Iterable[SearchWindow]) -> "Search":
         """Return the search after looks for other positions of the same flow, whether or not `probe` named their
         ranges.
 
@@ -110,7 +110,7 @@ class Search:
         return Search(wanted, self.low if self.at is None else self.at.offset, high, before=self.before)
 
 
-def searched(search: Search, look: Callable[[OffsetRange], Window]) -> Search:
+def searched(search: Search, look: Callable[[OffsetRange], SearchWindow]) -> Search:
     """Narrow a search until it is over.
 
     Args:

@@ -43,7 +43,7 @@ def cut_before(position: Position, entry: LedgerRecord) -> str:
     return f"the log was cut at {cut.start}, and nobody has decided about it: aggregator gaps list"
 
 
-class Question(NamedTuple):
+class PositionQuery(NamedTuple):
     """A position of a group at an edge, to be searched for at central.
 
     Attributes:
@@ -112,7 +112,7 @@ class Translation:
         }
 
 
-def translated(asked: Question, found: Search, entry: LedgerRecord, *, end: int, decided: bool) -> Translation:
+def translated(asked: PositionQuery, found: Search, entry: LedgerRecord, *, end: int, decided: bool) -> Translation:
     """Return the translation that follows from a finished search.
 
     Args:

@@ -18,8 +18,8 @@ from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.origin_reader import OriginReader, OriginSearch, OriginsFound
 from aggregator.offsets.questions import BY_KEY, RECREATED, Facts, copied, question
-from aggregator.offsets.search import Placed, Search, Window, searched
-from aggregator.offsets.translation import Question, Translation, Why, elsewhere, translated
+from aggregator.offsets.search import Placed, Search, SearchWindow, searched
+from aggregator.offsets.translation import PositionQuery, Translation, Why, elsewhere, translated
 from aggregator.offsets.way_back import WayBack, way_back
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import start_of
@@ -69,7 +69,7 @@ class Translator:
     def __init__(self, config: HubConfig) -> None:
         self._config = config
         self._names = HubNames(config.hub)
-        self._known: dict[tuple[str, EdgePartition], tuple[Question, Translation]] = {}
+        self._known: dict[tuple[str, EdgePartition], tuple[PositionQuery, Translation]] = {}
 
     def translate(self, committed: Mapping[str, Committed], *, flows: Collection[str] = ()) -> Translations:
         """Translate what groups have committed, and forget groups and partitions that are not among it.
@@ -89,9 +89,9 @@ class Translator:
             for group, own in sorted({**committed, "": own}.items())
             for source, offset in sorted(own.items())
         ]
-        answers = self._answers([one for one in asked if isinstance(one, Question)], facts)
+        answers = self._answers([one for one in asked if isinstance(one, PositionQuery)], facts)
         self._known = {(one.group, one.source): (one, answers[one]) for one in answers}
-        return Translations(tuple(answers[one] if isinstance(one, Question) else one for one in asked), facts)
+        return Translations(tuple(answers[one] if isinstance(one, PositionQuery) else one for one in asked), facts)
 
     def back(self, edge: str, committed: Mapping[Partition, int]) -> tuple[WayBack, ...]:
         """Return the edge positions of a central group, for every flow of the edge that the group reads.
@@ -132,7 +132,7 @@ class Translator:
             first = searched(Search(Position(0, entry.copied), *offsets), look).at
             if first is None or begin < first.offset:
                 return asked.refused(Why.COPIED, copied(entry))
-        window = look(OffsetRange(begin, offsets.end)) if begin < offsets.end else Window(begin, begin)
+        window = look(OffsetRange(begin, offsets.end)) if begin < offsets.end else SearchWindow(begin, begin)
         return way_back(asked, window, entry, end=offsets.end, decided=decided)
 
     def _prefix(self, source: EdgePartition) -> bytes:
@@ -168,7 +168,7 @@ class Translator:
         names = {target(self._config, source.edge, source.topic) for source in sources}
         return topics.described(self._config.central, sorted(names)).values()
 
-    def _answers(self, asked: list[Question], facts: Facts) -> dict[Question, Translation]:
+    def _answers(self, asked: list[PositionQuery], facts: Facts) -> dict[PositionQuery, Translation]:
         """Return an answer per question; an answer for a position that has not moved is still exact and is reused."""
         found = {one: kept for one in asked if (kept := self._kept(one)) is not None}
         left = [one for one in asked if one not in found]
@@ -176,7 +176,7 @@ class Translator:
             return found
         settled = settled_ranges(self._config.central, {one.at for one in left})
         rests = self._at_rest(left, facts)
-        queues: dict[Partition, list[Question]] = defaultdict(list)
+        queues: dict[Partition, list[PositionQuery]] = defaultdict(list)
         for one in sorted(left, key=lambda one: (one.source, one.position)):
             queues[one.at].append(one)
         for one, search in self._searched(queues, settled, rests).items():
@@ -186,7 +186,9 @@ class Translator:
             self._refuse_moved(moved, facts, found)
         return found
 
-    def _refuse_moved(self, moved: Collection[Question], facts: Facts, found: dict[Question, Translation]) -> None:
+    def _refuse_moved(
+        self, moved: Collection[PositionQuery], facts: Facts, found: dict[PositionQuery, Translation]
+    ) -> None:
         """Take back positions behind which earlier rules wrote elsewhere; today's place may be an earlier one, too."""
         there = topics.described(self._config.central, sorted({name for one in moved for name in one.went}))
         places = {one: former for one in moved if (former := _former(one, facts, there))}
@@ -202,16 +204,16 @@ class Translator:
         finally:
             reader.close()
 
-    def _look(self, reader: OriginReader, at: Partition, source: EdgePartition, span: OffsetRange) -> Window:
+    def _look(self, reader: OriginReader, at: Partition, source: EdgePartition, span: OffsetRange) -> SearchWindow:
         return _window(span.start, reader.look({at: OriginSearch(span, self._prefix(source))})[at])
 
-    def _kept(self, asked: Question) -> Translation | None:
+    def _kept(self, asked: PositionQuery) -> Translation | None:
         before, answer = self._known.get((asked.group, asked.source), (None, None))
         if answer is None or before != asked or answer.central_offset is None:
             return None
         return answer
 
-    def _at_rest(self, asked: Collection[Question], facts: Facts) -> set[Question]:
+    def _at_rest(self, asked: Collection[PositionQuery], facts: Facts) -> set[PositionQuery]:
         """Positions at which their very flows stand, and stood before central's ends were asked for.
 
         Central has no record of such a flow behind it, and a quiet flow among busy ones costs no search.
@@ -225,12 +227,12 @@ class Translator:
 
     def _searched(
         self,
-        queues: Mapping[Partition, list[Question]],
+        queues: Mapping[Partition, list[PositionQuery]],
         settled: Mapping[Partition, Settled],
-        rests: Collection[Question],
-    ) -> dict[Question, Search]:
+        rests: Collection[PositionQuery],
+    ) -> dict[PositionQuery, Search]:
         """The search for each question, at its end; partitions are looked into side by side."""
-        found: dict[Question, Search] = {}
+        found: dict[PositionQuery, Search] = {}
         lanes = {at: self._lane(queue, settled[at].offsets, rests, found) for at, queue in queues.items()}
         looks = {at: look for at, lane in lanes.items() if (look := next(lane, None)) is not None}
         if not looks:
@@ -246,13 +248,13 @@ class Translator:
 
     def _lane(
         self,
-        queue: Iterable[Question],
+        queue: Iterable[PositionQuery],
         offsets: OffsetRange,
-        rests: Collection[Question],
-        found: dict[Question, Search],
+        rests: Collection[PositionQuery],
+        found: dict[PositionQuery, Search],
     ) -> Generator[OriginSearch, OriginsFound, None]:
         """Yield the searches in one partition, one after the other; receive their results."""
-        former, of, windows = None, None, deque[Window](maxlen=_RECALLED)
+        former, of, windows = None, None, deque[SearchWindow](maxlen=_RECALLED)
         for asked in queue:
             search = self._start(asked, offsets)
             if of != asked.source:
@@ -268,7 +270,7 @@ class Translator:
             found[asked] = former = search
             of = asked.source
 
-    def _start(self, asked: Question, offsets: OffsetRange) -> Search:
+    def _start(self, asked: PositionQuery, offsets: OffsetRange) -> Search:
         """The search for a position, from where an earlier one of the group lay if that is known."""
         known, answer = self._known.get((asked.group, asked.source), (None, None))
         if known is not None and answer is not None and answer.central_offset is not None:
@@ -278,7 +280,7 @@ class Translator:
         return Search(asked.position, offsets.start, offsets.end)
 
 
-def _former(asked: Question, facts: Facts, there: Mapping[str, topics.Topic]) -> list[Partition]:
+def _former(asked: PositionQuery, facts: Facts, there: Mapping[str, topics.Topic]) -> list[Partition]:
     """Partitions of other topics to which earlier rules wrote the flow, as far as there still are any."""
     edge, topic, partition = asked.source
     return [
@@ -306,9 +308,9 @@ def _next(lane: Generator[OriginSearch, OriginsFound, None], seen: OriginsFound)
         return None
 
 
-def _window(start: int, seen: OriginsFound) -> Window:
+def _window(start: int, seen: OriginsFound) -> SearchWindow:
     """Return the window that was read, with the positions in the headers."""
-    return Window(start, seen.until, tuple(Placed(*one) for one in seen.found), seen.trouble)
+    return SearchWindow(start, seen.until, tuple(Placed(*one) for one in seen.found), seen.trouble)
 
 
 def settled_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, Settled]:

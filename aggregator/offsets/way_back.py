@@ -8,7 +8,7 @@ dropped or became dead letters do not count, because the group never saw them.
 from typing import Any, NamedTuple
 
 from aggregator.coordinates import EdgePartition, Partition, Position
-from aggregator.offsets.search import Window
+from aggregator.offsets.search import SearchWindow
 from aggregator.offsets.translation import Why, cut_before
 from aggregator.state.ledger import LedgerRecord
 
@@ -50,7 +50,7 @@ class WayBack(NamedTuple):
         }
 
 
-def way_back(asked: WayBack, seen: Window, entry: LedgerRecord, *, end: int, decided: bool) -> WayBack:
+def way_back(asked: WayBack, seen: SearchWindow, entry: LedgerRecord, *, end: int, decided: bool) -> WayBack:
     """Return the edge position, from the records that follow the group's position at central.
 
     Args:

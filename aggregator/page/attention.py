@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
@@ -29,8 +29,8 @@ _THREAD = Badge("Thread", "stalled", "bad")
 _POLICY = Badge("Policy", "stalled", "bad")
 # The first command to run for an edge in this state.
 _OF_STATE: Mapping[str, str] = {
-    State.UNREACHABLE: "aggregator doctor",
-    State.LOSING_DATA: "aggregator gaps list",
+    AvailabilityState.UNREACHABLE: "aggregator doctor",
+    AvailabilityState.LOSING_DATA: "aggregator gaps list",
 }
 # Words in the sentences about flows, each with the runbook for it.
 _BY_WORDS = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from aggregator.edges.history import Span
+from aggregator.edges.history import StateSpan
 from aggregator.page.states import Badge, badge_of, badness
 
 LINE_WIDTH, LINE_HEIGHT = 120, 28
@@ -15,7 +15,7 @@ BAR_WIDTH = 1000
 _MARGIN = 2.0
 
 
-class Line(NamedTuple):
+class ChartLine(NamedTuple):
     """A line of values, oldest first, that ends at the right.
 
     Attributes:
@@ -38,7 +38,7 @@ class Stretch(NamedTuple):
     excused: bool
 
 
-def line(values: Sequence[float], *, places: int) -> Line:
+def line(values: Sequence[float], *, places: int) -> ChartLine:
     """Draw a line through values.
 
     Args:
@@ -47,7 +47,7 @@ def line(values: Sequence[float], *, places: int) -> Line:
     """
     shown = values[-places:]
     if len(shown) < 2:  # noqa: PLR2004 - a line has two ends
-        return Line("", "", 0.0)
+        return ChartLine("", "", 0.0)
     most = max(shown)
     step, height = LINE_WIDTH / (places - 1), LINE_HEIGHT - 2 * _MARGIN
     first_x = LINE_WIDTH - step * (len(shown) - 1)
@@ -57,10 +57,10 @@ def line(values: Sequence[float], *, places: int) -> Line:
     ]
     points = " ".join(f"{x:g},{y:g}" for x, y in dots)
     area = f"{dots[0][0]:g},{LINE_HEIGHT} {points} {LINE_WIDTH},{LINE_HEIGHT}"
-    return Line(points, area, most)
+    return ChartLine(points, area, most)
 
 
-def bar(spans: Iterable[Span], *, from_ms: int, to_ms: int, cells: int) -> tuple[Stretch, ...]:
+def bar(spans: Iterable[StateSpan], *, from_ms: int, to_ms: int, cells: int) -> tuple[Stretch, ...]:
     """Draw states over time; time that nobody watched stays empty.
 
     Args:
@@ -69,7 +69,7 @@ def bar(spans: Iterable[Span], *, from_ms: int, to_ms: int, cells: int) -> tuple
         to_ms: Where it ends.
         cells: In how many equal parts; each shows the worst state in it, so that a short one is seen.
     """
-    worst: list[Span | None] = [None] * cells
+    worst: list[StateSpan | None] = [None] * cells
     for span in spans:
         start, end = max(span.start_ms, from_ms), min(span.end_ms, to_ms)
         for cell in range(

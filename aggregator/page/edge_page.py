@@ -16,7 +16,7 @@ from aggregator.observe.selection import TopicFlows, by_topic
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.overview import EdgeRow, edge_row
 from aggregator.page.stripped_fields import StrippedTopic, stripped
-from aggregator.page.timeline import Change, Past, changes, pasts
+from aggregator.page.timeline import Past, StateChange, changes, pasts
 from aggregator.plan.explanation import RuleMatch
 
 _CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50
@@ -90,7 +90,7 @@ class EdgePage:
     returned: tuple[tuple[str, int, int], ...]
     stripped: tuple[StrippedTopic, ...]
     bars: tuple[tuple[str, Past], ...]
-    changes: tuple[Change, ...]
+    changes: tuple[StateChange, ...]
 
 
 def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:

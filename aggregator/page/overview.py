@@ -7,19 +7,19 @@ Invariant: pure. Every number is the snapshot's own. Long lists are cut short, a
 from dataclasses import dataclass
 from itertools import accumulate
 
-from aggregator.backfill.backfill_state import State as BackfillState
+from aggregator.backfill.backfill_state import BackfillState
 from aggregator.backfill.monitor import Progress
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.status import TableStatus
 from aggregator.observe.formatting import ago
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.attention import Need, needs, needs_somebody
-from aggregator.page.charts import Line, line
+from aggregator.page.charts import ChartLine, line
 from aggregator.page.picture import Picture, picture
 from aggregator.page.states import STARTING, UNWATCHED, Badge, badge_of, badness
 from aggregator.page.stripped_fields import StrippedTopic, stripped
-from aggregator.page.timeline import Change, Past, changes, pasts, window_of
+from aggregator.page.timeline import Past, StateChange, changes, pasts, window_of
 
 _SPARK_S = 60
 _SMOOTH_S = 5
@@ -43,7 +43,7 @@ class EdgeRow:
     badge: Badge
     age: str
     per_s: float
-    line: Line
+    line: ChartLine
     needs: bool
 
 
@@ -93,7 +93,7 @@ class Overview:
     backfills_more: int
     window: str
     pasts: tuple[Past, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[StateChange, ...]
 
 
 def overview(seen: Snapshot) -> Overview:
@@ -130,8 +130,8 @@ def overview(seen: Snapshot) -> Overview:
 
 
 # States of an edge that answers, but whose records come late.
-_LATE = (State.LAGGING, State.STALLED)
-_BEHIND = badge_of(State.STALLED)
+_LATE = (AvailabilityState.LAGGING, AvailabilityState.STALLED)
+_BEHIND = badge_of(AvailabilityState.STALLED)
 _OPEN = (BackfillState.RUNNING, BackfillState.UNFINISHED)
 
 
@@ -164,7 +164,7 @@ def _headline(seen: Snapshot) -> tuple[str, Badge]:
     bad = [edge for edge in edges if badness(edge.state) > 0]
     if bad and not seen.slots and all(edge.state in _LATE for edge in bad):
         return "The hub is starting: no slot runs yet", STARTING
-    if len(bad) > 1 and all(edge.state in _LATE or edge.state == State.PAUSED for edge in edges):
+    if len(bad) > 1 and all(edge.state in _LATE or edge.state == AvailabilityState.PAUSED for edge in edges):
         return f"The hub is behind: none of {len(edges)} edges keeps up, though all of them answer", _BEHIND
     if bad:
         worst = max(bad, key=lambda edge: badness(edge.state))
@@ -173,11 +173,11 @@ def _headline(seen: Snapshot) -> tuple[str, Badge]:
             badge_of(edge.state).word.lower() for edge in sorted(bad, key=lambda one: -badness(one.state))
         )
         return f"{which} {' or '.join(words)}", badge_of(worst.state)
-    paused = [edge for edge in edges if edge.state == State.PAUSED]
+    paused = [edge for edge in edges if edge.state == AvailabilityState.PAUSED]
     if paused:
         which = f"{paused[0].edge} is" if len(paused) == 1 else f"{len(paused)} of {len(edges)} edges are"
         return f"{which} paused, the rest is up" if len(paused) < len(edges) else f"{which} paused", badge_of(
-            State.PAUSED
+            AvailabilityState.PAUSED
         )
     said = "The edge is up" if len(edges) == 1 else f"All {len(edges)} edges are up"
-    return said if seen.status.healthy else f"{said}, and something waits for you", badge_of(State.UP)
+    return said if seen.status.healthy else f"{said}, and something waits for you", badge_of(AvailabilityState.UP)

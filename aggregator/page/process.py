@@ -20,10 +20,10 @@ from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
 from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frames
-from aggregator.page.snapshot_channel import Link
+from aggregator.page.snapshot_channel import PageLink
 from aggregator.privacy.policy.file import Policy
 from aggregator.web.access import allowed_hosts, own_addresses, token_auth
-from aggregator.web.connection_limits import Limits
+from aggregator.web.connection_limits import ConnectionLimits
 from aggregator.web.server import WebServer
 
 _ASK_EVERY_S = 0.2
@@ -67,7 +67,7 @@ class PageProcess:
         ConfigError: the token is missing.
     """
 
-    def __init__(self, setup: Setup, link: Link, listens: socket.socket) -> None:
+    def __init__(self, setup: Setup, link: PageLink, listens: socket.socket) -> None:
         config = setup.config
         hosts = allowed_hosts(config.ui, name=socket.gethostname(), addresses=own_addresses())
         self._received, frames = Received(), Frames()
@@ -76,7 +76,7 @@ class PageProcess:
         auth = token_auth(config.ui, "the page")
         self._application = Application(config.hub, frames, explaining, auth, hosts)
         self._turned_s = time.monotonic()
-        self._web = WebServer(self._application.asgi, Limits(), self._turn)
+        self._web = WebServer(self._application.asgi, ConnectionLimits(), self._turn)
         self._link = link
         self._serving = threading.Thread(target=self._web.run, args=(listens,), daemon=True)
 
@@ -111,7 +111,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the hub, too, and the hub ends this process
     logging.getLogger().addHandler(logging.NullHandler())
     link, listens = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
-    end = Link(link, patience_s=_PATIENCE_S)
+    end = PageLink(link, patience_s=_PATIENCE_S)
     setup = end.receive()
     assert isinstance(setup, Setup)
     PageProcess(setup, end, listens).run()

@@ -20,7 +20,7 @@ from aggregator.engine.environment import variables
 from aggregator.errors import Failed
 from aggregator.observe.exposition import Watcher
 from aggregator.page.process import Setup
-from aggregator.page.snapshot_channel import Link
+from aggregator.page.snapshot_channel import PageLink
 from aggregator.privacy.policy.file import Policy
 from aggregator.threads import Pulse, Threads
 from aggregator.web.access import token_auth
@@ -80,7 +80,7 @@ class PageServer:
             command, pass_fds=numbers, env=self._environment(), stdin=subprocess.DEVNULL
         )
         theirs.close()
-        link = Link(ours, patience_s=_PATIENCE_S)
+        link = PageLink(ours, patience_s=_PATIENCE_S)
         try:
             link.send(self._setup)
             self._answer(link, pulse)
@@ -92,7 +92,7 @@ class PageServer:
                 process.kill()
                 process.wait()
 
-    def _answer(self, link: Link, pulse: Pulse) -> None:
+    def _answer(self, link: PageLink, pulse: Pulse) -> None:
         until_s = time.monotonic() + _FIRST_S
         while not self._closing.is_set():
             pulse()

@@ -17,7 +17,7 @@ _NUMBER, _LENGTH = struct.Struct("<q"), struct.Struct("<I")
 _HINT = "it is begun again; the hub goes on without it"
 
 
-class Link:
+class PageLink:
     """One end of the connection between a hub and its page.
 
     Args:

@@ -5,7 +5,7 @@ Invariant: every state of `edges.availability` has its own sign. The signs are s
 
 from typing import NamedTuple
 
-from aggregator.edges.availability import BADNESS, State
+from aggregator.edges.availability import BADNESS, AvailabilityState
 
 
 class Badge(NamedTuple):
@@ -23,12 +23,12 @@ class Badge(NamedTuple):
 
 
 _BADGES = {
-    State.UP: Badge("Up", "up", "good"),
-    State.LAGGING: Badge("Lagging", "lagging", "warn"),
-    State.STALLED: Badge("Stalled", "stalled", "bad"),
-    State.UNREACHABLE: Badge("Unreachable", "unreachable", "bad"),
-    State.LOSING_DATA: Badge("Losing data", "losing", "bad"),
-    State.PAUSED: Badge("Paused", "paused", "rest"),
+    AvailabilityState.UP: Badge("Up", "up", "good"),
+    AvailabilityState.LAGGING: Badge("Lagging", "lagging", "warn"),
+    AvailabilityState.STALLED: Badge("Stalled", "stalled", "bad"),
+    AvailabilityState.UNREACHABLE: Badge("Unreachable", "unreachable", "bad"),
+    AvailabilityState.LOSING_DATA: Badge("Losing data", "losing", "bad"),
+    AvailabilityState.PAUSED: Badge("Paused", "paused", "rest"),
 }
 
 UNWATCHED = Badge("Not watched", "unwatched", "rest")
@@ -40,7 +40,7 @@ STALE = Badge("Not current", "unwatched", "rest")
 def badge_of(state: str) -> Badge:
     """The badge of a state; one of another version of the hub keeps its name."""
     try:
-        return _BADGES[State(state)]
+        return _BADGES[AvailabilityState(state)]
     except ValueError:
         return Badge(state, "stalled", "bad")
 
@@ -48,6 +48,6 @@ def badge_of(state: str) -> Badge:
 def badness(state: str) -> int:
     """Grows with the need to look; a pause is somebody's decision."""
     try:
-        return 0 if state == State.PAUSED else BADNESS[State(state)]
+        return 0 if state == AvailabilityState.PAUSED else BADNESS[AvailabilityState(state)]
     except ValueError:
         return max(BADNESS.values())

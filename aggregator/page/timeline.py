@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from aggregator.edges.history import WINDOWS_MS, Span
+from aggregator.edges.history import WINDOWS_MS, StateSpan
 from aggregator.observe.formatting import ago
 from aggregator.page.charts import Stretch, bar
 from aggregator.page.states import UNWATCHED, Badge, badge_of
@@ -21,7 +21,7 @@ _CELLS, _CELLS_OF_MANY, _MANY = 360, 120, 24
 _SEAM_MS = 15_000
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """Describes how an edge went into a state.
 
     Attributes:
@@ -55,13 +55,13 @@ class Past(NamedTuple):
     said: str
 
 
-def window_of(history: Mapping[str, Sequence[Span]], now_ms: int) -> str:
+def window_of(history: Mapping[str, Sequence[StateSpan]], now_ms: int) -> str:
     """The window in which the past of all edges is shown, a name of `WINDOWS_MS`."""
     first_ms = min((spans[0].start_ms for spans in history.values() if spans), default=now_ms)
     return next((name for name in _WINDOWS if now_ms - first_ms <= WINDOWS_MS[name]), _WINDOWS[-1])
 
 
-def pasts(history: Mapping[str, Sequence[Span]], *, now_ms: int, window: str) -> tuple[Past, ...]:
+def pasts(history: Mapping[str, Sequence[StateSpan]], *, now_ms: int, window: str) -> tuple[Past, ...]:
     """Return a bar for each edge.
 
     Args:
@@ -75,7 +75,7 @@ def pasts(history: Mapping[str, Sequence[Span]], *, now_ms: int, window: str) ->
     return tuple(_past(edge, spans, now_ms, window_ms, cells) for edge, spans in history.items())
 
 
-def _past(edge: str, spans: Sequence[Span], now_ms: int, window_ms: int, cells: int) -> Past:
+def _past(edge: str, spans: Sequence[StateSpan], now_ms: int, window_ms: int, cells: int) -> Past:
     sums: dict[str, int] = {}
     for span in spans:
         lasted_ms = min(span.end_ms, now_ms) - max(span.start_ms, now_ms - window_ms)
@@ -86,13 +86,13 @@ def _past(edge: str, spans: Sequence[Span], now_ms: int, window_ms: int, cells: 
     return Past(edge, bar(spans, from_ms=now_ms - window_ms, to_ms=now_ms, cells=cells), f"{edge}: {said}")
 
 
-def changes(history: Mapping[str, Sequence[Span]], *, now_ms: int, most: int) -> tuple[Change, ...]:
+def changes(history: Mapping[str, Sequence[StateSpan]], *, now_ms: int, most: int) -> tuple[StateChange, ...]:
     """The newest changes of all edges, the newest first."""
     found = [one for edge, spans in history.items() for one in islice(_changes(edge, spans, now_ms), most)]
     return tuple(sorted(found, key=lambda one: (-one.at_ms, one.edge))[:most])
 
 
-def _changes(edge: str, spans: Sequence[Span], now_ms: int) -> Iterator[Change]:
+def _changes(edge: str, spans: Sequence[StateSpan], now_ms: int) -> Iterator[StateChange]:
     """The newest first; time that nobody watched is told like a state."""
     later_ms, at = now_ms, len(spans) - 1
     while at >= 0:
@@ -102,14 +102,14 @@ def _changes(edge: str, spans: Sequence[Span], now_ms: int) -> Iterator[Change]:
             first = spans[at]
         is_newest = later_ms == now_ms
         if later_ms - last.end_ms > _SEAM_MS:
-            yield Change(edge, last.end_ms, UNWATCHED, ago(later_ms - last.end_ms), is_newest, excused=False)
+            yield StateChange(edge, last.end_ms, UNWATCHED, ago(later_ms - last.end_ms), is_newest, excused=False)
             is_newest = False
-        yield Change(
+        yield StateChange(
             edge, first.start_ms, badge_of(last.state), ago(last.end_ms - first.start_ms), is_newest, last.excused
         )
         later_ms, at = first.start_ms, at - 1
 
 
-def _goes_on(before: Span, span: Span) -> bool:
+def _goes_on(before: StateSpan, span: StateSpan) -> bool:
     alike = (before.state, before.excused) == (span.state, span.excused)
     return alike and span.start_ms - before.end_ms <= _SEAM_MS

@@ -15,7 +15,7 @@ from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import AggregatorError, Reason, Unreachable
 from aggregator.kafka.cluster import topics
-from aggregator.plan.schemas import FieldRoute, Unread, Writer, fields_of, paths_of, writers
+from aggregator.plan.schemas import FieldRoute, NewestSchema, Unread, fields_of, paths_of, writers
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
@@ -162,6 +162,6 @@ def _fields(
     fields = (*fields_of(found, today), *paths_of(config, policies, edge, [topic], today))
     unread = "; ".join(f"{one.writer}: {one.error.message}" for one in found if isinstance(one, Unread))
     missing = unread or ("" if fields else f"the edge's registry has no schema {topic}-value")
-    newest = (one.version for one in found if isinstance(one, Writer))
+    newest = (one.version for one in found if isinstance(one, NewestSchema))
     schemas = tuple(f"{one.subject} version {one.version}, id {one.schema_id}" for one in newest)
     return fields, schemas, trouble.get(edge, missing)

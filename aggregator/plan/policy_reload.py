@@ -15,7 +15,7 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import DeadLetterError
 from aggregator.plan.actions import REFUSED
 from aggregator.plan.run_plan import HubPlan, hub_plan
-from aggregator.plan.schemas import Writer, of_edge
+from aggregator.plan.schemas import NewestSchema, of_edge
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy
 
@@ -118,5 +118,5 @@ def _schemas(config: HubConfig, plan: HubPlan, new: Policies, path: Path) -> Ite
         if rule is not None and rule.policy == path:
             topics[flow.edge].append(flow.topic)
     for edge, names in topics.items():
-        for writer in (one for one in of_edge(config, new, edge, names) if isinstance(one, Writer)):
+        for writer in (one for one in of_edge(config, new, edge, names) if isinstance(one, NewestSchema)):
             yield WriterSchema(writer.topic, writer.version.text, "key" if writer.subject.endswith("-key") else "value")

@@ -19,7 +19,7 @@ from aggregator.plan.actions import DEAD, NOTHING, REFUSED, REGISTER
 from aggregator.privacy.key_tally import key_path
 from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, whole_scope
 from aggregator.privacy.policy.rules import privacy_class
@@ -59,7 +59,7 @@ class FieldRoute:
     because: str
 
 
-class Writer(NamedTuple):
+class NewestSchema(NamedTuple):
     """A writer's newest schema on one topic, and what the policy says of it."""
 
     edge: str
@@ -69,7 +69,7 @@ class Writer(NamedTuple):
     earlier: tuple[Registered, ...]
     scope: Scope
 
-    def plan(self, today: date) -> Plan:
+    def plan(self, today: date) -> StripPlan:
         """Compile the strip's plan for the schema.
 
         Raises:
@@ -100,9 +100,9 @@ class Unread(NamedTuple):
 
 def writers(
     config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots
-) -> tuple[list[Writer | Unread], dict[str, str]]:
+) -> tuple[list[NewestSchema | Unread], dict[str, str]]:
     """The newest value and key schema of every topic, and the edges whose registry does not answer, with the reason."""
-    found: list[Writer | Unread] = []
+    found: list[NewestSchema | Unread] = []
     trouble: dict[str, str] = {}
     for edge, shown in sorted(snapshots.items()):
         try:
@@ -114,7 +114,7 @@ def writers(
 
 def of_edge(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]
-) -> Iterator[Writer | Unread]:
+) -> Iterator[NewestSchema | Unread]:
     """The newest value and key schema of some topics of one edge; one that cannot be read hides no other.
 
     Raises:
@@ -140,11 +140,11 @@ def of_edge(
             if versions:
                 newest = versions[-1]
                 earlier = [one for one in known if one.is_lent or one.version != newest.version]
-                yield Writer(edge, topic, f"{name}-{part}", newest, tuple(earlier), scope)
+                yield NewestSchema(edge, topic, f"{name}-{part}", newest, tuple(earlier), scope)
 
 
 def schema_steps(
-    config: HubConfig, found: Iterable[Writer | Unread], moving: AbstractSet[tuple[str, str]], today: date
+    config: HubConfig, found: Iterable[NewestSchema | Unread], moving: AbstractSet[tuple[str, str]], today: date
 ) -> Iterator[SchemaStep]:
     """Yield the treatment of the newest schema of every topic.
 
@@ -189,7 +189,7 @@ def central_registry(config: HubConfig) -> Registry:
     return open_registry(reference, config.schemas_client)
 
 
-def _verdict(central: Registry, subject: str, plan: Plan, *, waits: bool) -> tuple[str, str]:
+def _verdict(central: Registry, subject: str, plan: StripPlan, *, waits: bool) -> tuple[str, str]:
     versions = central.versions(subject)
     same = next((one for one in versions if one.text == plan.schema), None)
     if same is not None:
@@ -250,9 +250,9 @@ def keys_of(
         yield FieldRoute(edge, topic, target(config, edge, topic), key_path(""), form, *decided)
 
 
-def fields_of(found: Iterable[Writer | Unread], today: date) -> Iterator[FieldRoute]:
+def fields_of(found: Iterable[NewestSchema | Unread], today: date) -> Iterator[FieldRoute]:
     """Yield every field of every topic's newest value and key schemas, with its treatment."""
-    for writer in (one for one in found if isinstance(one, Writer)):
+    for writer in (one for one in found if isinstance(one, NewestSchema)):
         central, _, part = writer.subject.rpartition("-")
         try:
             rows = writer.plan(today).rows

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import DeadLetterError, HoldError, RetryError
-from aggregator.plan.schemas import Writer, of_edge
+from aggregator.plan.schemas import NewestSchema, of_edge
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.plan import Row
@@ -43,7 +43,7 @@ def _at_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, toda
     try:
         subjects = open_registry(config.edges[edge].schemas or "").subjects()
         topics = [name.removesuffix(_VALUE) for name in subjects if name.endswith(_VALUE)]
-        both = [one for one in of_edge(config, policies, edge, topics) if isinstance(one, Writer)]
+        both = [one for one in of_edge(config, policies, edge, topics) if isinstance(one, NewestSchema)]
         found = [writer for writer in both if writer.subject.endswith(_VALUE)]
     except (RetryError, HoldError):
         return
@@ -57,7 +57,7 @@ def _at_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, toda
         yield from (f"{path}: topic {writer.topic}: {line}" for line in _void(writer, rows))
 
 
-def _void(writer: Writer, rows: Sequence[Row]) -> Iterator[str]:
+def _void(writer: NewestSchema, rows: Sequence[Row]) -> Iterator[str]:
     by_path: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.type != _NULL:

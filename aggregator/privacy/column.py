@@ -49,7 +49,7 @@ def _nothing(_places: Collection[int]) -> Counts:
 
 
 @dataclass(slots=True)
-class Column:
+class ResultColumn:
     """Holds the results for the values, or for the keys, of a batch.
 
     Attributes:
@@ -67,14 +67,14 @@ class Column:
     side_values: dict[str, SideValues] = field(default_factory=dict)
 
 
-def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
+def joined(size: int, parts: Sequence[tuple[Integers, ResultColumn]]) -> ResultColumn:
     """Put columns of different places together.
 
     Args:
         size: Places in all; those that no part has are empty.
         parts: Each with the places of its rows.
     """
-    whole = Column([], counts_of=lambda places: _counted(parts, places), side_values=_side_values(size, parts))
+    whole = ResultColumn([], counts_of=lambda places: _counted(parts, places), side_values=_side_values(size, parts))
     contents: list[bytes | None] = []
     for members, part in parts:
         whole.counts.update(part.counts)
@@ -89,7 +89,7 @@ def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
     return whole
 
 
-def _side_values(size: int, parts: Sequence[tuple[Integers, Column]]) -> dict[str, SideValues]:
+def _side_values(size: int, parts: Sequence[tuple[Integers, ResultColumn]]) -> dict[str, SideValues]:
     """Return the side values of all parts, each with numbers of its own, as one."""
     found: dict[str, SideValues] = {}
     for path in sorted({path for _, part in parts for path in part.side_values}):
@@ -103,13 +103,13 @@ def _side_values(size: int, parts: Sequence[tuple[Integers, Column]]) -> dict[st
     return found
 
 
-def _counted(parts: Sequence[tuple[Integers, Column]], places: Collection[int]) -> Counts:
+def _counted(parts: Sequence[tuple[Integers, ResultColumn]], places: Collection[int]) -> Counts:
     counts: Counts = Counter()
     for members, part in parts:
         counts.update(part.counts_of(np.flatnonzero(np.isin(members, list(places))).tolist()))
     return counts
 
 
-def refused(members: Integers, rejection: Rejection) -> tuple[Integers, Column]:
+def refused(members: Integers, rejection: Rejection) -> tuple[Integers, ResultColumn]:
     """A part in which everything is rejected for one reason."""
-    return members, Column([None] * len(members), dict.fromkeys(range(len(members)), rejection))
+    return members, ResultColumn([None] * len(members), dict.fromkeys(range(len(members)), rejection))

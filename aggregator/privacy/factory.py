@@ -10,7 +10,7 @@ from aggregator.privacy.strip import Strip
 from aggregator.schema.registry import Registry
 
 if TYPE_CHECKING:
-    from aggregator.privacy.kernel.memory import Budget
+    from aggregator.privacy.kernel.memory import MemoryBudget
 
 
 def topic_strip(
@@ -24,7 +24,7 @@ def topic_strip(
     today: Callable[[], date],
     now_s: Callable[[], float],
     edge: str | None = None,
-    budget: "Budget | None" = None,
+    budget: "MemoryBudget | None" = None,
     patience_s: float = 0.0,
 ) -> Strip:
     """Make the strip of one edge topic.

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from aggregator.privacy.plan.plan import Row
-from aggregator.privacy.policy.precedence import Decision
+from aggregator.privacy.policy.precedence import AppliedRule
 from aggregator.privacy.strip import ReportRow
 from aggregator.privacy.tally import NULL, counted_rows
 
@@ -27,7 +27,7 @@ class KeyTally:
         self._seen: Counter[Row] = Counter()
         self._rejected: Counter[Row] = Counter()
 
-    def met(self, decision: Decision, kind: str, seen: int, rejected: int = 0) -> None:
+    def met(self, decision: AppliedRule, kind: str, seen: int, rejected: int = 0) -> None:
         """Count the keys of a batch.
 
         Args:
@@ -41,7 +41,7 @@ class KeyTally:
             self._seen[row] += seen
             self._rejected[row] += rejected
 
-    def missing(self, decision: Decision, records: int) -> None:
+    def missing(self, decision: AppliedRule, records: int) -> None:
         """Count records without a key."""
         self.met(decision, NULL, records)
 

@@ -20,7 +20,7 @@ import numpy as np
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
-from aggregator.privacy.column import Column, Counts, joined, refused
+from aggregator.privacy.column import Counts, ResultColumn, joined, refused
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.text import Json, read_json, write_json
 from aggregator.privacy.key_tally import PATH, KeyTally, key_path
@@ -28,7 +28,7 @@ from aggregator.privacy.operators import remembers, tokenizer
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.plan.leaf import Value
 from aggregator.privacy.policy.file import KeyFormat
-from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.precedence import AppliedRule, Scope
 from aggregator.privacy.policy.rules import key_name
 from aggregator.privacy.programs import Program, Programs
 from aggregator.privacy.schema_ids import FramedValues, Groups
@@ -65,7 +65,7 @@ class Keys:
         self._scope = scope
         self._form = form
         self._programs = programs
-        self._decision = Decision(Drop(), "")
+        self._decision = AppliedRule(Drop(), "")
         self._tally = KeyTally()
         self._tokenizer = tokenizer(self._said.rule, keys)
         keyed = self._tokenizer.of_hex if self._tokenizer else None
@@ -80,7 +80,7 @@ class Keys:
         """Return the rows of the report on all keys so far."""
         return list(self._tally.rows(self._programs.report()))
 
-    def open(self, contents: Sequence[bytes | None]) -> Callable[[], Column]:
+    def open(self, contents: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """What strips the keys of the batch that was begun; None stays None, and is what a dropped key becomes.
 
         Raises:
@@ -94,20 +94,20 @@ class Keys:
             return partial(self._by_wire, keys, batch, groups, self._programs.programs(groups))
         return partial(self._unframed, keys)
 
-    def _unframed(self, keys: BytesColumn) -> Column:
+    def _unframed(self, keys: BytesColumn) -> ResultColumn:
         """Keys of which none may be Avro, or of which nothing is left."""
         missing = keys.count(None)
         self._tally.missing(self._decision, missing)
         if missing == len(keys):
-            return Column(keys)
+            return ResultColumn(keys)
         if isinstance(self._decision.rule, Drop):
             self._tally.met(self._decision, self._form or "any", len(keys) - missing)
-            return _alike(keys, Column(BytesColumn.empty(len(keys))), "drop")
+            return _alike(keys, ResultColumn(BytesColumn.empty(len(keys))), "drop")
         return self._plain(keys)
 
     def _by_wire(
         self, keys: BytesColumn, batch: FramedValues, groups: Groups, programs: Mapping[int, Program | Rejection]
-    ) -> Column:
+    ) -> ResultColumn:
         """Keys that may be Avro: those that are not, and need not be, are plain."""
         self._tally.missing(self._decision, keys.count(None))
         parts = []
@@ -132,16 +132,16 @@ class Keys:
             parts.append((text, self._plain(BytesColumn.of([whole[place] for place in text.tolist()]))))
         return joined(len(keys), parts)
 
-    def _plain(self, cells: BytesColumn) -> Column:
+    def _plain(self, cells: BytesColumn) -> ResultColumn:
         """Keys in their declared format, each distinct one once."""
         if self._tokenizer is None and self._form in (None, "string") and cells.are_text():
             self._tally.met(self._decision, "string", len(cells) - cells.count(None), 0)
-            return Column(cells)
+            return ResultColumn(cells)
         if self._tokens and (self._form == "bytes" or (self._form in (None, "string") and cells.are_text())):
             tokens = self._tokens(cells)
             if tokens is not None:
                 self._tally.met(self._decision, self._form or "string", len(cells) - cells.count(None), 0)
-                return _alike(cells, Column(tokens), self._said.rule.operator)
+                return _alike(cells, ResultColumn(tokens), self._said.rule.operator)
         keys = cells.tolist()
         values: dict[bytes, Value] = {}
         distinct = {key for key in set(keys) if key is not None}
@@ -153,7 +153,7 @@ class Keys:
         if self._tokenizer is not None:
             answers = self._tokenizer.tokens(list(values.values()))
             made = {key: _written(token, self._form) for key, token in zip(values, answers, strict=True)}
-        column = Column([made.get(key) for key in keys])
+        column = ResultColumn([made.get(key) for key in keys])
         if len(made) < len(distinct):
             bad = [place for place, key in enumerate(keys) if key is not None and key not in made]
             column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
@@ -182,7 +182,7 @@ def _may_be_framed(keys: BytesColumn) -> bool:
     return bool(np.isin(keys.firsts, (MAGIC[0], GLUE_MAGIC[0])).any())
 
 
-def _alike(keys: BytesColumn, column: Column, operator: str) -> Column:
+def _alike(keys: BytesColumn, column: ResultColumn, operator: str) -> ResultColumn:
     """A column in which the operator is counted once for every key that there is."""
 
     def counts_of(places: Collection[int]) -> Counts:
@@ -195,14 +195,16 @@ def _alike(keys: BytesColumn, column: Column, operator: str) -> Column:
     return column
 
 
-def _of_key(column: Column, schema_id: int) -> Column:
+def _of_key(column: ResultColumn, schema_id: int) -> ResultColumn:
     """Turn a program's results for values into results for keys."""
 
     def renamed(counts: Counts) -> Counts:
         return Counter({(key_path(path), operator): count for (path, operator), count in counts.items()})
 
     rejected = dict.fromkeys(column.rejected, Rejection(Reason.BAD_KEY, schema_id))
-    return Column(column.contents, rejected, renamed(column.counts), lambda places: renamed(column.counts_of(places)))
+    return ResultColumn(
+        column.contents, rejected, renamed(column.counts), lambda places: renamed(column.counts_of(places))
+    )
 
 
 def _json(key: bytes) -> Value:

@@ -19,14 +19,14 @@ from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
-from aggregator.privacy.column import Column, Counts, TooMuch
+from aggregator.privacy.column import Counts, ResultColumn, TooMuch
 from aggregator.privacy.distinct import OperatorCache, in_parts
 from aggregator.privacy.keys import TokensOf
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.plan.raw_values import Raw
-from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.precedence import AppliedRule, Scope
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import leaf_of_whole, result_of_whole
 from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
@@ -64,7 +64,7 @@ class PlainValues:
         self._tokens_of = tokens_of
         self._tokens: TokensOf | None = None
         self._day: date | None = None
-        self._decision = Decision(Drop(), "")
+        self._decision = AppliedRule(Drop(), "")
         self._operator: OperatorCache | None = None
         self._seen: Counter[Row] = Counter()
         self._failed: Counter[Row] = Counter()
@@ -82,11 +82,11 @@ class PlainValues:
             self._tokens = self._tokens_of(keyed) if keyed else None
             self._day = today
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Return a function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, BytesColumn.of(values))
 
-    def strip(self, cells: BytesColumn) -> Column:
+    def strip(self, cells: BytesColumn) -> ResultColumn:
         """Strip the values of the batch that was begun.
 
         Raises:
@@ -101,7 +101,7 @@ class PlainValues:
                     f"more than {_most(cells)} bytes would be made of {len(cells)} records",
                     hint="their halves are tried",
                 ) from None
-            return Column([None], {0: Rejection(Reason.TOO_LARGE)})
+            return ResultColumn([None], {0: Rejection(Reason.TOO_LARGE)})
         nulls = cells.count(None)
         self._met(NULL, nulls)
         self._met(self._form.value, len(cells) - nulls - len(rejected), len(column.rejected) - len(rejected))
@@ -124,9 +124,9 @@ class PlainValues:
             return []
         return [place for place, cell in enumerate(cells.tolist()) if cell is not None and not _is_text(cell)]
 
-    def _left(self, cells: BytesColumn, rejected: Mapping[int, Rejection]) -> Column:
+    def _left(self, cells: BytesColumn, rejected: Mapping[int, Rejection]) -> ResultColumn:
         if isinstance(self._decision.rule, Keep):
-            return Column(cells, dict(rejected))
+            return ResultColumn(cells, dict(rejected))
         if self._operator is None:
             empty = BytesColumn(np.zeros(0, np.uint8), np.zeros(len(cells) + 1, np.int64), cells.nulls)
             return _column(cells, empty, dict(rejected), "drop")
@@ -165,7 +165,7 @@ class PlainValues:
         return OperatorCache.of(call, self._keys)
 
 
-def whole_decision(form: ValueFormat, scope: Scope, today: date) -> Decision:
+def whole_decision(form: ValueFormat, scope: Scope, today: date) -> AppliedRule:
     """The rule that holds for whole values.
 
     Args:
@@ -175,11 +175,11 @@ def whole_decision(form: ValueFormat, scope: Scope, today: date) -> Decision:
     """
     decision = scope.decide(frozenset(range(len(scope.rules))), frozenset(), today)
     if not isinstance(decision.rule, Keep | Drop) and result_of_whole(form, decision.rule) is None:
-        return Decision(Drop(), f"{decision.because}; {decision.rule.operator} does not take {form.value}")
+        return AppliedRule(Drop(), f"{decision.because}; {decision.rule.operator} does not take {form.value}")
     return decision
 
 
-def _column(cells: BytesColumn, made: Sequence[Raw], rejected: dict[int, Rejection], operator: str) -> Column:
+def _column(cells: BytesColumn, made: Sequence[Raw], rejected: dict[int, Rejection], operator: str) -> ResultColumn:
     """A column in which the operator is counted once for every value that it was asked about."""
     empty = frozenset(_nulls(cells))
 
@@ -189,7 +189,7 @@ def _column(cells: BytesColumn, made: Sequence[Raw], rejected: dict[int, Rejecti
     def counts_of(places: Collection[int]) -> Counts:
         return counted(len(places) - len(empty.intersection(places)))
 
-    return Column(made, rejected, counted(len(cells) - len(empty.union(rejected))), counts_of)
+    return ResultColumn(made, rejected, counted(len(cells) - len(empty.union(rejected))), counts_of)
 
 
 def _nulls(cells: BytesColumn) -> list[int]:

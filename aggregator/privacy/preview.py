@@ -44,7 +44,7 @@ _STEPS = re.compile(r"[.\[\]]+")
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
 
-class Line(NamedTuple):
+class PreviewLine(NamedTuple):
     """One leaf: JSON before and after, or a word in brackets."""
 
     path: str
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 def previewed(
     records: Sequence[Record], strip: Strip, edge: Registry, central: Registry, form: ValueFormat, *, hide: bool
-) -> list[list[Line]]:
+) -> list[list[PreviewLine]]:
     """Strip records and put both sides of each beside each other.
 
     Args:
@@ -133,7 +133,7 @@ def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple
     return (text_of(value) if json_of(value) is None else json.loads(value)), set()
 
 
-def _sized(line: Line, size: int | None) -> Line:
+def _sized(line: PreviewLine, size: int | None) -> PreviewLine:
     """Replace the size of a whole value of bytes by its number of bytes, not of displayed characters."""
     is_whole = size is not None and line.path == "value" and line.before.startswith("text of ")
     return line._replace(before=counted(size or 0, "byte")) if is_whole else line
@@ -221,13 +221,13 @@ def _decoded(value: bytes, registry: Registry, form: ValueFormat) -> Any:
         return _UNREADABLE
 
 
-def _beside(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Line]:
+def _beside(before: dict[str, Any], after: dict[str, Any]) -> Iterator[PreviewLine]:
     yield from _lines(before, after, _json, lambda _path, new: _json(new))
 
 
 def _hidden(
     before: dict[str, Any], after: dict[str, Any], unread: Collection[str], kept: Collection[str]
-) -> Iterator[Line]:
+) -> Iterator[PreviewLine]:
     """`unread` and `kept` are of `key` and `value`: what only the strip can read, and what it left as it was."""
     whole = {_json(value) for value in before.values() if value is not None}
 
@@ -250,10 +250,10 @@ def _hidden(
 
 def _lines(
     before: dict[str, Any], after: dict[str, Any], old: Callable[[Any], str], new: Callable[[str, Any], str]
-) -> Iterator[Line]:
+) -> Iterator[PreviewLine]:
     for path in [*before, *(path for path in after if path not in before)]:
         left = new(path, after[path]) if path in after else GONE
-        yield Line(path, old(before[path]) if path in before else NEW, left)
+        yield PreviewLine(path, old(before[path]) if path in before else NEW, left)
 
 
 def _json(value: Any) -> str:

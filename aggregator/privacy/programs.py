@@ -13,10 +13,10 @@ from typing import Protocol
 from aggregator.bytes_column import Integers
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable, kind_and_place
-from aggregator.privacy.column import Column, joined, refused
+from aggregator.privacy.column import ResultColumn, joined, refused
 from aggregator.privacy.distinct import OperatorCache
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.plan.plan import Call, Plan
+from aggregator.privacy.plan.plan import Call, StripPlan
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
 from aggregator.privacy.schema_ids import FramedValues, Groups
@@ -32,7 +32,7 @@ from aggregator.schema.registry import Asker, Listing, Registry, UnknownSchema
 class Program(Protocol):
     """One plan with all that runs it: turns bodies of a writer's schema into framed bodies of its derived schema."""
 
-    def strip(self, batch: FramedValues, members: Integers) -> Column:
+    def strip(self, batch: FramedValues, members: Integers) -> ResultColumn:
         """Strip framed values.
 
         Args:
@@ -48,7 +48,7 @@ class Program(Protocol):
 
 # (plan, operators by call, writer schema id, id of the derived schema) to what runs it. Without a derived schema
 # nothing is left of a value.
-Maker = Callable[[Plan, Sequence[OperatorCache], int, int | None], Program]
+Maker = Callable[[StripPlan, Sequence[OperatorCache], int, int | None], Program]
 
 
 class Programs:
@@ -95,7 +95,7 @@ class Programs:
         self._meanings: dict[int, tuple[str, FoundSchema]] = {}
         self.met: dict[str, FoundSchema] = {}
         self._calls: dict[Call, OperatorCache] = {}
-        self._running: list[tuple[int, Plan, Program]] = []
+        self._running: list[tuple[int, StripPlan, Program]] = []
         self._past: list[ReportRow] = []
 
     def under(self, keys: Mapping[str, KeyRing]) -> "Programs":
@@ -120,7 +120,7 @@ class Programs:
             self._day, self._known = today, {}
             self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """What strips the values of the batch that was begun; until it is called, nothing of them counts.
 
         Raises:
@@ -225,7 +225,7 @@ class Programs:
         return self._calls[call]
 
 
-def _stripped(batch: FramedValues, groups: Groups, programs: Mapping[int, Program | Rejection]) -> Column:
+def _stripped(batch: FramedValues, groups: Groups, programs: Mapping[int, Program | Rejection]) -> ResultColumn:
     """By schema: each group is one call per operator."""
     parts = [refused(groups.unframed, Rejection(Reason.WRONG_MAGIC))]
     for schema_id, members in groups.members.items():

@@ -16,7 +16,7 @@ STATE_BYTES = 4 * (8 + 2 + 16 + 2)
 _INNER, _OUTER = 0x36, 0x5C
 
 
-class Functions(NamedTuple):
+class OpenSslFunctions(NamedTuple):
     """Holds the addresses of OpenSSL's functions in this process."""
 
     begin: int
@@ -25,14 +25,14 @@ class Functions(NamedTuple):
 
 
 @cache
-def functions() -> Functions | None:
+def functions() -> OpenSslFunctions | None:
     """Return the functions of the library behind `hashlib`; None where it does not show them."""
     try:
         import _hashlib  # noqa: PLC0415 - Python's own name for it; a static build has it in another place
 
         library = ctypes.CDLL(_hashlib.__file__)
         found = (getattr(library, f"SHA256_{name}") for name in ("Init", "Update", "Final"))
-        return Functions(*(ctypes.cast(one, ctypes.c_void_p).value or 0 for one in found))
+        return OpenSslFunctions(*(ctypes.cast(one, ctypes.c_void_p).value or 0 for one in found))
     except (ImportError, AttributeError, OSError):
         return None
 
@@ -56,7 +56,7 @@ def keyed(key: bytes, message: bytes) -> bytes | None:
     return b"".join(_state(known, begin + more) for begin, more in zip(begins, (message, b""), strict=True))
 
 
-def _state(known: Functions, begin: bytes) -> bytes:
+def _state(known: OpenSslFunctions, begin: bytes) -> bytes:
     """Return the state of SHA-256 after some bytes."""
     state = ctypes.create_string_buffer(STATE_BYTES)
     ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(known.begin)(state)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from aggregator.errors import HoldError
 from aggregator.privacy.strip import FoundSchema
 from aggregator.schema.avro import FULL_NAME
-from aggregator.schema.registry import Origin
+from aggregator.schema.registry import SchemaOrigin
 
 Part = Literal["key", "value"]
 _SHOWN = 3
@@ -41,12 +41,12 @@ class Subjects(NamedTuple):
         topic, _, record = subject.rpartition("-")
         return (topic == self.topic and FULL_NAME.fullmatch(record) is not None) or self.opens(subject)
 
-    def meaning(self, origin: Origin, subject: str, fingerprint: str) -> tuple[str, FoundSchema]:
+    def meaning(self, origin: SchemaOrigin, subject: str, fingerprint: str) -> tuple[str, FoundSchema]:
         """What an id is called in the memory of a flow, and what it means."""
         name = f"{self.part}/{origin.name}"
         return name, FoundSchema(fingerprint, subject, self.reissued.get(name) == fingerprint)
 
-    def bound(self, origin: Origin, record: str) -> list[str]:
+    def bound(self, origin: SchemaOrigin, record: str) -> list[str]:
         """The subjects of the topic that have an id.
 
         Args:

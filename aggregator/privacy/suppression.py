@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from aggregator.bytes_column import BytesColumn
 from aggregator.errors import Reason
 from aggregator.header_columns import Headers
-from aggregator.privacy.column import Column, SideValues
+from aggregator.privacy.column import ResultColumn, SideValues
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.strip import Batch
@@ -53,7 +53,7 @@ class Suppression:
         self._edge = edge
         self._topic = topic
 
-    def verdicts(self, batch: Batch, values: Column) -> Verdicts:
+    def verdicts(self, batch: Batch, values: ResultColumn) -> Verdicts:
         """Judge for every record whether a condition leaves it out.
 
         Args:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.coordinates import SchemaName
-from aggregator.privacy.plan.plan import Plan, Row
+from aggregator.privacy.plan.plan import Row, StripPlan
 from aggregator.privacy.strip import ReportRow
 from aggregator.schema.avro import Kind
 
@@ -29,7 +29,7 @@ class NodeCounts(NamedTuple):
     failed: Mapping[int, int]
 
 
-def visits(plan: Plan, records: int, inner: Mapping[int, int]) -> dict[int, int]:
+def visits(plan: StripPlan, records: int, inner: Mapping[int, int]) -> dict[int, int]:
     """Count how often a value was at each node.
 
     Args:
@@ -58,7 +58,7 @@ def visits(plan: Plan, records: int, inner: Mapping[int, int]) -> dict[int, int]
     return dict(found)
 
 
-def report_rows(schema_id: int | None, plan: Plan, met: NodeCounts) -> Iterator[ReportRow]:
+def report_rows(schema_id: int | None, plan: StripPlan, met: NodeCounts) -> Iterator[ReportRow]:
     """A plan's leaves with their numbers; a null beside other types counts for each of them."""
     nulls: Counter[int] = Counter()
     for node in plan.nodes:

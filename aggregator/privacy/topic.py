@@ -17,7 +17,7 @@ from aggregator.config.secrets import KeyRing
 from aggregator.coordinates import SchemaName
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
-from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.column import Counts, ResultColumn
 from aggregator.privacy.glue_frames import unframed
 from aggregator.privacy.header_schema_ids import ID_HEADERS, NAMING_HEADERS, unified
 from aggregator.privacy.keys import Keys, TokensOf, other_versions
@@ -176,7 +176,7 @@ class TopicStrip:
         count = sum(number for (_, operator), number in counts.items() if operator in GCM_OPERATORS)
         return dict.fromkeys(self._sealing, count) if count else {}
 
-    def _open_former(self, batch: Batch, today: date) -> list[Callable[[], Column]]:
+    def _open_former(self, batch: Batch, today: date) -> list[Callable[[], ResultColumn]]:
         """What makes the keys that tombstones have under each other version: what lies there is deleted, too.
 
         Raises:
@@ -193,7 +193,9 @@ class TopicStrip:
         return found
 
 
-def _further(former: Sequence[Column], written: BytesColumn, lost: Collection[int]) -> dict[int, tuple[bytes, ...]]:
+def _further(
+    former: Sequence[ResultColumn], written: BytesColumn, lost: Collection[int]
+) -> dict[int, tuple[bytes, ...]]:
     """The keys beside those that were written."""
     found: dict[int, dict[bytes, None]] = {}
     for column in former:
@@ -203,7 +205,7 @@ def _further(former: Sequence[Column], written: BytesColumn, lost: Collection[in
     return {at: tuple(keys) for at, keys in found.items()}
 
 
-def _delivered(column: Column, lost: Collection[int]) -> Counts:
+def _delivered(column: ResultColumn, lost: Collection[int]) -> Counts:
     """A column's counts without the records that are lost for another reason."""
     others = [place for place in lost if place not in column.rejected]
     return column.counts - column.counts_of(others) if others else Counter(column.counts)

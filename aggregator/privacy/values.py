@@ -5,7 +5,7 @@ from datetime import date
 from typing import Protocol
 
 from aggregator.config.secrets import KeyRing
-from aggregator.privacy.column import Column
+from aggregator.privacy.column import ResultColumn
 from aggregator.privacy.json.values import JsonValues
 from aggregator.privacy.keys import TokensOf
 from aggregator.privacy.plain_values import PlainValues
@@ -27,7 +27,7 @@ class Values(Protocol):
     def begin(self, today: date) -> None:
         """Begin a batch: what was unknown may be known by now, and what was open may have expired."""
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Make what strips the values of the batch that was begun; until it is called, nothing of them counts.
 
         Raises:

@@ -48,7 +48,7 @@ _BOUND_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """The report of a finished run.
 
     Attributes:
@@ -110,7 +110,7 @@ class Driver:
         self._watches = [EdgeWatch(config, edge, self._guard.judge) for edge in config.edges]
         self._warming = Warming(spark, config.replication.slots)
 
-    def run(self, *, standby: bool = False, take_over: bool = False) -> Report:
+    def run(self, *, standby: bool = False, take_over: bool = False) -> RunReport:
         """Replicate until stopped, or until drained.
 
         Args:
@@ -138,7 +138,7 @@ class Driver:
                 what = f"another hub named {self._config.hub}"
                 await_turn(central, what, standby=standby, stop=self._stop, hint=ANOTHER_HUB_HINT)
             if self._stop.is_set():
-                return Report()
+                return RunReport()
             with self._threads.watching("driver", _BOUND_S) as pulse:
                 return self._lead(central, pulse)
         finally:
@@ -148,7 +148,7 @@ class Driver:
         """Use these policies from the next epoch on, which begins at once."""
         self._terms.replace(policies)
 
-    def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> Report:
+    def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> RunReport:
         state = central.control()
         before = state.newest
         unrecorded(self._config.keys, state.keys)  # a hub with a replaced key must not take over
@@ -185,7 +185,7 @@ class Driver:
         foreign_clusters = tuple(watch.answer.foreign for watch in self._watches if watch.answer.foreign)
         undecided_partitions = tuple(sorted(result.undecided))
         silent = {watch.edge: watch.answer.trouble for watch in self._untold()}
-        return Report(result.holds, undrained, silent, open_at_edges, undecided_partitions, foreign_clusters)
+        return RunReport(result.holds, undrained, silent, open_at_edges, undecided_partitions, foreign_clusters)
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Record the check values of new keys at central before the first record, while no other process writes."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aggregator.config.model import HubConfig
-from aggregator.lake.quality.verdict_log import SUFFIX, Audit, Totals, read, totals
+from aggregator.lake.quality.verdict_log import SUFFIX, AuditTotals, CommitAudit, read, totals
 from aggregator.lake.tables.formats import lake_config, lake_folder
 
 NEWEST = 50
@@ -49,9 +49,9 @@ class TableQuality:
     """One table; `audits` are the newest, the newest first."""
 
     table: str
-    totals: Totals
+    totals: AuditTotals
     rules: tuple[RuleQuality, ...]
-    audits: tuple[Audit, ...]
+    audits: tuple[CommitAudit, ...]
 
     def plain(self) -> dict[str, Any]:
         """Return the table's part of what `-o json` promises."""
@@ -99,7 +99,7 @@ def quality_report(config: HubConfig, wanted: Sequence[str], *, days: int, now: 
     return QualityReport(config.hub, now, days, tuple(tables))
 
 
-def table_quality(table: str, audits: Sequence[Audit]) -> TableQuality:
+def table_quality(table: str, audits: Sequence[CommitAudit]) -> TableQuality:
     """Sum up the audits of one table."""
     found: dict[str, RuleQuality] = {}
     for audit in audits:

@@ -6,7 +6,7 @@ address. The page has no value of a record, because the report has none.
 
 from datetime import UTC, datetime
 
-from aggregator.lake.quality.verdict_log import Audit
+from aggregator.lake.quality.verdict_log import CommitAudit
 from aggregator.report.html import cell, document, escaped, grid, moment, row
 from aggregator.report.quality import QualityReport, TableQuality
 
@@ -43,7 +43,7 @@ def _table_part(one: TableQuality) -> str:
 """
 
 
-def _audit_row(audit: Audit) -> str:
+def _audit_row(audit: CommitAudit) -> str:
     why = "; ".join(
         f"{rule.rule}: {rule.note or 'not evaluated'}" if rule.raised else f"{rule.rule}: {rule.unexpected or ''}"
         for rule in audit.rules

@@ -12,16 +12,16 @@ from aggregator.errors import Failed
 from aggregator.sandbox.cluster import Cluster
 from aggregator.sandbox.jars import Say
 from aggregator.sandbox.program import Kafka
-from aggregator.sandbox.releases import Release
+from aggregator.sandbox.releases import KafkaRelease
 from aggregator.sandbox.state import SandboxState
 
 
-def kafka_of(release: Release, java: Path, jars: Path) -> Kafka:
+def kafka_of(release: KafkaRelease, java: Path, jars: Path) -> Kafka:
     """Kafka as it is run: with its class archive, where there is one."""
     return Kafka(release, java, jars, reading(_program(release, jars), java))
 
 
-def archive_kafka(release: Release, java: Path, jars: Path, say: Say) -> None:
+def archive_kafka(release: KafkaRelease, java: Path, jars: Path, say: Say) -> None:
     """Write the archive, if it is not there.
 
     Args:
@@ -46,5 +46,5 @@ def archive_kafka(release: Release, java: Path, jars: Path, say: Say) -> None:
         say(f"it starts as slowly as before: {error.message}")
 
 
-def _program(release: Release, jars: Path) -> str:
+def _program(release: KafkaRelease, jars: Path) -> str:
     return f"kafka {release.version} {jars.resolve()}"

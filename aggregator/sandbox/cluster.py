@@ -18,7 +18,7 @@ from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.broker import START_PATIENCE_S, STOP_PATIENCE_S, Broker
 from aggregator.sandbox.process import stop_all
 from aggregator.sandbox.program import Kafka
-from aggregator.sandbox.state import ClusterState
+from aggregator.sandbox.state import SavedCluster
 from aggregator.sandbox.zookeeper import ZooKeeper
 from aggregator.threads import map_concurrently
 
@@ -46,7 +46,7 @@ class Cluster:
 
     @classmethod
     def of(
-        cls, name: str, folder: Path, state: ClusterState, kafka: Kafka, settings: Mapping[str, Mapping[str, str]]
+        cls, name: str, folder: Path, state: SavedCluster, kafka: Kafka, settings: Mapping[str, Mapping[str, str]]
     ) -> Self:
         """A cluster by what is remembered of it.
 

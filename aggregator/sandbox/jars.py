@@ -18,7 +18,7 @@ from pathlib import Path
 from aggregator.errors import Failed
 from aggregator.sandbox.java import find_java, run_java
 from aggregator.sandbox.lock import exclusive
-from aggregator.sandbox.releases import KAFKA_VERSION, Release
+from aggregator.sandbox.releases import KAFKA_VERSION, KafkaRelease
 
 SCALA_LINE = "2.13"
 # Ivy needs 30 s on a good connection. After this time the fetch is taken to hang.
@@ -57,7 +57,7 @@ def pins_of(text: str) -> dict[str, str]:
     return {name: digest for digest, name in (line.split() for line in text.splitlines())}
 
 
-def kafka(release: Release) -> Distribution:
+def kafka(release: KafkaRelease) -> Distribution:
     """The broker; its pins are committed beside this module."""
     pins = pins_of(release.pins())
     return Distribution("kafka", f"kafka_{SCALA_LINE}", "about 44 MB", pins, version=release.version)
@@ -147,7 +147,7 @@ def _fetch(wanted: Distribution, into: Path, ivy_cache: Path, log: Path, environ
         )
 
 
-def classpath(folder: Path, release: Release) -> str:
+def classpath(folder: Path, release: KafkaRelease) -> str:
     """Class path of a broker: Kafka's jars, and in front of them pyspark's logging back end, which Kafka's lack."""
     patterns = ["slf4j-api-*.jar", "log4j-slf4j2-impl-*.jar"]
     if release.logs_by_log4j_1:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from aggregator.sandbox.jars import classpath
-from aggregator.sandbox.releases import Release
+from aggregator.sandbox.releases import KafkaRelease
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Kafka:
         options: Options of every JVM that runs it.
     """
 
-    release: Release
+    release: KafkaRelease
     java: Path
     jars: Path
     options: tuple[str, ...] = ()

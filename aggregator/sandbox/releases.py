@@ -20,7 +20,7 @@ _SESSION_MS = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class KafkaRelease:
     """Describes one release of Kafka.
 
     Attributes:
@@ -83,7 +83,7 @@ class Release:
         return made | {"advertised.listeners": client, "controller.quorum.voters": voters}
 
 
-def release(version: str) -> Release:
+def release(version: str) -> KafkaRelease:
     """Return the release of a version.
 
     Raises:
@@ -91,4 +91,4 @@ def release(version: str) -> Release:
     """
     if version not in NEWEST_FIRST:
         raise Failed(f"the sandbox does not run Kafka {version!r}", hint=f"it runs {', '.join(NEWEST_FIRST)}")
-    return Release(version)
+    return KafkaRelease(version)

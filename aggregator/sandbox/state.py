@@ -26,7 +26,7 @@ class BrokerState:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
+class SavedCluster:
     """Id of one cluster, its brokers in the order of their nodes, and its release of Kafka."""
 
     cluster_id: str
@@ -50,7 +50,7 @@ class ClusterState:
 class SandboxState:
     """All clusters by name; `central` is one of them."""
 
-    clusters: dict[str, ClusterState]
+    clusters: dict[str, SavedCluster]
 
     @property
     def edges(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class SandboxState:
         ports = iter(free_ports(2 * sum(many.values())))
         return cls(
             {
-                name: ClusterState(
+                name: SavedCluster(
                     new_cluster_id(),
                     tuple(BrokerState(next(ports), next(ports)) for _ in range(size)),
                     (versions or {}).get(name, KAFKA_VERSION),
@@ -100,7 +100,7 @@ class SandboxState:
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            return cls({name: ClusterState.of(cluster) for name, cluster in content["clusters"].items()})
+            return cls({name: SavedCluster.of(cluster) for name, cluster in content["clusters"].items()})
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError):

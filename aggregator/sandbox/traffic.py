@@ -34,7 +34,7 @@ UNKNOWN_SCHEMA_ID = 999_999
 _FLUSH_S = 60.0
 
 
-class Record(NamedTuple):
+class TrafficRecord(NamedTuple):
     """Describes one record to produce."""
 
     topic: str
@@ -124,18 +124,18 @@ def planned(count: int) -> Produced:
 
 def sample_records(
     split: Produced, departures: Sequence[flights.Flight], registry: Registry, draw: random.Random
-) -> Iterator[Record]:
+) -> Iterator[TrafficRecord]:
     """Flights in order of departure, then bookings in order of their flight; tombstones and poison between them."""
     encoder = Encoder(registry, flights.SUBJECT)
     for flight in departures[: split.flights]:
         stamp = _milliseconds(flight["scheduled_departure"])
-        yield Record(flights.TOPIC, flight["flight_id"].encode(), encoder.encode(flight), stamp, _headers(draw))
+        yield TrafficRecord(flights.TOPIC, flight["flight_id"].encode(), encoder.encode(flight), stamp, _headers(draw))
     yield from _booked(split, departures, Encoder(registry, bookings.SUBJECT), draw)
 
 
 def _booked(
     split: Produced, departures: Sequence[flights.Flight], encoder: Encoder, draw: random.Random
-) -> Iterator[Record]:
+) -> Iterator[TrafficRecord]:
     # Poison and tombstones lie among good records, where they could do harm.
     poison = defaultdict(list)
     for index, value in enumerate(poison_values(encoder.schema_id)):
@@ -145,11 +145,11 @@ def _booked(
         key = booking["customer_id"].encode()
         stamp = _milliseconds(booking["booked_at"])
         headers = [*_headers(draw), ("x-user-email", booking["passenger"]["email"].encode())]
-        yield Record(bookings.TOPIC, key, encoder.encode(booking), stamp, headers)
+        yield TrafficRecord(bookings.TOPIC, key, encoder.encode(booking), stamp, headers)
         for value in poison[index]:
-            yield Record(bookings.TOPIC, key, value, stamp, headers)
+            yield TrafficRecord(bookings.TOPIC, key, value, stamp, headers)
         if index in erased:
-            yield Record(bookings.TOPIC, key, None, stamp, _headers(draw))
+            yield TrafficRecord(bookings.TOPIC, key, None, stamp, _headers(draw))
 
 
 def poison_values(schema_id: int) -> list[bytes]:
@@ -171,7 +171,7 @@ def _milliseconds(when: datetime) -> int:
     return round(when.timestamp() * 1000)
 
 
-def _send(cluster: ClusterConfig, records: Iterable[Record]) -> None:
+def _send(cluster: ClusterConfig, records: Iterable[TrafficRecord]) -> None:
     producer = plain_producer(cluster)
     refused: list[str] = []
 

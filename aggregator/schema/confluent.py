@@ -26,12 +26,21 @@ from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.compatibility import breaking
-from aggregator.schema.connection import Connection, connect, shown, signs_in_by
+from aggregator.schema.connection import RegistryConnection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
-from aggregator.schema.entries import Entry, entry, homes, identifier, ids_by_context, is_compatible, names, numbers
+from aggregator.schema.entries import (
+    SchemaAnswer,
+    entry,
+    homes,
+    identifier,
+    ids_by_context,
+    is_compatible,
+    names,
+    numbers,
+)
 from aggregator.schema.listings import Named
 from aggregator.schema.references import self_contained
-from aggregator.schema.registry import NOBODY, Asker, Origin, Registered, TagPaths
+from aggregator.schema.registry import NOBODY, Asker, Registered, SchemaOrigin, TagPaths
 from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.tokens import TokenRefused
 
@@ -106,7 +115,7 @@ class ConfluentRegistry(RemoteRegistry):
                 raise
             return None
 
-    def _origin(self, schema_id: int) -> Origin:
+    def _origin(self, schema_id: int) -> SchemaOrigin:
         """Every subject and version that has the schema, those that were deleted among them."""
         guid = self._guids.guid(schema_id)
         ids = [schema_id]
@@ -117,7 +126,7 @@ class ConfluentRegistry(RemoteRegistry):
         for one in ids:
             newest |= homes(self._list_of(f"schemas/ids/{one}/versions", **_DELETED, **self._context.query))
         versions = {self._context.plain(subject): version for subject, version in newest.items()}
-        return Origin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
+        return SchemaOrigin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
         def asked(number: int) -> Registered | None:
@@ -144,7 +153,7 @@ class ConfluentRegistry(RemoteRegistry):
             raise ValueError("no id")
         return Named(one.schema_id, UUID(one.guid) if one.guid else None)
 
-    def _present(self, subject: str, number: int) -> Entry:
+    def _present(self, subject: str, number: int) -> SchemaAnswer:
         """A version that is listed; without it, what it tags or names would be lost in silence."""
         one = self._version(subject, number)
         if one is None:
@@ -154,21 +163,21 @@ class ConfluentRegistry(RemoteRegistry):
             )
         return one
 
-    def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:
+    def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> SchemaAnswer | None:
         """A version may be deleted and still be needed to read what was written under it."""
-        answers: dict[tuple[str, int | str, bool], Entry | None] = self._within.answers
+        answers: dict[tuple[str, int | str, bool], SchemaAnswer | None] = self._within.answers
         if (subject, number, deleted) not in answers:
             answers[subject, number, deleted] = self._undamaged(subject, number, deleted=deleted)
         return answers[subject, number, deleted]
 
-    def _undamaged(self, subject: str, number: int | str, *, deleted: bool) -> Entry | None:
+    def _undamaged(self, subject: str, number: int | str, *, deleted: bool) -> SchemaAnswer | None:
         """A damaged answer among hundreds is asked for again, and the others are not."""
         for _ in range(_DAMAGED_MOST):
             with contextlib.suppress(ValueError):
                 return self._fetched(subject, number, deleted=deleted)
         return self._fetched(subject, number, deleted=deleted)
 
-    def _fetched(self, subject: str, number: int | str, *, deleted: bool) -> Entry | None:
+    def _fetched(self, subject: str, number: int | str, *, deleted: bool) -> SchemaAnswer | None:
         query = _DELETED if deleted else {}
         answer = self._found(lambda: self._get(f"{self._context.path(subject)}/versions/{number}", **query))
         if answer is None:
@@ -178,18 +187,18 @@ class ConfluentRegistry(RemoteRegistry):
             raise ValueError("an answer about another version")
         return found
 
-    def _entry(self, answer: object) -> Entry:
+    def _entry(self, answer: object) -> SchemaAnswer:
         """Return the entry that names the subjects of this context plainly."""
         found = entry(answer)
         return replace(found, references=tuple((self._context.referred(name), at) for name, at in found.references))
 
-    def _whole(self, found: Entry) -> tuple[str, TagPaths]:
+    def _whole(self, found: SchemaAnswer) -> tuple[str, TagPaths]:
         """A schema's text, and the tags beside it and beside what it refers to."""
         others = list(self._others(found))
         beside = tuple(pair for one in (found, *others) for pair in one.tags)
         return self_contained(found.text, [other.text for other in others]), beside
 
-    def _others(self, found: Entry) -> Iterator[Entry]:
+    def _others(self, found: SchemaAnswer) -> Iterator[SchemaAnswer]:
         """Everything that a schema refers to, directly or not."""
         waiting, seen, room = list(found.references), set[tuple[str, int]](), SCHEMA_CHARACTERS.limit - len(found.text)
         while waiting:
@@ -311,7 +320,7 @@ class ConfluentRegistry(RemoteRegistry):
         self._use(connection)
         self._renew_from_s = time.monotonic() + _RENEW_AGAIN_S
 
-    def _use(self, connection: Connection) -> None:
+    def _use(self, connection: RegistryConnection) -> None:
         self._connection, self._is_denied = connection, False
         self._closing = weakref.finalize(self, connection.close)
 

@@ -26,7 +26,7 @@ RETRIES = {"max.retries": 1, "retries.wait.ms": 100, "retries.max.wait.ms": 200}
 _CLIENTS_OWN = ("basic.auth.user.info", "ssl.")
 
 
-class Connection:
+class RegistryConnection:
     """A client, and what it waits for.
 
     Args:
@@ -63,7 +63,7 @@ class Connection:
             self.close()
 
 
-def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) -> Connection:
+def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) -> RegistryConnection:
     """Set up a client; nothing is asked yet.
 
     Args:
@@ -85,7 +85,7 @@ def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) ->
         ) from None
 
 
-def _connected(address: str, where: str, resolved: Mapping[str, str]) -> Connection:
+def _connected(address: str, where: str, resolved: Mapping[str, str]) -> RegistryConnection:
     own = {name: value for name, value in resolved.items() if name.startswith(_CLIENTS_OWN)}
     client, exchange = SchemaRegistryClient({**own, **RETRIES, "url": address, "timeout": _TIMEOUT_S}), Exchange()
     session = client._rest_client.session  # noqa: SLF001 - the client has no setting for it
@@ -96,8 +96,8 @@ def _connected(address: str, where: str, resolved: Mapping[str, str]) -> Connect
     elif "bearer.auth.client.id" in resolved:
         tokens = ClientCredentials(where, resolved, exchange, timeout_s=_TIMEOUT_S)
         session.auth = bearer(tokens.token, resolved)
-        return Connection(client, exchange, lambda: (client.close(), tokens.client.close())[0])
-    return Connection(client, exchange, client.close)
+        return RegistryConnection(client, exchange, lambda: (client.close(), tokens.client.close())[0])
+    return RegistryConnection(client, exchange, client.close)
 
 
 def shown(address: str) -> str:

@@ -20,7 +20,7 @@ from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.regular_files import read_bytes
 from aggregator.schema.compatibility import incompatibility
-from aggregator.schema.registry import NOBODY, Asker, GoneSchema, Listing, Origin, Registered, UnknownSchema
+from aggregator.schema.registry import NOBODY, Asker, GoneSchema, Listing, Registered, SchemaOrigin, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 _FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
@@ -88,12 +88,12 @@ class DirectoryRegistry:
         ids = frozenset(entry.schema_id for entry in self._entries if is_own(entry.subject))
         return Listing(f"directory:{self._root}", ids)
 
-    def origin(self, schema_id: int) -> Origin:
+    def origin(self, schema_id: int) -> SchemaOrigin:
         """The folders that have a file of the id; files have no tags beside them."""
         newest: dict[str, int] = {}
         for entry in self._of(schema_id):
             newest[entry.subject] = max(entry.version, newest.get(entry.subject, 0))
-        return Origin(newest, (), str(schema_id))
+        return SchemaOrigin(newest, (), str(schema_id))
 
     def history(self, subject: str, version: int) -> list[Registered]:
         """Return the versions of a subject up to this one, from the files of its folder."""

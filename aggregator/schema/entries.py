@@ -17,7 +17,7 @@ _NO_ID = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SchemaAnswer:
     """Holds one answer about a schema.
 
     Attributes:
@@ -41,7 +41,7 @@ class Entry:
     guid: str
 
 
-def entry(answer: Any) -> Entry:
+def entry(answer: Any) -> SchemaAnswer:
     """Read an answer about a schema.
 
     Raises:
@@ -50,7 +50,7 @@ def entry(answer: Any) -> Entry:
     found = _of(dict, answer)
     references = [_of(dict, one) for one in _if_any(list, found.get("references"))]
     beside = _if_any(dict, _if_any(dict, found.get("metadata")).get("tags"))
-    return Entry(
+    return SchemaAnswer(
         _if_any(str, found.get("subject")),
         _of(str, found.get("schema")),
         _if_any(str, found.get("schemaType")).upper() or "AVRO",

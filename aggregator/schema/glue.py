@@ -17,7 +17,7 @@ from aggregator.config.glue import PROFILE, glue_place
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, HoldError, Unreachable
 from aggregator.schema.listings import Named
-from aggregator.schema.registry import Origin, Registered
+from aggregator.schema.registry import Registered, SchemaOrigin
 from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.wire import Framing
 
@@ -69,13 +69,13 @@ class GlueRegistry(RemoteRegistry):
             return FetchedSchema(kind if kind in _KINDS else "unknown")
         return FetchedSchema(AVRO, _text(found))
 
-    def _origin(self, schema_id: int) -> Origin:
+    def _origin(self, schema_id: int) -> SchemaOrigin:
         guid = self._guids.guid(schema_id)
         found = None if guid is None else self._found(SchemaVersionId=str(guid))
         name = None if found is None else self._schema_of(found)
         if found is None or name is None:
-            return Origin({}, (), str(guid or schema_id))
-        return Origin(dict.fromkeys(_subjects(name), _number(found)), (), str(guid))
+            return SchemaOrigin({}, (), str(guid or schema_id))
+        return SchemaOrigin(dict.fromkeys(_subjects(name), _number(found)), (), str(guid))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
         return self._gathered(subject, self._numbers(subject), lambda at: self._registered(subject, at))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from aggregator.coordinates import SchemaName
-from aggregator.schema.registry import NOBODY, Asker, Listing, Origin, Registered, UnknownSchema
+from aggregator.schema.registry import NOBODY, Asker, Listing, Registered, SchemaOrigin, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 
@@ -40,11 +40,11 @@ class MemoryRegistry:
         ids = (one.schema_id for subject in self.subjects() if is_own(subject) for one in self.versions(subject))
         return Listing("memory", frozenset(ids))
 
-    def origin(self, schema_id: int) -> Origin:
+    def origin(self, schema_id: int) -> SchemaOrigin:
         """Return the subjects that have the text of an id."""
         text = self._texts[schema_id - 1]
         having = {subject: texts.index(text) + 1 for subject, texts in self._subjects.items() if text in texts}
-        return Origin(having, (), str(schema_id))
+        return SchemaOrigin(having, (), str(schema_id))
 
     def history(self, subject: str, version: int) -> list[Registered]:
         """Return the versions of a subject up to this one."""

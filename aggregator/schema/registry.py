@@ -100,7 +100,7 @@ class Registered(NamedTuple):
     is_lent: bool = False
 
 
-class Origin(NamedTuple):
+class SchemaOrigin(NamedTuple):
     """The place of a schema in a registry.
 
     Attributes:
@@ -197,7 +197,7 @@ class Registry(Protocol):
             HoldError: a subject that belongs to the topic alone has too many versions.
         """
 
-    def origin(self, schema_id: int) -> Origin:
+    def origin(self, schema_id: int) -> SchemaOrigin:
         """Return the place of an id that `schema` has given.
 
         Raises:

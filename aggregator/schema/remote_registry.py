@@ -28,8 +28,8 @@ from aggregator.schema.registry import (
     Asker,
     GoneSchema,
     Listing,
-    Origin,
     Registered,
+    SchemaOrigin,
     TagPaths,
     UnknownSchema,
     describe_id,
@@ -84,8 +84,8 @@ class RemoteRegistry(ABC):
         self._tags: dict[int, TagPaths] = {}
         self._stale: set[int] = set()
         self._refreshed_s = time.monotonic()
-        self._origins: dict[int, Origin] = {}
-        self._former: dict[int, Origin] = {}
+        self._origins: dict[int, SchemaOrigin] = {}
+        self._former: dict[int, SchemaOrigin] = {}
         self._histories: dict[str, Mapping[int, Registered]] = {}
         self._begun: dict[str, dict[int, Registered | None]] = {}
         self._foreign: dict[int, str] = {}
@@ -202,7 +202,7 @@ class RemoteRegistry(ABC):
         self._former |= self._origins
         self._origins = {}
 
-    def origin(self, schema_id: int) -> Origin:
+    def origin(self, schema_id: int) -> SchemaOrigin:
         """The registry's word, kept until the next `refresh`."""
         if schema_id not in self._origins:
             try:
@@ -348,7 +348,7 @@ class RemoteRegistry(ABC):
         """A schema by its id, or by the GUID whose number the id is; None: the registry has none."""
 
     @abstractmethod
-    def _origin(self, schema_id: int) -> Origin:
+    def _origin(self, schema_id: int) -> SchemaOrigin:
         """Every subject and version that has the schema."""
 
     @abstractmethod

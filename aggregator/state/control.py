@@ -79,7 +79,7 @@ class KeyCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class NamedCluster:
     """The cluster that an edge's name stands for; central has an empty name. An empty id: the cluster tells none."""
 
     edge: str
@@ -163,7 +163,7 @@ def former(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str
 
 
 # An int is the number of the epoch that is asked to end.
-ControlEntry = Epoch | Lease | Pace | KeyCheck | Cluster | Undecided | Target | int
+ControlEntry = Epoch | Lease | Pace | KeyCheck | NamedCluster | Undecided | Target | int
 
 
 def encode(entry: ControlEntry) -> tuple[str, bytes]:
@@ -173,7 +173,7 @@ def encode(entry: ControlEntry) -> tuple[str, bytes]:
             return "end", _dump({"epoch": entry})
         case KeyCheck():
             key = f"{_KEY}{entry.name}/{entry.version}"
-        case Cluster():
+        case NamedCluster():
             key = f"{_CLUSTER}{entry.edge}"
         case Undecided():
             key = entry.key
@@ -196,10 +196,10 @@ _KEY, _TARGET, _CLUSTER = "key/", "target/", "cluster/"
 _SINGLE: Mapping[type, str] = {Epoch: "epoch", Lease: "lease", Pace: "pace"}
 _EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
 _CHECK, _NOTE, _WRITTEN = TypedDecoder(KeyCheck), TypedDecoder(Undecided), TypedDecoder(Target)
-_STANDS = TypedDecoder(Cluster)
+_STANDS = TypedDecoder(NamedCluster)
 
 
-_Named = TypeVar("_Named", KeyCheck, Cluster, Undecided, Target)
+_Named = TypeVar("_Named", KeyCheck, NamedCluster, Undecided, Target)
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:

@@ -39,7 +39,7 @@ _ATTEMPTS = 10
 _PAUSES = Backoff(first_s=0.2, most_s=2.0)
 
 
-class Kind(StrEnum):
+class DecisionKind(StrEnum):
     """Names the kinds of decisions."""
 
     PAUSE = "pause"
@@ -63,19 +63,19 @@ class Decided(Struct, frozen=True):
         reason: Why, in his own words.
     """
 
-    kind: Kind
+    kind: DecisionKind
     about: str
     by: str
     at_ms: Moment
     reason: str = ""
 
 
-class Link(Struct, frozen=True, tag_field="v", tag=VERSION):
+class ChainLink(Struct, frozen=True, tag_field="v", tag=VERSION):
     """One record of the topic; `number` counts from 1."""
 
     number: Count
     previous: str
-    kind: Kind
+    kind: DecisionKind
     about: str
     by: str
     principal: str
@@ -98,10 +98,10 @@ class Link(Struct, frozen=True, tag_field="v", tag=VERSION):
         return json.dumps(self.plain(), sort_keys=True).encode()
 
 
-_LINKS = TypedDecoder(Link)
+_LINKS = TypedDecoder(ChainLink)
 
 
-def decode(record: LogRecord) -> Link | None:
+def decode(record: LogRecord) -> ChainLink | None:
     """Decode a link, or return None if the record is none."""
     try:
         return _LINKS.decode(record.value)
@@ -109,23 +109,23 @@ def decode(record: LogRecord) -> Link | None:
         return None
 
 
-def place_of(link: Link | None) -> tuple[int, str]:
+def place_of(link: ChainLink | None) -> tuple[int, str]:
     """Return the place of a link in the chain, its number and hash; for None, the beginning."""
     return (link.number, link.hash) if link else (0, BEGINNING)
 
 
-def place_after(link: Link) -> tuple[int, str]:
+def place_after(link: ChainLink) -> tuple[int, str]:
     """The place that a link says it stands behind."""
     return link.number - 1, link.previous
 
 
-def end_of(records: Iterable[LogRecord]) -> Link | None:
+def end_of(records: Iterable[LogRecord]) -> ChainLink | None:
     """The last link of the chain. Other records in the topic are passed over, so that they keep nobody from deciding.
 
     Where the topic's beginning was deleted, the chain begins at the first whole link. A link lies behind all links
     before it, so its number says how many offsets there are before it at least.
     """
-    last: Link | None = None
+    last: ChainLink | None = None
     for record in records:
         link = decode(record)
         if link is None:
@@ -136,17 +136,19 @@ def end_of(records: Iterable[LogRecord]) -> Link | None:
     return last
 
 
-def links(decided: Iterable[Decided], last: Link | None, principal: str) -> list[Link]:
+def links(decided: Iterable[Decided], last: ChainLink | None, principal: str) -> list[ChainLink]:
     """Decisions as links behind another one, or behind the beginning."""
-    made: list[Link] = []
+    made: list[ChainLink] = []
     for one in decided:
         number, previous = place_of(made[-1] if made else last)
-        link = Link(number + 1, previous, one.kind, one.about, one.by, principal, one.at_ms, one.reason)
+        link = ChainLink(number + 1, previous, one.kind, one.about, one.by, principal, one.at_ms, one.reason)
         made.append(structs.replace(link, hash=link.sealed))
     return made
 
 
-def behind(records: Sequence[LogRecord], decided: Iterable[Decided], principal: str) -> tuple[list[Link], list[Link]]:
+def behind(
+    records: Sequence[LogRecord], decided: Iterable[Decided], principal: str
+) -> tuple[list[ChainLink], list[ChainLink]]:
     """Decisions that an attempt without an answer has written already, and links for the others.
 
     Args:
@@ -180,7 +182,7 @@ def read_decisions(cluster: ClusterConfig, names: HubNames) -> list[LogRecord]:
     return read_to_end(cluster, names.decisions, [0]) if topics.partition_count(cluster, names.decisions) else []
 
 
-def record(config: HubConfig, decided: Sequence[Decided]) -> list[Link]:
+def record(config: HubConfig, decided: Sequence[Decided]) -> list[ChainLink]:
     """Append decisions and wait until central has them; the topic is made where there is none.
 
     Raises:
@@ -208,7 +210,7 @@ def record(config: HubConfig, decided: Sequence[Decided]) -> list[Link]:
 
 def _append(
     writer: TransactionalWriter, cluster: ClusterConfig, names: HubNames, decided: Sequence[Decided]
-) -> list[Link]:
+) -> list[ChainLink]:
     there, made = behind(read_decisions(cluster, names), decided, principal_of(cluster))
     if made:
         writer.begin()

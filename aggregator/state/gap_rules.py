@@ -9,7 +9,7 @@ rule.
 from collections.abc import Collection
 from typing import NamedTuple
 
-from aggregator.state.decisions import Kind, Link
+from aggregator.state.decisions import ChainLink, DecisionKind
 
 _TOPICS, _AT, _ON_GAP = "topics ", " at ", ": on_gap "
 _SKIP, _HOLD = "skip", "hold"
@@ -41,10 +41,14 @@ class SkipRule(NamedTuple):
         return f"{_TOPICS}{self.match}{_AT}{edges}{_ON_GAP}{_SKIP if self.skips else _HOLD}"
 
 
-def skip_rule(link: Link) -> SkipRule | None:
+def skip_rule(link: ChainLink) -> SkipRule | None:
     """The rule that a link is about; None where it is about something else."""
     head, on_gap, how = link.about.rpartition(_ON_GAP)
     match, at, edges = head.removeprefix(_TOPICS).rpartition(_AT)
-    if link.kind is not Kind.GAP or not (on_gap and at and head.startswith(_TOPICS)) or how not in (_SKIP, _HOLD):
+    if (
+        link.kind is not DecisionKind.GAP
+        or not (on_gap and at and head.startswith(_TOPICS))
+        or how not in (_SKIP, _HOLD)
+    ):
         return None
     return SkipRule(match, None if edges == _EVERY else tuple(filter(None, edges.split(","))), how == _SKIP)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig, OffsetsConfig, TopicRule
-from aggregator.config.patterns import Branch, names
+from aggregator.config.patterns import PatternBranch, names
 from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import HEARTBEATS
 from aggregator.state.names import HubNames, central_heartbeats, central_topic, checkpoints, offset_syncs
@@ -122,7 +122,7 @@ def _groups(asked: OffsetsConfig, operations: tuple[str, ...]) -> list[Right]:
     return [
         Right(GROUP, one.literal, not one.whole, operations, _POSITIONS)
         for one in sorted(listed)
-        if not any(one.literal.startswith(begin) and one != Branch(begin, whole=False) for begin in begins)
+        if not any(one.literal.startswith(begin) and one != PatternBranch(begin, whole=False) for begin in begins)
     ]
 
 
@@ -133,19 +133,19 @@ def reader_rights(config: HubConfig, group: str, topics: Collection[str] = ()) -
 
 
 def _filled(config: HubConfig, topics: Collection[str], operations: tuple[str, ...], why: str) -> Iterator[Right]:
-    places: dict[Branch, str] = {}
+    places: dict[PatternBranch, str] = {}
     for edge in config.edges:
         for one, rule, wide in _sources(config, edge, topics):
             before, _, after = central_topic(rule.central, edge, "\0").partition("\0")
-            place = Branch(f"{before}{one.literal}{after if one.whole else ''}", one.whole)
+            place = PatternBranch(f"{before}{one.literal}{after if one.whole else ''}", one.whole)
             places.setdefault(place, wide)
     begins = [place.literal for place in places if not place.whole]
     for place, wide in places.items():
-        if not any(place.literal.startswith(one) and place != Branch(one, whole=False) for one in begins):
+        if not any(place.literal.startswith(one) and place != PatternBranch(one, whole=False) for one in begins):
             yield Right(TOPIC, place.literal, not place.whole, operations, why, wide)
 
 
-def _sources(config: HubConfig, edge: str, topics: Collection[str]) -> Iterator[tuple[Branch, TopicRule, str]]:
+def _sources(config: HubConfig, edge: str, topics: Collection[str]) -> Iterator[tuple[PatternBranch, TopicRule, str]]:
     """An edge's topics by rule; with the pattern, where only its beginning is known."""
     for rule in config.topics:
         if rule.edges is not None and edge not in rule.edges:
@@ -153,8 +153,8 @@ def _sources(config: HubConfig, edge: str, topics: Collection[str]) -> Iterator[
         yield from ((one, rule, "" if one.whole else rule.match) for one in _of(config, edge, rule, topics))
 
 
-def _of(config: HubConfig, edge: str, rule: TopicRule, topics: Collection[str]) -> Iterable[Branch]:
-    listed = dict.fromkeys((*names(rule.match), *(Branch(name, whole=True) for name in topics)))
+def _of(config: HubConfig, edge: str, rule: TopicRule, topics: Collection[str]) -> Iterable[PatternBranch]:
+    listed = dict.fromkeys((*names(rule.match), *(PatternBranch(name, whole=True) for name in topics)))
     for one in listed:
         is_taken = rule_for(config, edge, one.literal) is rule
         if is_taken if one.whole else not topics:

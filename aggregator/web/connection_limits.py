@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-class Limits(NamedTuple):
+class ConnectionLimits(NamedTuple):
     """The bounds for one client, and for all clients of a server together.
 
     Attributes:
@@ -41,7 +41,7 @@ class WaitingConnections:
         limits: How many, and how long.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._waiting: dict[BoundedProtocol, str] = {}
 
@@ -117,7 +117,7 @@ class Bounded:
         limits: How many.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
         self._app, self._limits = app, limits
         self._by_address: Counter[str] = Counter()
 

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from aggregator.errors import ConfigError
-from aggregator.web.connection_limits import Bounded, Limits, WaitingConnections, protocol_of
+from aggregator.web.connection_limits import Bounded, ConnectionLimits, WaitingConnections, protocol_of
 
 # The server accepts up to this number of connections in one turn, before it reads from any of them.
 _BACKLOG = 64
@@ -47,7 +47,7 @@ class WebServer:
         turn: Called once a second, in the server's own loop.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, turn: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits, turn: Callable[[], None]) -> None:
         async def notify() -> None:
             turn()
 

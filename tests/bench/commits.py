@@ -25,9 +25,9 @@ from aggregator.config.lake_model import UpkeepConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.ranges import Reached, Span, StagingOutcome
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep.background import BackgroundUpkeep
@@ -59,10 +59,10 @@ class Hub:
 
     def commit(self, number: int, table: pa.Table) -> float:
         """Seconds of one commit, from opening the table on."""
-        stage = Stage(self._tables.folder / NAME, None, promotes=self._tables.promotes)
+        stage = StagingWriter(self._tables.folder / NAME, None, promotes=self._tables.promotes)
         stage.add(table)
         span = Span(AT, OffsetRange(number, number + 1))
-        outcome = Outcome((Reached(span, number + 1),), stage.close())
+        outcome = StagingOutcome((Reached(span, number + 1),), stage.close())
         began = time.perf_counter()
         handle = self._tables.open(NAME)
         if handle:

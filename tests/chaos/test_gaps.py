@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from aggregator.cli.main import main
 from aggregator.cli.run_ending import exit_code
-from aggregator.replicate.driver import Report
+from aggregator.replicate.driver import RunReport
 from tests.epochs import Epochs
 from tests.trial import wait_for
 
@@ -48,7 +48,7 @@ def test_an_expired_position_is_held_until_exactly_its_gap_is_accepted(epochs):
         outcome = deliver(epochs)
         assert outcome.result == "drained"
         assert [(hold.source.partition, hold.reason) for hold in outcome.holds] == [(0, "gap")]
-        assert exit_code(Report(outcome.holds), lake_held=False) == 5
+        assert exit_code(RunReport(outcome.holds), lake_held=False) == 5
     assert sorted(trial.numbers("eu")) == sorted([*range(0, 30, 3), *(n for n in range(60) if n % 3)])
     trial.check_exactly_once("us", 30, lake=False)
     recorded = trial.ledger()["eu", 0]

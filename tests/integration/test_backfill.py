@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from aggregator.backfill import driver as driver_module
-from aggregator.backfill.backfill_state import State
+from aggregator.backfill.backfill_state import BackfillState
 from aggregator.backfill.live_flows import LiveFlows
 from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.plan_builder import make_plan
@@ -331,7 +331,7 @@ def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
 
     def look():
         seen.append({one.id: one for one in watch.look(time.monotonic())}.get(started.plan.id))
-        return seen[-1] is not None and seen[-1].done > 20 and seen[-1].state is State.RUNNING
+        return seen[-1] is not None and seen[-1].done > 20 and seen[-1].state is BackfillState.RUNNING
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(late.carry, started)
@@ -349,7 +349,7 @@ def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
     assert late.carry(replace(resumed, rate=None)).finished
     assert late_origins(trial, partition=1) == list(range(100))
     last = {one.id: one for one in watch.look(time.monotonic())}[started.plan.id]
-    assert (last.state, last.asked, last.done, last.delivered) == (State.FINISHED, 100, 100, 100)
+    assert (last.state, last.asked, last.done, last.delivered) == (BackfillState.FINISHED, 100, 100, 100)
     assert 0 < seen[-1].per_s < 60
     watch.close()
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from aggregator.cli.main import main
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.state.control import Cluster
+from aggregator.state.control import NamedCluster
 from tests.faulty_listeners import PASSWORD, faulty
 
 pytestmark = pytest.mark.brokers
@@ -227,7 +227,7 @@ def _message(line: socket.socket) -> bytes:
 
 def test_a_cluster_that_is_not_the_edge_s_own_is_the_first_that_is_told(trial, epochs, examined):
     """Central under an edge's name, and another cluster than the hub has kept; what follows from either is left out."""
-    epochs.central.publish(Cluster("us", "the-cluster-of-before"))
+    epochs.central.publish(NamedCluster("us", "the-cluster-of-before"))
     trial.settings["edges"]["same"] = {
         "bootstrap_servers": trial.sandbox.central.bootstrap,
         "schemas": "directory:schemas",

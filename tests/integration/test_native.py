@@ -17,7 +17,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.native.consumer import Consumer
 from aggregator.kafka.native.producer import OutgoingRecords, Producer
-from aggregator.kafka.native.topic_ids import TopicIdResult, TopicIds
+from aggregator.kafka.native.topic_ids import TopicIdClient, TopicIdResult
 from aggregator.kafka.readers.codes import name_of
 from tests.trial import wait_for
 
@@ -354,7 +354,7 @@ def test_a_broker_is_asked_for_topic_ids(central, topic):
     """The one that is named and no other; what is not there has no id; a question that nobody answers ends, too."""
     admin = AdminClient({"bootstrap.servers": central})
     expected = str(admin.describe_topics(TopicCollection([topic]))[topic].result(30).topic_id)
-    ids = TopicIds({"bootstrap.servers": central}, LOG)
+    ids = TopicIdClient({"bootstrap.servers": central}, LOG)
     try:
         for number, broker in enumerate((1, -1), start=1):
             ids.ask(number, [topic, "nowhere"], broker, 10.0)

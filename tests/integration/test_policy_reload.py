@@ -11,7 +11,7 @@ import pytest
 from aggregator.cli.policy_reload import PolicyReload
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.cross_check import read_policies
-from aggregator.state.decisions import Kind, decode, read_decisions
+from aggregator.state.decisions import DecisionKind, decode, read_decisions
 from aggregator.state.names import HubNames
 from tests.trial import ORDER, POLICY, wait_for
 
@@ -162,7 +162,7 @@ def test_a_hub_that_runs_goes_by_other_policies(trial):
     assert sorted(passed) == [False] * 10 + [True] * 5
     config = load_config(trial.config, {})
     links = map(decode, read_decisions(config.central, HubNames(trial.hub)))
-    assert [link.about.split("version ")[1][0] for link in links if link and link.kind is Kind.POLICY] == [
+    assert [link.about.split("version ")[1][0] for link in links if link and link.kind is DecisionKind.POLICY] == [
         "1",
         "2",
         "3",

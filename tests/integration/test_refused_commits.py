@@ -18,7 +18,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
 from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
-from aggregator.lake.ranges import Outcome
+from aggregator.lake.ranges import StagingOutcome
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import TableUnavailable
@@ -134,7 +134,7 @@ def test_diverted_rows_stay_on_both_sides(world, where):
         columns = marked(origins(*offsets).schema).serialize().to_pybytes()
         split = Split(tables.folder / NAME, quarantine.folder, columns, {None: "AAA"})
         stays, goes = split.cut(outcome.files[0], {1: ["r"]})
-        return [SplitOutcome(Outcome(outcome.reached, stays), Outcome(outcome.reached, goes))]
+        return [SplitOutcome(StagingOutcome(outcome.reached, stays), StagingOutcome(outcome.reached, goes))]
 
     quarantine.publish(tables.open(NAME), halves(0, 0, 1), force=True)
     world.refuse(f"{NAME}{where}")

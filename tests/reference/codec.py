@@ -13,7 +13,7 @@ from typing import Any
 
 import fastavro
 
-from aggregator.privacy.plan.plan import Action, Call, Plan, PlanNode
+from aggregator.privacy.plan.plan import Action, Call, PlanNode, StripPlan
 from aggregator.privacy.plan.raw_values import Raw
 from aggregator.schema.avro import Kind
 
@@ -35,7 +35,7 @@ def branch_name(union: int, branch: int) -> str:
 class Codec:
     """Decodes values of a plan's writer schema, encodes values of its derived schema."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StripPlan) -> None:
         self._source = fastavro.parse_schema(_Shape(plan.nodes, plan.calls, is_output=False).type(plan.root))
         output: Any = "null" if plan.dropped else _Shape(plan.nodes, plan.calls, is_output=True).type(plan.root)
         self._output = fastavro.parse_schema(output)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from aggregator.errors import Reason
 from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS, Malformed, is_read, weightless_nodes
-from aggregator.privacy.plan.plan import Call, Plan, PlanNode
+from aggregator.privacy.plan.plan import Call, PlanNode, StripPlan
 from aggregator.schema.avro import Kind
 
 _LONG_BYTES, _INT_BYTES = 10, 5
@@ -22,7 +22,7 @@ _Check = Callable[[bytes, int, int], int]
 class Guard:
     """Checks values of one plan's writer schema."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StripPlan) -> None:
         self._nodes = plan.nodes
         self._left = 0
         weightless = weightless_nodes(plan.nodes)

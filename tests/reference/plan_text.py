@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict
 
-from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.plan.plan import StripPlan
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: StripPlan) -> str:
     """Canonical JSON of everything in a plan."""
     return json.dumps(asdict(plan), default=lambda rule: rule.model_dump(mode="json"), sort_keys=True)

@@ -11,11 +11,11 @@ import numpy as np
 from aggregator.budgets import ASKED_VALUES
 from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
-from aggregator.privacy.column import ABSENT, Column, Counts, SideValues
+from aggregator.privacy.column import ABSENT, Counts, ResultColumn, SideValues
 from aggregator.privacy.distinct import OperatorCache, by_value
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.plan.leaf import Shown
-from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import FramedValues
@@ -36,7 +36,7 @@ def body(batch: FramedValues, place: int) -> bytes:
 class ReferenceProgram:
     """Runs one plan, record by record; see `programs.Program`."""
 
-    def __init__(self, plan: Plan, calls: Sequence[OperatorCache], schema_id: int, central_id: int | None) -> None:
+    def __init__(self, plan: StripPlan, calls: Sequence[OperatorCache], schema_id: int, central_id: int | None) -> None:
         self._schema_id = schema_id
         self._central_id = central_id
         self._guard = Guard(plan)
@@ -51,7 +51,7 @@ class ReferenceProgram:
         """What was met so far."""
         return NodeCounts(self._visits, self._failed)
 
-    def strip(self, batch: FramedValues, members: Integers) -> Column:
+    def strip(self, batch: FramedValues, members: Integers) -> ResultColumn:
         """Strip framed values of the plan's schema."""
         decoded = [self._decoded(body(batch, place)) for place in members]
         beside = [{} if isinstance(item, Rejection) else self._transform.shown(item) for item in decoded]
@@ -71,7 +71,7 @@ class ReferenceProgram:
 
         contents = [None if isinstance(item, Rejection) else item for item in built]
         left = [row for row in range(len(built)) if row not in rejected]
-        return Column(contents, rejected, counts_of(left), counts_of, self._side_values(beside))
+        return ResultColumn(contents, rejected, counts_of(left), counts_of, self._side_values(beside))
 
     def _side_values(self, beside: Sequence[Beside]) -> dict[str, SideValues]:
         found = {}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from aggregator.privacy import operators
 from aggregator.privacy.plan.leaf import Shown
-from aggregator.privacy.plan.plan import Action, Plan
+from aggregator.privacy.plan.plan import Action, StripPlan
 from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.plan.side_inputs import entity, shown
 from aggregator.schema.avro import CONTAINERS, Kind
@@ -38,7 +38,7 @@ class _Around(NamedTuple):
 class Transform:
     """One plan, applied to values in the shape of `codec`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StripPlan) -> None:
         self._nodes = plan.nodes
         self._root = plan.root
         self._operators = [call.rule.operator for call in plan.calls]
@@ -199,7 +199,7 @@ class Transform:
             counts[node.path or ".", "drop"] += 1
 
 
-def _leading(plan: Plan, found: set[int], through: set[Action]) -> set[int]:
+def _leading(plan: StripPlan, found: set[int], through: set[Action]) -> set[int]:
     """These nodes, and all that hold one of them somewhere, through nodes with these actions."""
     while True:
         above = {

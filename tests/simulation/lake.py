@@ -20,7 +20,7 @@ from aggregator.errors import RetryError
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds
 from aggregator.lake.files import StagedFile
-from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.ranges import Reached, Span, StagingOutcome
 from aggregator.lake.report import CycleReport
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
@@ -164,11 +164,11 @@ class LakeSchedule:
         tables: Sequence[StagingTask],
         *,
         parallel: int,
-    ) -> list[list[Outcome] | RetryError]:
+    ) -> list[list[StagingOutcome] | RetryError]:
         """Stage every task's spans, or fail."""
         return [self._outcomes(table) for table in tables]
 
-    def _outcomes(self, task: StagingTask) -> list[Outcome] | RetryError:
+    def _outcomes(self, task: StagingTask) -> list[StagingOutcome] | RetryError:
         outcomes = []
         for spans in task.plan:
             self.scheduler.pause()
@@ -177,7 +177,7 @@ class LakeSchedule:
             outcomes.append(self._stage(spans))
         return outcomes
 
-    def _stage(self, spans: Sequence[Span]) -> Outcome:
+    def _stage(self, spans: Sequence[Span]) -> StagingOutcome:
         reached, rows = [], []
         for span in spans:
             log, (start, end) = self.central[span.partition.partition], span.offsets
@@ -186,12 +186,12 @@ class LakeSchedule:
             reached.append(Reached(span, stop, "held" if stop < end else ""))
             rows += [(span.partition.partition, offset) for offset in range(start, stop) if log[offset]]
         if not rows:
-            return Outcome(tuple(reached), ())
+            return StagingOutcome(tuple(reached), ())
         path = f"part-{next(self._numbers)}.parquet"
         self.files[path] = rows
         self._staged[getcurrent()].append(path)
         staged = StagedFile(path, 1, len(rows), "{}", self.storage.schema.serialize().to_pybytes())
-        return Outcome(tuple(reached), (staged,))
+        return StagingOutcome(tuple(reached), (staged,))
 
     def remove(self, path: str) -> None:
         """Delete a staged file, which may be in no commit."""

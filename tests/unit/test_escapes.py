@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
-from aggregator.cli.leaves import Leaf
+from aggregator.cli.leaves import PolicyLeaf
 from aggregator.cli.terminal.lazy_group import LazyGroup
 from aggregator.cli.terminal.logs import configure_logs
 from aggregator.cli.terminal.output import emit, progress, rendered, table
@@ -31,7 +31,7 @@ from aggregator.errors import ConfigError, DeadLetterError, Failed, Reason
 from aggregator.escapes import json_escaped, json_line, quoted, visible
 from aggregator.privacy.policy.file import load_policy
 from aggregator.privacy.policy.suggest import Suggestion, as_yaml
-from aggregator.threads import Condition, ThreadStatus
+from aggregator.threads import ThreadCondition, ThreadStatus
 
 OBEYED = [
     *"\n\r\t\x00\x07\x08\x0b\x0c\x1b\x7f",
@@ -124,7 +124,7 @@ def test_a_long_text_of_an_answer_is_whole_in_yaml():
 
 def test_words_of_an_enum_are_words_in_yaml():
     """As in JSON: threads and decisions are told by such words."""
-    for answer in ({"a": Condition.RUNNING}, [asdict(ThreadStatus("lake", Condition.DEAD, 5))]):
+    for answer in ({"a": ThreadCondition.RUNNING}, [asdict(ThreadStatus("lake", ThreadCondition.DEAD, 5))]):
         assert YAML(typ="safe").load(rendered(answer, "yaml")) == json.loads(rendered(answer, "json"))
 
 
@@ -215,9 +215,9 @@ def test_nothing_that_a_cluster_or_registry_says_opens_a_field(texts, tmp_path):
             text.replace("\ud800", "").replace("\0", "") or "x" for text in texts[number : number + 6]
         )
         leaves = (
-            Leaf(path, kind, frozenset({tag, other})),
-            Leaf(other, kind, frozenset()),
-            Leaf(tag, tag, frozenset()),
+            PolicyLeaf(path, kind, frozenset({tag, other})),
+            PolicyLeaf(other, kind, frozenset()),
+            PolicyLeaf(tag, tag, frozenset()),
         )
         found = [FoundTopic(f"t{name}", ("eu",), True, leaves), FoundTopic(f"u{extra}", ("eu",), False, None)]
         draft = Draft("first", "h:1", {"eu": DraftEdge("h:2", "directory:schemas")}, found)

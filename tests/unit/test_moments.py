@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.moments import iso, utc
-from aggregator.observe.edge_logs import Undecided, hanging
+from aggregator.observe.edge_logs import UndecidedOffsets, hanging
 
 
 @given(st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False))
@@ -32,6 +32,6 @@ def test_what_lies_outside_is_told_as_its_end(milliseconds, told):
 @pytest.mark.parametrize("since_ms", [-(10**17), -62_135_596_800_001, -1, 0, 10**17])
 def test_a_transaction_of_any_time_is_told(since_ms):
     """A producer sets the time of its first record, and the sentence is part of every edge's status."""
-    found = Undecided(3, since_ms)
+    found = UndecidedOffsets(3, since_ms)
     assert found.since_ms == since_ms
     assert isinstance(hanging(found, 10**9), str)

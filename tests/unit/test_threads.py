@@ -11,7 +11,7 @@ from aggregator.backoff import Backoff
 from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.replicate.leadership import lease_renewal as keeping
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
-from aggregator.threads import Condition, Threads
+from aggregator.threads import ThreadCondition, Threads
 
 SECRET = "4111 1111 1111 1111"
 
@@ -65,7 +65,7 @@ def test_a_thread_that_dies_begins_again_and_is_told(stop, caplog, error):
         threads.start("lake", body, stop=stop, bound_s=60)
         wait_for(lambda: len(lives) == 2)
     told = of(threads, "lake")
-    assert (told.condition, told.restarts, told.is_well) == (Condition.RUNNING, 1, True)
+    assert (told.condition, told.restarts, told.is_well) == (ThreadCondition.RUNNING, 1, True)
     expected = "the ledger is damaged" if isinstance(error, Failed) else f"{type(error).__name__} at test_threads.py:"
     assert expected in told.error
     assert expected in caplog.text
@@ -82,7 +82,7 @@ def test_it_begins_again_ever_more_rarely_and_waits_in_between(stop):
         raise OverflowError
 
     threads.start("monitor", body, stop=stop, bound_s=60)
-    wait_for(lambda: len(began) == 3 and of(threads, "monitor").condition is Condition.RESTARTING)
+    wait_for(lambda: len(began) == 3 and of(threads, "monitor").condition is ThreadCondition.RESTARTING)
     assert not of(threads, "monitor").is_well
     pauses = [after - before for before, after in pairwise(began)]
     assert [pause > least for pause, least in zip(pauses, (0.09, 0.19), strict=True)] == [True, True]
@@ -101,7 +101,7 @@ def test_what_ends_the_process_by_design_ends_it_with_its_exit_code(stop, error)
     with pytest.raises(type(error)) as raised:
         threads.check()
     assert raised.value.exit_code == error.exit_code
-    assert of(threads, "lake").condition is Condition.DEAD
+    assert of(threads, "lake").condition is ThreadCondition.DEAD
 
 
 def test_a_vital_thread_that_never_lives_ends_the_process(stop, monkeypatch):
@@ -136,11 +136,11 @@ def test_a_thread_that_hangs_is_named_and_named_again_when_it_moves(stop, caplog
         threads.start("edge-eu", body, stop=stop, bound_s=0.3)
         threads.watch(stop, told.append)
         wait_for(lambda: "thread edge-eu hangs: no pulse for over 0 s" in caplog.text)
-        assert of(threads, "edge-eu").condition is Condition.HANGING
+        assert of(threads, "edge-eu").condition is ThreadCondition.HANGING
         moves.set()
         wait_for(lambda: "thread edge-eu moves again" in caplog.text)
     assert of(threads, "edge-eu").is_well
-    assert Condition.HANGING in {one.condition for each in told for one in each if one.name == "edge-eu"}
+    assert ThreadCondition.HANGING in {one.condition for each in told for one in each if one.name == "edge-eu"}
 
 
 def test_a_thread_that_ends_as_it_should_is_forgotten(stop):

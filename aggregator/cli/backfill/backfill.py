@@ -151,7 +151,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
     from aggregator.backfill.plan import Plan
     from aggregator.backfill.submission import start
     from aggregator.cli.backfill.settle import unstuck
-    from aggregator.state.decisions import Kind
+    from aggregator.state.decisions import DecisionKind
 
     unstuck(hub)
     exact = isinstance(wanted, Plan)
@@ -171,7 +171,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
         if not sys.stdin.isatty():
             raise click.UsageError("without a terminal to ask on, say --yes")
         click.confirm("Write this?", abort=True, err=True)
-    decide(hub, Kind.BACKFILL, [wanted.id], by=claimed(), reason=json.dumps(dict(wanted.ask), sort_keys=True))
+    decide(hub, DecisionKind.BACKFILL, [wanted.id], by=claimed(), reason=json.dumps(dict(wanted.ask), sort_keys=True))
     return carry_out(hub, start(hub, wanted, _signed(), rate=rate, exact=exact), master)
 
 
@@ -210,12 +210,12 @@ def resume(config: Path, id_: str, master: str | None) -> None:
     """Go on with a backfill that was stopped, killed or cancelled."""
     from aggregator.backfill.submission import known_backfill, revived
     from aggregator.cli.backfill.settle import unstuck
-    from aggregator.state.decisions import Kind
+    from aggregator.state.decisions import DecisionKind
 
     hub = load_config(config, os.environ)
     unstuck(hub)
     found = known_backfill(hub, id_)
-    decide(hub, Kind.BACKFILL, [found.plan.id], by=claimed(), reason="resumed")
+    decide(hub, DecisionKind.BACKFILL, [found.plan.id], by=claimed(), reason="resumed")
     raise SystemExit(carry_out(hub, revived(hub, found), master))
 
 
@@ -224,17 +224,17 @@ def resume(config: Path, id_: str, master: str | None) -> None:
 @click.argument("id_", metavar="ID")
 def cancel(config: Path, id_: str) -> None:
     """Stop a backfill; a running one ends cleanly within seconds, and what it has written stays."""
-    from aggregator.backfill.backfill_state import State
+    from aggregator.backfill.backfill_state import BackfillState
     from aggregator.backfill.store import cancel as ask_to_stop
     from aggregator.backfill.submission import known_backfill
-    from aggregator.state.decisions import Kind
+    from aggregator.state.decisions import DecisionKind
     from aggregator.state.names import HubNames
 
     hub = load_config(config, os.environ)
     found = known_backfill(hub, id_)
-    if found.state is State.FINISHED:
+    if found.state is BackfillState.FINISHED:
         raise Failed(f"backfill {found.plan.id} has finished", hint="what it wrote stays; there is nothing to stop")
-    decide(hub, Kind.CANCEL, [found.plan.id], by=claimed())
+    decide(hub, DecisionKind.CANCEL, [found.plan.id], by=claimed())
     ask_to_stop(hub.central, HubNames(hub.hub), found.plan.id, _signed())
     progress(f"backfill {found.plan.id} is cancelled; aggregator backfill resume {found.plan.id} takes that back")
 

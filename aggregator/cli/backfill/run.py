@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from aggregator.backfill.backfill_state import Backfill
-from aggregator.backfill.driver import Outcome
+from aggregator.backfill.driver import BackfillOutcome
 from aggregator.backfill.execution import carry_out
 from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.store import read_backfills
@@ -73,7 +73,7 @@ def ended(backfill: Backfill) -> int:
     return ExitCode.DATA_LOSS if backfill.end is not None and backfill.end.lost else ExitCode.DONE
 
 
-def exit_code(outcome: Outcome) -> ExitCode:
+def exit_code(outcome: BackfillOutcome) -> ExitCode:
     """Return the exit code that tells a scheduler how the run ended."""
     if outcome.lost or any(hold.reason == HoldReason.GAP for hold in outcome.holds):
         return ExitCode.DATA_LOSS
@@ -82,7 +82,7 @@ def exit_code(outcome: Outcome) -> ExitCode:
     return ExitCode.DONE if outcome.finished else ExitCode.FAILED
 
 
-def _sentences(config: HubConfig, id_: str, outcome: Outcome) -> Iterator[str]:
+def _sentences(config: HubConfig, id_: str, outcome: BackfillOutcome) -> Iterator[str]:
     for source, lost in (outcome.lost or {}).items():
         offsets = ", ".join(f"{one.start}-{one.end - 1}" for one in lost)
         yield f"lost: {source}: offsets {offsets} could not be read any more"

@@ -76,12 +76,12 @@ def _confirm(still: "Sequence[HeldRange]", *, yes: bool) -> None:
 
 
 def _submit(config: "HubConfig", still: "Sequence[HeldRange]", by: str, reason: str) -> None:
-    from aggregator.state.decisions import Kind
+    from aggregator.state.decisions import DecisionKind
     from aggregator.state.names import HubNames
     from aggregator.state.releases import Release
     from aggregator.state.request_log import write
 
     at_ms = int(time.time() * 1000)
     asked = [Release(one.table, one.partition, one.offsets, by, at_ms, reason) for one in still]
-    decide(config, Kind.RELEASE, [one.key for one in asked], by=by, reason=reason)
+    decide(config, DecisionKind.RELEASE, [one.key for one in asked], by=by, reason=reason)
     write(config.central, HubNames(config.hub), (one.encode() for one in asked))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.terminal.arguments import LENGTH, Moment
+from aggregator.cli.terminal.arguments import LENGTH, TimeArgument
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.counted import counted
@@ -41,7 +41,7 @@ Exit codes: 0 the table has them; 4 it has not, after the timeout."""
 @click.argument("table")
 @click.option(
     "--until",
-    type=Moment(),
+    type=TimeArgument(),
     default=lambda: datetime.now(UTC),
     metavar="TIME",
     help="Records before this time: ISO, or how long ago; now by default. A time to come is waited for first.",

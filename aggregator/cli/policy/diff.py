@@ -17,7 +17,7 @@ from aggregator.cli.terminal.output import emit, output_option, table
 from aggregator.errors import ConfigError, DeadLetterError, ExitCode, HoldError, RetryError
 from aggregator.escapes import visible
 from aggregator.machine_clock import utc_today
-from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
+from aggregator.privacy.policy.diff import PolicyChange, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.strictness import Strictness
 from aggregator.schema.registries import open_registry
@@ -109,7 +109,7 @@ def _of_registry(reference: str, wanted: str | None) -> Iterator[WriterSchema]:
         yield from (WriterSchema(topic, version.text, "key" if part == "key" else "value") for version in versions)
 
 
-def _answer(old: Policy, new: Policy, changes: Sequence[Change], *, loosened: bool) -> dict[str, Any]:
+def _answer(old: Policy, new: Policy, changes: Sequence[PolicyChange], *, loosened: bool) -> dict[str, Any]:
     return {
         "old": {"policy": old.policy, "version": old.version, "hash": old.hash},
         "new": {"policy": new.policy, "version": new.version, "hash": new.hash},
@@ -132,7 +132,7 @@ def _day(since: date | None) -> str | None:
     return since.isoformat() if since else None
 
 
-def _text(changes: Sequence[Change], *, loosened: bool) -> Iterator[str]:
+def _text(changes: Sequence[PolicyChange], *, loosened: bool) -> Iterator[str]:
     if changes:
         rows = [
             (

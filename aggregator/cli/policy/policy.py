@@ -21,7 +21,7 @@ from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.plan.plan import Plan, Row
+from aggregator.privacy.plan.plan import Row, StripPlan
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, whole_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
@@ -82,7 +82,7 @@ def _answer(policy: Policy, topic: str, schema: Path | None, today: date) -> dic
     }
 
 
-def _plan(scope: Scope, schema: Path, today: date) -> Plan:
+def _plan(scope: Scope, schema: Path, today: date) -> StripPlan:
     try:
         return compile_plan(schema_text(schema), scope, today)
     except DeadLetterError as error:

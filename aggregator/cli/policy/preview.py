@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample, policy_of, required
+from aggregator.cli.policy.sources import FILE, TopicSample, edge_sample, file_sample, policy_of, required
 from aggregator.cli.terminal.output import config_option, emit, is_given, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.secrets import KeyRing
@@ -29,7 +29,7 @@ from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.fixtures import written_ring
 from aggregator.privacy.policy.rules import key_name
 from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.preview import Line, previewed
+from aggregator.privacy.preview import PreviewLine, previewed
 from aggregator.schema.memory import MemoryRegistry
 
 # The length of a key whose operator takes keys of any length.
@@ -104,8 +104,8 @@ def preview(
 
 
 def stripped(
-    sample: Sample, policy: Policy, keys: Mapping[str, KeyRing], today: date, *, edge: str | None, hide: bool
-) -> list[list[Line]]:
+    sample: TopicSample, policy: Policy, keys: Mapping[str, KeyRing], today: date, *, edge: str | None, hide: bool
+) -> list[list[PreviewLine]]:
     """Records before and after, through the strip of a run that registers nothing.
 
     Args:
@@ -135,7 +135,7 @@ def stripped(
     return previewed(sample.records, strip, sample.registry, central, form, hide=hide)
 
 
-def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> Sample:
+def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> TopicSample:
     required({"POLICY": policy, "--records": files.records}, "or sample an edge with --edge")
     assert files.records is not None
     form = load_policy(policy).view(topic).value_format if policy else ValueFormat.JSON
@@ -158,8 +158,8 @@ def _thrown(policy: Policy) -> dict[str, KeyRing]:
     return {name: written_ring({1: base64.b64encode(key).decode()}) for name, key in drawn.items()}
 
 
-def _text(records: list[list[Line]]) -> list[str]:
+def _text(records: list[list[PreviewLine]]) -> list[str]:
     lines = []
     for number, record in enumerate(records, 1):
-        lines += [f"record {number}", *table(Line._fields, record), ""]
+        lines += [f"record {number}", *table(PreviewLine._fields, record), ""]
     return [*lines, counted(len(records), "record")]

@@ -27,7 +27,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TopicSample:
     """Records of one topic, as their edge has them, and the registry that knows their schemas."""
 
     topic: str
@@ -51,7 +51,7 @@ def schema_text(path: Path) -> str:
     return text
 
 
-def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat = ValueFormat.JSON) -> Sample:
+def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat = ValueFormat.JSON) -> TopicSample:
     """The records of a file, without keys and headers.
 
     Args:
@@ -73,7 +73,7 @@ def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat =
     else:
         text = schema_text(schema)
         values = _framed(path, text, registry.register(f"{topic}-value", text))
-    return Sample(topic, registry, tuple((None, value, None) for value in values))
+    return TopicSample(topic, registry, tuple((None, value, None) for value in values))
 
 
 def _framed(path: Path, schema: str, schema_id: int) -> list[bytes | None]:
@@ -118,7 +118,7 @@ def _line(path: Path, number: int, line: str) -> Any:
         ) from None
 
 
-def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> Sample:
+def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> TopicSample:
     """The newest records of an edge's topic.
 
     Raises:
@@ -129,7 +129,7 @@ def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> Sample:
     cluster = config.edges.get(edge)
     if cluster is None:
         raise click.UsageError(f"no edge is called {edge}; there are {', '.join(sorted(config.edges))}")
-    return Sample(topic, edge_registry(cluster, edge), tuple(one.record for one in newest(cluster, topic, count)))
+    return TopicSample(topic, edge_registry(cluster, edge), tuple(one.record for one in newest(cluster, topic, count)))
 
 
 def edge_registry(cluster: EdgeConfig, edge: str) -> Registry:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample, required
+from aggregator.cli.policy.sources import FILE, TopicSample, edge_sample, file_sample, required
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.counted import counted
@@ -99,7 +99,7 @@ def suggest(
     emit(answer, output, lambda: _lines(answer, found))
 
 
-def _found(sample: Sample, count: int, key: str) -> _Found:
+def _found(sample: TopicSample, count: int, key: str) -> _Found:
     """Suggestions for values, keys and headers."""
     records = sample.records[:count]
     values = [(value, list(headers or ())) for _, value, headers in records if value is not None]

@@ -16,7 +16,7 @@ from aggregator.reasons import says_something
 T = TypeVar("T")
 
 
-class Moment(click.ParamType[datetime]):
+class TimeArgument(click.ParamType[datetime]):
     """An ISO 8601 time, or a duration before now."""
 
     name = "time"

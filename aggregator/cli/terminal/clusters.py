@@ -52,7 +52,7 @@ class EdgeType(click.ParamType[tuple[str, str]]):
         return name, ServerType().convert(server, param, ctx)
 
 
-class Setting(NamedTuple):
+class ClientSetting(NamedTuple):
     """A setting that an option gives as `[NAME:]PROPERTY=VALUE`.
 
     Attributes:
@@ -66,16 +66,18 @@ class Setting(NamedTuple):
     value: str
 
 
-class SettingType(click.ParamType[Setting]):
+class SettingType(click.ParamType[ClientSetting]):
     """Reads `property=value` or `cluster:property=value`. Paths become absolute, because the configuration file may lie
     in another folder.
     """
 
     name = "[NAME:]PROPERTY=VALUE"
 
-    def convert(self, value: str | Setting, param: click.Parameter | None, ctx: click.Context | None) -> Setting:
+    def convert(
+        self, value: str | ClientSetting, param: click.Parameter | None, ctx: click.Context | None
+    ) -> ClientSetting:
         """Split a setting into the cluster, the option and its value."""
-        if isinstance(value, Setting):
+        if isinstance(value, ClientSetting):
             return value
         left, separator, given = value.partition("=")
         cluster, _, option = left.rpartition(":")
@@ -84,7 +86,7 @@ class SettingType(click.ParamType[Setting]):
         scheme, _, target = given.partition(":")
         if scheme == "file":
             given = f"file:{Path(target).absolute()}"
-        return Setting(cluster, option, str(Path(given).absolute()) if option.endswith(".location") else given)
+        return ClientSetting(cluster, option, str(Path(given).absolute()) if option.endswith(".location") else given)
 
 
 class SchemasType(click.ParamType[tuple[str, str]]):
@@ -103,7 +105,7 @@ class SchemasType(click.ParamType[tuple[str, str]]):
         return (edge, reference) if separator and ":" not in edge else ("", value)
 
 
-def options_of(flag: str, name: str, settings: Sequence[Setting], known: Collection[str]) -> dict[str, str]:
+def options_of(flag: str, name: str, settings: Sequence[ClientSetting], known: Collection[str]) -> dict[str, str]:
     """The settings of one cluster, its own last, which win.
 
     Args:

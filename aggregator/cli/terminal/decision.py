@@ -14,7 +14,7 @@ from aggregator.escapes import recordable
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
-    from aggregator.state.decisions import Kind
+    from aggregator.state.decisions import DecisionKind
 
 
 def claimed(by: str | None = None) -> str:
@@ -27,7 +27,7 @@ def because(reason: str) -> str:
     return recordable(reason.strip())
 
 
-def decide(config: "HubConfig", kind: "Kind", abouts: Iterable[str], *, by: str, reason: str = "") -> None:
+def decide(config: "HubConfig", kind: "DecisionKind", abouts: Iterable[str], *, by: str, reason: str = "") -> None:
     """Put decisions of one kind on record.
 
     Args:

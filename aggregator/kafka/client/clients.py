@@ -27,7 +27,7 @@ from aggregator.kafka.client.msk_iam import token_options
 from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.kafka.client.trust import token_server_trust
 from aggregator.kafka.native.sign_in import SHUT_OUT
-from aggregator.kafka.native.topic_ids import TopicIds
+from aggregator.kafka.native.topic_ids import TopicIdClient
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer
@@ -232,9 +232,9 @@ def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
         return Producer(connection_options(cluster, Role.PRODUCER) | own | options, logger=log)
 
 
-def topic_ids(cluster: ClusterConfig) -> TopicIds:
+def topic_ids(cluster: ClusterConfig) -> TopicIdClient:
     """Asks single brokers for topic ids, on connections of its own."""
-    return TopicIds(connection_options(cluster, Role.ADMIN), log)
+    return TopicIdClient(connection_options(cluster, Role.ADMIN), log)
 
 
 class _Admin(NamedTuple):

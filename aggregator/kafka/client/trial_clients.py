@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from aggregator.config.document import Fault, Place
+from aggregator.config.document import ConfigFault, Place
 from aggregator.config.librdkafka import ALIASES, IDENTITY
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.secrets import SecretRef
@@ -21,14 +21,14 @@ from aggregator.kafka.client.clients import Role
 _NAME = re.compile(r"[a-z]+(?:\.[a-z]+)+")
 
 
-def unmakeable(config: HubConfig) -> Iterator[Fault]:
+def unmakeable(config: HubConfig) -> Iterator[ConfigFault]:
     """What keeps clients of a configuration from being made, in librdkafka's words, at the setting that they name."""
     yield from _of(config.central, ("central",), config, None)
     for name, edge in config.edges.items():
         yield from _of(edge, ("edges", name), config, edge.rate_limit)
 
 
-def _of(cluster: ClusterConfig, place: Place, config: HubConfig, rate: int | None) -> Iterator[Fault]:
+def _of(cluster: ClusterConfig, place: Place, config: HubConfig, rate: int | None) -> Iterator[ConfigFault]:
     nobody = _anonymous(cluster)
     buffer_bytes = config.replication.fetch_buffer
     reading = [{}] if rate is None else [{}, clients.slow_fetch(rate)]
@@ -46,7 +46,7 @@ def _of(cluster: ClusterConfig, place: Place, config: HubConfig, rate: int | Non
             words = refused.args[0].str()
             if (role, words) not in reported:
                 reported.add((role, words))
-                yield Fault(_place(cluster, place, role, words), f"no {role} can be made of it: {words}")
+                yield ConfigFault(_place(cluster, place, role, words), f"no {role} can be made of it: {words}")
         else:
             if role is Role.CONSUMER:
                 made.close()

@@ -15,7 +15,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.credentials import Credentials
-from aggregator.kafka.native.topic_ids import Answer, TopicIds
+from aggregator.kafka.native.topic_ids import Answer, TopicIdClient
 
 # The time-out of a question.
 TIMEOUT_S = 2.0
@@ -35,7 +35,7 @@ class EdgeTopicIds:
         self._open: set[int] = set()
         self._client = self._connect()
 
-    def _connect(self) -> TopicIds:
+    def _connect(self) -> TopicIdClient:
         self._connected = time.monotonic()
         return clients.topic_ids(self._cluster)
 

@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     topics: Mapping[str, TopicIdResult]
 
 
-class TopicIds(Client):
+class TopicIdClient(Client):
     """A client that asks for topic ids; arguments and errors are those of `Client`."""
 
     kind = PRODUCER

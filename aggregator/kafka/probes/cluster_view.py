@@ -43,7 +43,7 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicView:
+class ProbedTopic:
     """Holds what a cluster tells about one topic.
 
     Attributes:
@@ -63,7 +63,7 @@ class TopicView:
     settings: Mapping[str, str] | None = None
 
 
-class SignIn(NamedTuple):
+class SignInResult(NamedTuple):
     """Describes how an attempt to sign in ended.
 
     Attributes:
@@ -81,5 +81,5 @@ class SignIn(NamedTuple):
 class Topics:
     """Holds topics of a cluster, and why the cluster did not describe others that exist."""
 
-    views: Mapping[str, TopicView] = field(default_factory=dict)
+    views: Mapping[str, ProbedTopic] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.address import Address
-from aggregator.kafka.probes.cluster_view import Acl, ClusterView, SignIn, Topics, TopicView
+from aggregator.kafka.probes.cluster_view import Acl, ClusterView, ProbedTopic, SignInResult, Topics
 from aggregator.kafka.readers.codes import name_of
 from aggregator.threads import ask_aside
 
@@ -39,7 +39,7 @@ _GRACE_S = 1.0
 _FINAL = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "UNSUPPORTED_SASL_MECHANISM")
 
 
-def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignIn:
+def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignInResult:
     """Connect as the hub does, and ask for nothing but the brokers.
 
     Raises:
@@ -59,12 +59,12 @@ def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignIn:
         final = next((error for error in heard if name_of(error.code()) in _FINAL), None)
     if final is None and asked.done() and asked.exception() is None:
         shown = asked.result()
-        return SignIn(view=ClusterView(str(shown.cluster_id), _addresses(shown.brokers)))
+        return SignInResult(view=ClusterView(str(shown.cluster_id), _addresses(shown.brokers)))
     learned = _learned(statistics)
     if final is None and learned:
-        return SignIn(view=ClusterView("", learned))
+        return SignInResult(view=ClusterView("", learned))
     error = final or (heard[-1] if heard else None)
-    return SignIn(name_of(error.code()), str(error.str())) if error else SignIn("_TIMED_OUT", "no answer")
+    return SignInResult(name_of(error.code()), str(error.str())) if error else SignInResult("_TIMED_OUT", "no answer")
 
 
 def _addresses(brokers: Mapping[int, Any]) -> dict[int, Address]:
@@ -144,7 +144,7 @@ def topics(cluster: ClusterConfig, names: Collection[str], *, patience_s: float)
     settings = {
         one.name: future for one, future in admin.describe_configs(resources, request_timeout=patience_s).items()
     }
-    views, refused = dict[str, TopicView](), dict[str, str]()
+    views, refused = dict[str, ProbedTopic](), dict[str, str]()
     for name, future in asked.items():
         try:
             shown = future.result(max(0.0, deadline - time.monotonic()))
@@ -159,9 +159,9 @@ def topics(cluster: ClusterConfig, names: Collection[str], *, patience_s: float)
     return Topics(views, refused)
 
 
-def _topic(shown: Any, entries: Any) -> TopicView:
+def _topic(shown: Any, entries: Any) -> ProbedTopic:
     led = {one.id for one in shown.partitions if one.leader is not None and one.leader.id >= 0}
-    return TopicView(
+    return ProbedTopic(
         len(shown.partitions),
         min((len(one.replicas) for one in shown.partitions), default=0),
         min((len(one.isr) for one in shown.partitions), default=0),

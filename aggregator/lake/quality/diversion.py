@@ -24,7 +24,7 @@ from aggregator.lake.orphans import discard
 from aggregator.lake.quality.conditions import failing
 from aggregator.lake.quality.dataframes import FILE, ROW, placed, view
 from aggregator.lake.quality.split import Files, Split
-from aggregator.lake.ranges import Outcome
+from aggregator.lake.ranges import StagingOutcome
 from aggregator.lake.task import decode_outcome, encode_outcome
 
 _RULE = "_failed_rule"
@@ -116,7 +116,7 @@ def _answer(split: Split, file: StagedFile, rows: pa.Table) -> str:
         hint = "check the disk, its space and the rights on the folder; the next cycle tries again"
         return json.dumps({"error": ["retry", message, hint]})
     counts = Counter(name for _, name in pairs)
-    halves = [encode_outcome(Outcome((), half)) for half in (stays, goes)]
+    halves = [encode_outcome(StagingOutcome((), half)) for half in (stays, goes)]
     return json.dumps({"file": file.path, "halves": halves, "counts": counts})
 
 

@@ -30,7 +30,7 @@ from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.quality.verdict_log import (
-    Audit,
+    CommitAudit,
     RuleCount,
     append_audit,
     append_commit,
@@ -39,8 +39,8 @@ from aggregator.lake.quality.verdict_log import (
     read,
     unsaid,
 )
-from aggregator.lake.quality.verdicts import Finding, Verdict, diverting, judge
-from aggregator.lake.ranges import Held, Outcome, Settlement, Span
+from aggregator.lake.quality.verdicts import RuleFinding, Verdict, diverting, judge
+from aggregator.lake.ranges import Held, Settlement, Span, StagingOutcome
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
 from aggregator.state.releases import Release
 
@@ -73,7 +73,7 @@ class _Vetted:
         held: Reasons why nothing may be committed.
     """
 
-    audit: Audit | None
+    audit: CommitAudit | None
     splits: list[SplitOutcome]
     spans: list[Span]
     unfit: tuple[Held, ...]
@@ -144,7 +144,7 @@ class QualityGate:
     def publish(
         self,
         handle: TableHandle | None,
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[StagingOutcome],
         *,
         force: bool,
         release: Release | None = None,
@@ -178,9 +178,9 @@ class QualityGate:
     def admit(
         self,
         handle: TableHandle,
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[StagingOutcome],
         limits: Mapping[CentralPartition, OffsetRange],
-    ) -> list[Outcome]:
+    ) -> list[StagingOutcome]:
         """Audit rows that replace others in the table, as any commit; rows that fail go into the quarantine here.
 
         A second call for the same rows decides nothing anew.
@@ -212,7 +212,7 @@ class QualityGate:
             raise CommitConflict(f"table {self._quarantine.name}: another process decides the same rows")
         return taken
 
-    def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
+    def admitted(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
         """Add to the verdict that the admitted rows are in the table.
 
         Raises:
@@ -221,13 +221,15 @@ class QualityGate:
         ranges = [range_of(one.span) for outcome in outcomes for one in outcome.reached]
         append_completion(self._lake, self._name, version, ranges, now_s=self._clock())
 
-    def _vet(self, handle: TableHandle | None, outcomes: Sequence[Outcome], release: Release | None = None) -> _Vetted:
+    def _vet(
+        self, handle: TableHandle | None, outcomes: Sequence[StagingOutcome], release: Release | None = None
+    ) -> _Vetted:
         """Audit outcomes and cut them; the verdict is on disk when this returns, and what is held is removed."""
         schema = handle.schema() if handle else self._tables.narrowed(FIXED_COLUMNS)
         columns, fitting, unfit = fitted(schema, outcomes, self._tables.promotes)
         self._discard([outcome for outcome in outcomes if outcome not in fitting])
         audit, findings = self._audit(fitting, columns)
-        splits = [SplitOutcome(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
+        splits = [SplitOutcome(outcome, StagingOutcome(outcome.reached, ())) for outcome in fitting]
         if audit and audit.verdict is Verdict.DIVERT:
             try:
                 audit, findings, splits = self._divert(audit, findings, fitting, columns)
@@ -236,7 +238,7 @@ class QualityGate:
                 raise
         if audit and audit.verdict is Verdict.HOLD and release:
             audit = replace(audit, verdict=Verdict.RELEASE, released_by=release.by, reason=release.reason)
-            splits = [SplitOutcome(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
+            splits = [SplitOutcome(outcome, StagingOutcome(outcome.reached, ())) for outcome in fitting]
         if audit:
             append_audit(self._lake, audit)
         for one in findings:
@@ -249,14 +251,16 @@ class QualityGate:
             held = _held(spans, findings)
         return _Vetted(audit, splits, spans, unfit, held)
 
-    def _audit(self, outcomes: Sequence[Outcome], columns: pa.Schema) -> tuple[Audit | None, list[Finding]]:
+    def _audit(
+        self, outcomes: Sequence[StagingOutcome], columns: pa.Schema
+    ) -> tuple[CommitAudit | None, list[RuleFinding]]:
         files = _files(outcomes)
         if not files:
             return None, []
         begun = time.monotonic()
         frame = staged(self._spark, self._lake / self._name, files, columns).drop(FILE, ROW)
         findings = validation.validate(frame, self._rules, self._views)
-        audit = Audit(
+        audit = CommitAudit(
             id=uuid.uuid4().hex,
             at_ms=int(self._clock() * 1000),
             table=self._name,
@@ -271,8 +275,8 @@ class QualityGate:
         return audit, findings
 
     def _divert(
-        self, audit: Audit, findings: list[Finding], outcomes: Sequence[Outcome], columns: pa.Schema
-    ) -> tuple[Audit, list[Finding], list[SplitOutcome]]:
+        self, audit: CommitAudit, findings: list[RuleFinding], outcomes: Sequence[StagingOutcome], columns: pa.Schema
+    ) -> tuple[CommitAudit, list[RuleFinding], list[SplitOutcome]]:
         """Cut the failing records out; a hold where their number is not the one that was found."""
         begun = time.monotonic()
         failed = diverting(findings)
@@ -306,7 +310,7 @@ class QualityGate:
         outcomes = [split.accepted for split in splits]
         return Commit(self._tables, self._name, outcomes, force).run(handle)
 
-    def _discard(self, outcomes: Sequence[Outcome]) -> None:
+    def _discard(self, outcomes: Sequence[StagingOutcome]) -> None:
         discard(self._lake / self._name, [file.path for file in _files(outcomes)])
 
 
@@ -331,14 +335,14 @@ def open_gates(
     return gates
 
 
-def _published(result: CommitResult, held: tuple[Held, ...], audit: Audit | None, commit_s: float) -> Published:
+def _published(result: CommitResult, held: tuple[Held, ...], audit: CommitAudit | None, commit_s: float) -> Published:
     if audit is None:
         return Published(result, held, commit_s=commit_s)
     diverted = 0 if result.version is None else audit.diverted
     return Published(result, held, audit.verdict, diverted, audit.audit_s, commit_s)
 
 
-def _held(spans: Sequence[Span], findings: Sequence[Finding]) -> tuple[Held, ...]:
+def _held(spans: Sequence[Span], findings: Sequence[RuleFinding]) -> tuple[Held, ...]:
     why = "; ".join(str(one) for one in findings if not one.passed and (one.raised or one.rule.action == "hold"))
     return tuple(
         Held(one.partition, f"central {one.partition} offsets {one.offsets.start} to {one.offsets.end - 1}: {why}")
@@ -346,16 +350,18 @@ def _held(spans: Sequence[Span], findings: Sequence[Finding]) -> tuple[Held, ...
     )
 
 
-def _split(outcomes: Sequence[Outcome], diverted: Diverted) -> list[SplitOutcome]:
+def _split(outcomes: Sequence[StagingOutcome], diverted: Diverted) -> list[SplitOutcome]:
     splits = []
     for outcome in outcomes:
         cut = [diverted.halves.get(file.path, ((file,), ())) for file in outcome.files]
         accepted, quarantined = (tuple(file for parts in cut for file in parts[side]) for side in (0, 1))
-        splits.append(SplitOutcome(Outcome(outcome.reached, accepted), Outcome(outcome.reached, quarantined)))
+        splits.append(
+            SplitOutcome(StagingOutcome(outcome.reached, accepted), StagingOutcome(outcome.reached, quarantined))
+        )
     return splits
 
 
-def _files(outcomes: Sequence[Outcome]) -> list[StagedFile]:
+def _files(outcomes: Sequence[StagingOutcome]) -> list[StagedFile]:
     return [file for outcome in outcomes for file in outcome.files]
 
 

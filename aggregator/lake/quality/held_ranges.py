@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.lake.quality.verdict_log import Audit, read
+from aggregator.lake.quality.verdict_log import CommitAudit, read
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
@@ -79,7 +79,7 @@ def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
 
 
 def still_held(
-    table: str, audits: Iterable[Audit], starts: Mapping[CentralPartition, int], releases: Iterable[Release]
+    table: str, audits: Iterable[CommitAudit], starts: Mapping[CentralPartition, int], releases: Iterable[Release]
 ) -> list[HeldRange]:
     """The ranges of held audits that begin where the table stands.
 

@@ -11,7 +11,7 @@ from aggregator.lake.commit import CommitResult
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.quality.verdict_log import append_completion, range_of
 from aggregator.lake.quality.verdicts import Verdict
-from aggregator.lake.ranges import Held, Outcome
+from aggregator.lake.ranges import Held, StagingOutcome
 from aggregator.lake.tables.port import TableHandle
 
 
@@ -37,7 +37,7 @@ class Published:
 
 
 def complete(
-    quarantine: Quarantine, handle: TableHandle | None, outcomes: Sequence[Outcome], *, now_s: float
+    quarantine: Quarantine, handle: TableHandle | None, outcomes: Sequence[StagingOutcome], *, now_s: float
 ) -> Published:
     """Publish what is decided and not yet in the table.
 

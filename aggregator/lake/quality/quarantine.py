@@ -22,7 +22,7 @@ from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import discard
 from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
-from aggregator.lake.ranges import Outcome, Span, committable
+from aggregator.lake.ranges import Span, StagingOutcome, committable
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import TableHandle, Tables
 
@@ -33,8 +33,8 @@ _PLACE = ["_central_topic", "_central_partition", "_central_offset"]
 class SplitOutcome(NamedTuple):
     """One task's outcome, cut in two. Both parts reach as far as the task did."""
 
-    accepted: Outcome
-    quarantined: Outcome
+    accepted: StagingOutcome
+    quarantined: StagingOutcome
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Quarantine:
         result = self._fill(handle, accepted)
         return CommitResult(result.version, result.positions, result.settled, (*decided.held, *result.held))
 
-    def divert(self, splits: Sequence[SplitOutcome]) -> tuple[CommitResult, list[Outcome]]:
+    def divert(self, splits: Sequence[SplitOutcome]) -> tuple[CommitResult, list[StagingOutcome]]:
         """Commit the quarantined rows, which decides the range; files of splits that others have decided are removed.
 
         Returns:
@@ -119,7 +119,7 @@ class Quarantine:
         self._remove([split for split in splits if split.quarantined not in taken])
         return decided, [split.accepted for split in splits if split.quarantined in taken]
 
-    def complete(self, handle: TableHandle | None, outcomes: Sequence[Outcome]) -> CommitResult:
+    def complete(self, handle: TableHandle | None, outcomes: Sequence[StagingOutcome]) -> CommitResult:
         """Commit a decided range to the table: everything that the quarantine does not hold.
 
         Args:
@@ -131,7 +131,7 @@ class Quarantine:
         """
         return self._fill(handle, self.rest(outcomes))
 
-    def rest(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def rest(self, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
         """Outcomes of a range that is decided, staged again without what the quarantine holds of it.
 
         Raises:
@@ -148,7 +148,7 @@ class Quarantine:
             self._remove(splits)
             raise
 
-    def _fill(self, handle: TableHandle | None, accepted: Sequence[Outcome]) -> CommitResult:
+    def _fill(self, handle: TableHandle | None, accepted: Sequence[StagingOutcome]) -> CommitResult:
         return Commit(self.tables, self.table, accepted, force=True).run(handle)
 
     def _held(self, spans: Sequence[Span]) -> set[tuple[str, int, int]]:
@@ -162,7 +162,7 @@ class Quarantine:
             found |= set(zip(*rows.to_pydict().values(), strict=True))
         return found
 
-    def _without(self, outcome: Outcome, held: set[tuple[str, int, int]]) -> Outcome:
+    def _without(self, outcome: StagingOutcome, held: set[tuple[str, int, int]]) -> StagingOutcome:
         folder = self.lake / self.table
         files: list[StagedFile] = []
         with storage_errors(folder):
@@ -171,7 +171,7 @@ class Quarantine:
                 files += without(folder, file, rows) if rows else (file,)
                 if rows:
                     discard(folder, [file.path])
-        return Outcome(outcome.reached, tuple(files))
+        return StagingOutcome(outcome.reached, tuple(files))
 
     def _remove(self, splits: Iterable[SplitOutcome]) -> None:
         for split in splits:
@@ -179,7 +179,7 @@ class Quarantine:
             discard(self.folder, [file.path for file in split.quarantined.files])
 
 
-def _taken(result: CommitResult) -> tuple[Outcome, ...]:
+def _taken(result: CommitResult) -> tuple[StagingOutcome, ...]:
     return result.settled.accepted if result.version is not None else ()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.errors import HoldError
-from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
 
 RULES, TOPIC_ID = "_quarantine_rules", "_central_topic_id"
@@ -103,14 +103,14 @@ def rows_at(folder: Folder, name: str, places: Collection[tuple[str, int, int]])
     return [at for at, place in enumerate(zip(*(columns[name] for name in _PLACE), strict=True)) if place in places]
 
 
-def _again(folder: Folder, file: StagedFile) -> AbstractContextManager[Stage]:
+def _again(folder: Folder, file: StagedFile) -> AbstractContextManager[StagingWriter]:
     """A stage for rows of a file that was staged before: of its columns, divided as it is."""
     return _stage(folder, file.schema, divided_by=tuple(name for name, _ in file.partition))
 
 
 @contextmanager
-def _stage(folder: Folder, columns: bytes, *, divided_by: tuple[str, ...] = ()) -> Iterator[Stage]:
-    stage = Stage(folder, pa.ipc.read_schema(pa.py_buffer(columns)), divided_by=divided_by)
+def _stage(folder: Folder, columns: bytes, *, divided_by: tuple[str, ...] = ()) -> Iterator[StagingWriter]:
+    stage = StagingWriter(folder, pa.ipc.read_schema(pa.py_buffer(columns)), divided_by=divided_by)
     try:
         yield stage
     except BaseException:
@@ -132,7 +132,7 @@ def _within(rows: Collection[int], first: int, group: pa.Table) -> list[int]:
     return sorted(at - first for at in rows if first <= at < first + group.num_rows)
 
 
-def _keep(group: pa.Table, cut: Sequence[int], stays: Stage) -> None:
+def _keep(group: pa.Table, cut: Sequence[int], stays: StagingWriter) -> None:
     keep = np.ones(group.num_rows, np.bool_)
     keep[cut] = False
     if keep.any():

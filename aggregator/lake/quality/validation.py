@@ -20,7 +20,7 @@ from aggregator.config.expectations import EVERY_TEXT
 from aggregator.config.suites import Rule
 from aggregator.errors import ConfigError
 from aggregator.lake.quality.dataframes import texts, view
-from aggregator.lake.quality.verdicts import Finding
+from aggregator.lake.quality.verdicts import RuleFinding
 
 # The default format copies failing values into results. A count of zero keeps them out.
 _FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
@@ -72,7 +72,7 @@ def check(table: str, rules: Sequence[Rule]) -> None:
             ) from None
 
 
-def validate(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str]) -> list[Finding]:
+def validate(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str]) -> list[RuleFinding]:
     """Evaluate rules over the records of one commit; each has one finding.
 
     Args:
@@ -80,7 +80,7 @@ def validate(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str]) 
         rules: Rules of all suites of the table.
         views: Views of the same suites.
     """
-    findings: list[Finding] = []
+    findings: list[RuleFinding] = []
     for name in sorted({rule.view for rule in rules}):
         mine = [rule for rule in rules if rule.view == name]
         try:
@@ -88,7 +88,7 @@ def validate(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str]) 
             asked = [one for rule in mine for one in _spelled_out(rule, texts(rows, name))]
             findings += _validate(rows, asked) if asked else []
         except Exception as error:  # noqa: BLE001 - Spark's and the library's errors have no common family
-            findings += [Finding(rule, passed=False, raised=True, note=type(error).__name__) for rule in mine]
+            findings += [RuleFinding(rule, passed=False, raised=True, note=type(error).__name__) for rule in mine]
     return findings
 
 
@@ -101,7 +101,7 @@ def _spelled_out(rule: Rule, columns: Sequence[str]) -> list[Rule]:
     ]
 
 
-def _validate(rows: DataFrame, rules: Sequence[Rule]) -> list[Finding]:
+def _validate(rows: DataFrame, rules: Sequence[Rule]) -> list[RuleFinding]:
     library = _library()
     suite = library.suite(name="commit", expectations=[_built(rule, mark=str(at)) for at, rule in enumerate(rules)])
     with warnings.catch_warnings():
@@ -118,14 +118,14 @@ def _built(rule: Rule, mark: str = "") -> Any:
         return configured.to_domain_obj()
 
 
-def _finding(rule: Rule, result: Any, rows: DataFrame) -> Finding:
+def _finding(rule: Rule, result: Any, rows: DataFrame) -> RuleFinding:
     if result is None or _raised(result.exception_info):
         missing = rule.column and rule.column.partition(".")[0] not in rows.columns
-        return Finding(rule, passed=False, raised=True, note=f"there is no column {rule.column}" if missing else "")
+        return RuleFinding(rule, passed=False, raised=True, note=f"there is no column {rule.column}" if missing else "")
     counts = result.result or {}
     nulls = counts.get("missing_count") or 0
     evaluated = counts.get("element_count")
-    return Finding(
+    return RuleFinding(
         rule,
         passed=bool(result.success),
         evaluated=None if evaluated is None else evaluated - nulls,

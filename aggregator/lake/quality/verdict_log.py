@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aggregator.lake.folder import Folder
-from aggregator.lake.quality.verdicts import Finding, Verdict
+from aggregator.lake.quality.verdicts import RuleFinding, Verdict
 from aggregator.lake.ranges import Span
 from aggregator.lake.storage_errors import storage_errors
 
@@ -42,7 +42,7 @@ class RuleCount:
     note: str = ""
 
     @classmethod
-    def of(cls, finding: Finding) -> "RuleCount":
+    def of(cls, finding: RuleFinding) -> "RuleCount":
         """Make a count from a finding, without the rule's arguments."""
         rule = finding.rule
         return cls(
@@ -60,7 +60,7 @@ class RuleCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class CommitAudit:
     """Records the audit of one commit.
 
     Attributes:
@@ -101,7 +101,7 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class AuditTotals:
     """Sums over audits, for metrics.
 
     Attributes:
@@ -128,7 +128,7 @@ def range_of(span: Span) -> Range:
     return (span.partition.topic, span.partition.partition, span.offsets.start, span.offsets.end)
 
 
-def append_audit(lake: Folder, audit: Audit) -> None:
+def append_audit(lake: Folder, audit: CommitAudit) -> None:
     """Write a verdict, to the disk.
 
     Raises:
@@ -137,7 +137,7 @@ def append_audit(lake: Folder, audit: Audit) -> None:
     _append(lake, audit.table, audit.at_ms, {"event": _AUDITED, **audit.plain()})
 
 
-def append_commit(lake: Folder, audit: Audit) -> None:
+def append_commit(lake: Folder, audit: CommitAudit) -> None:
     """Write what became of an audited commit, whose `version` and `commit_s` are known now.
 
     Raises:
@@ -156,7 +156,7 @@ def append_completion(lake: Folder, table: str, version: int, ranges: Sequence[R
     _append(lake, table, int(now_s * 1000), {"event": _COMPLETED, "table": table, "version": version, "ranges": ranges})
 
 
-def read(lake: Folder, table: str, *, days: int | None = None) -> list[Audit]:
+def read(lake: Folder, table: str, *, days: int | None = None) -> list[CommitAudit]:
     """Audits of one table, the oldest first; a line that a crash cut short is passed over.
 
     Args:
@@ -172,13 +172,13 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[Audit]:
         names = sorted(one.name for one in folder.entries() if one.name.endswith(".jsonl"))
         newest = sorted({name[:_DAY] for name in names})[0 if days is None else -days :]
         texts = [folder.read(name).decode(errors="replace") for name in names if name[:_DAY] in newest]
-    found: dict[str, Audit] = {}
+    found: dict[str, CommitAudit] = {}
     for entry in sorted(filter(None, (_parsed(line) for text in texts for line in text.splitlines())), key=_order):
         _note(found, entry)
     return list(found.values())
 
 
-def unsaid(audits: Sequence[Audit], reached: Mapping[tuple[str, int], int]) -> Audit | None:
+def unsaid(audits: Sequence[CommitAudit], reached: Mapping[tuple[str, int], int]) -> CommitAudit | None:
     """The newest audit, if its commit came about and a crash kept it from being said.
 
     Args:
@@ -196,7 +196,7 @@ def _order(entry: Mapping[str, Any]) -> tuple[bool, int]:
     return entry["event"] != _AUDITED, entry.get("at_ms", 0)
 
 
-def _note(found: dict[str, Audit], entry: Mapping[str, Any]) -> None:
+def _note(found: dict[str, CommitAudit], entry: Mapping[str, Any]) -> None:
     if entry["event"] == _AUDITED:
         found[entry["id"]] = _audit(entry)
     elif entry["event"] == _COMMITTED and entry["id"] in found:
@@ -209,7 +209,7 @@ def _note(found: dict[str, Audit], entry: Mapping[str, Any]) -> None:
                 break
 
 
-def totals(audits: Iterable[Audit]) -> Totals:
+def totals(audits: Iterable[CommitAudit]) -> AuditTotals:
     """Sum audits up; those that a crash left without a commit count with their time alone."""
     verdicts: Counter[str] = Counter()
     unexpected: Counter[str] = Counter()
@@ -227,7 +227,7 @@ def totals(audits: Iterable[Audit]) -> Totals:
             unexpected[rule.rule] += rule.unexpected or 0
             raised[rule.rule] += rule.raised
             failed[rule.rule] += not rule.passed
-    return Totals(dict(verdicts), diverted, audit_s, commit_s, dict(unexpected), dict(raised), dict(failed))
+    return AuditTotals(dict(verdicts), diverted, audit_s, commit_s, dict(unexpected), dict(raised), dict(failed))
 
 
 def _append(lake: Folder, table: str, at_ms: int, entry: Mapping[str, Any]) -> None:
@@ -248,7 +248,7 @@ def _parsed(line: str) -> Mapping[str, Any] | None:
     return entry if isinstance(entry, dict) and entry.get("event") in events else None
 
 
-def _audit(entry: Mapping[str, Any]) -> Audit:
-    fields = {name: entry[name] for name in Audit.__slots__ if name in entry}
+def _audit(entry: Mapping[str, Any]) -> CommitAudit:
+    fields = {name: entry[name] for name in CommitAudit.__slots__ if name in entry}
     fields |= {"verdict": Verdict(entry["verdict"]), "ranges": tuple(map(tuple, entry["ranges"]))}
-    return Audit(**fields | {"rules": tuple(RuleCount(**rule) for rule in entry["rules"])})
+    return CommitAudit(**fields | {"rules": tuple(RuleCount(**rule) for rule in entry["rules"])})

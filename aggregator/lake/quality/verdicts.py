@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """What one rule found in one commit.
 
     Attributes:
@@ -51,7 +51,7 @@ class Finding:
         return f"{self.rule.name} failed for {self.unexpected}{of} values"
 
 
-def judge(findings: Sequence[Finding]) -> Verdict:
+def judge(findings: Sequence[RuleFinding]) -> Verdict:
     """Return the strictest verdict that a failed rule asks for; a rule that raised asks for `hold`."""
     if any(one.raised for one in findings):
         return Verdict.HOLD
@@ -59,6 +59,6 @@ def judge(findings: Sequence[Finding]) -> Verdict:
     return next((verdict for verdict in reversed(Verdict) if verdict.value in asked), Verdict.PUBLISH)
 
 
-def diverting(findings: Sequence[Finding]) -> list[Finding]:
+def diverting(findings: Sequence[RuleFinding]) -> list[RuleFinding]:
     """The failures whose records go into the quarantine."""
     return [one for one in findings if not one.passed and one.rule.action == "divert"]

@@ -22,9 +22,9 @@ from aggregator.backoff import Backoff
 from aggregator.errors import Failed
 from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import conformed
-from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import PREFIX, Lease, discard, leased
+from aggregator.lake.orphans import PREFIX, StagingLease, discard, leased
 from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 from aggregator.lake.upkeep.clustering import check_columns, in_runs
@@ -174,11 +174,11 @@ def _staged(
     *,
     target_bytes: int,
     cluster_by: Sequence[str],
-    lease: Lease,
+    lease: StagingLease,
 ) -> tuple[StagedFile, ...]:
     """The rows of a group in new files, under the table's columns of today."""
     schema = handle.schema()
-    stage = Stage(folder, schema, divided_by=handle.divided_by(), file_bytes=target_bytes, lease=lease)
+    stage = StagingWriter(folder, schema, divided_by=handle.divided_by(), file_bytes=target_bytes, lease=lease)
     expected = 0
 
     def rows() -> Iterator[pa.Table]:

@@ -20,7 +20,7 @@ from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.policy import paths
-from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.precedence import AppliedRule, Scope
 from aggregator.privacy.policy.rules import beside
 from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind
@@ -177,5 +177,5 @@ class AllowList:
             else:
                 context = operators.context(rule, self._scope.topic, path, self._today)
                 call = Call(rule, leaf, result, context, beside(rule))
-        shown = Decision(rule, because)
+        shown = AppliedRule(rule, because)
         return PlaceRule(Row(path, kind, (), because, rule.operator, shown.privacy_class), call)

@@ -16,7 +16,7 @@ import numpy as np
 from aggregator.budgets import BATCH_PLAIN_BYTES, made_most
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy.column import ABSENT, Column, Counts, SideValues, TooMuch, joined
+from aggregator.privacy.column import ABSENT, Counts, ResultColumn, SideValues, TooMuch, joined
 from aggregator.privacy.distinct import OperatorCache, by_value, in_parts
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.allowlist import AllowList
@@ -80,11 +80,11 @@ class JsonValues:
             self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
             self._root = AllowList(self._scope, today).root
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Return a function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, values)
 
-    def strip(self, values: Sequence[bytes | None]) -> Column:
+    def strip(self, values: Sequence[bytes | None]) -> ResultColumn:
         """Strip the values of the batch that was begun, so many bytes of them at once as their budget says.
 
         Raises:
@@ -102,12 +102,12 @@ class JsonValues:
                     hint="their halves are tried",
                 ) from None
             rejected = {0: Rejection(Reason.TOO_LARGE)}
-            return Column([None], rejected, Counter(), lambda _: Counter(), self._side_values({}, values))
+            return ResultColumn([None], rejected, Counter(), lambda _: Counter(), self._side_values({}, values))
         self._seen.update(work.seen)
         self._failed.update(work.failed)
         return parts[0][1] if len(parts) == 1 else joined(len(values), parts)
 
-    def _part(self, values: Sequence[bytes | None], work: "_Work") -> Column:
+    def _part(self, values: Sequence[bytes | None], work: "_Work") -> ResultColumn:
         records = [(place, self._read(value)) for place, value in enumerate(values) if value is not None]
         rejected = {place: record for place, record in records if isinstance(record, Rejection)}
         good = [(place, record) for place, record in records if not isinstance(record, Rejection)]
@@ -128,7 +128,7 @@ class JsonValues:
             else:
                 work.room -= building.made
                 contents[place], counts[place] = write_json(made), building.counts
-        return Column(
+        return ResultColumn(
             contents,
             rejected,
             _summed(counts, counts),

@@ -223,7 +223,7 @@ def rehash(kept: Bytes, used: int, table: Integers) -> Number:
 
 
 @dataclass(slots=True)
-class Budget:
+class MemoryBudget:
     """The bytes that several memories may still use together."""
 
     left: int = BUDGET_BYTES
@@ -239,7 +239,7 @@ class Budget:
 class Memory:
     """The memory of one topic's operators."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self._numbers: dict[OperatorCache, int] = {}
         self._count = self._used = 0

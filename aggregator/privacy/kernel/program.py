@@ -19,7 +19,7 @@ from aggregator.privacy.guard import is_read, weightless_nodes
 from aggregator.privacy.kernel import opcodes
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
 from aggregator.privacy.plan.leaf import INTEGERS
-from aggregator.privacy.plan.plan import Action, Plan, PlanNode
+from aggregator.privacy.plan.plan import Action, PlanNode, StripPlan
 from aggregator.schema.avro import Kind
 
 # Records nested deeper become routines, so that neither this compiler nor a line of code depends on the depth.
@@ -53,7 +53,7 @@ class Code:
     asking: tuple[int, ...]
 
 
-def assembled(plan: Plan) -> Code:
+def assembled(plan: StripPlan) -> Code:
     """Compile a plan into its program."""
     layout = _Layout(plan)
     layout.value()
@@ -70,7 +70,7 @@ def assembled(plan: Plan) -> Code:
     )
 
 
-def _inner(plan: Plan, layout: "_Layout") -> tuple[int, tuple[tuple[int, int], ...]]:
+def _inner(plan: StripPlan, layout: "_Layout") -> tuple[int, tuple[tuple[int, int], ...]]:
     """Give what counts inner nodes its counters, behind the others: their number, and node by node which one it is."""
     first: dict[int, int] = {}
     size, inner = len(layout.counters), []
@@ -87,7 +87,7 @@ def _inner(plan: Plan, layout: "_Layout") -> tuple[int, tuple[tuple[int, int], .
 class _Layout:
     """Lays out nodes one after the other; `once` says that every record comes through here exactly once."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StripPlan) -> None:
         self.nodes = plan.nodes
         self.root = plan.root
         self.calls = plan.calls

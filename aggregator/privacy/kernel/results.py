@@ -23,7 +23,7 @@ from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.tokens import TokenCalls
 from aggregator.privacy.kernel.workspace import Scanned
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf
-from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.plan.raw_values import Raw
 from aggregator.schema.avro import Kind
 
@@ -60,7 +60,7 @@ class Results(NamedTuple):
 class Calls:
     """The operator calls of a plan, and its side inputs, which are numbered behind them."""
 
-    def __init__(self, plan: Plan, operators_by_call: Sequence[OperatorCache], memory: Memory) -> None:
+    def __init__(self, plan: StripPlan, operators_by_call: Sequence[OperatorCache], memory: Memory) -> None:
         calls = plan.calls
         self._calls = calls
         self._side_inputs = dict(enumerate(plan.side_inputs, len(calls)))

@@ -14,10 +14,10 @@ import numpy as np
 from aggregator.budgets import made_most
 from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy.column import Column, Counts, TooMuch, joined, refused
+from aggregator.privacy.column import Counts, ResultColumn, TooMuch, joined, refused
 from aggregator.privacy.distinct import OperatorCache
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
-from aggregator.privacy.kernel.memory import Budget, Memory
+from aggregator.privacy.kernel.memory import Memory, MemoryBudget
 from aggregator.privacy.kernel.output import assemble, measure
 from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
@@ -25,7 +25,7 @@ from aggregator.privacy.kernel.side_inputs import records_of
 from aggregator.privacy.kernel.tokens import KeyTokens
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
 from aggregator.privacy.keys import TokensOf
-from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import FramedValues
 from aggregator.privacy.strip import Rejection
@@ -46,7 +46,7 @@ class KernelProgram:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: StripPlan,
         calls: Sequence[OperatorCache],
         schema_id: int,
         central_id: int | None,
@@ -64,7 +64,7 @@ class KernelProgram:
         self._header = None if central_id is None else np.frombuffer(frame(central_id, b""), np.uint8)
         self._workspace = workspace
 
-    def strip(self, batch: FramedValues, members: Integers) -> Column:
+    def strip(self, batch: FramedValues, members: Integers) -> ResultColumn:
         """Strip framed values of the plan's schema: nearly always at once, and in parts where they are very many.
 
         Raises:
@@ -77,7 +77,7 @@ class KernelProgram:
             self._met, self._records, self._failed = before
             raise
 
-    def _stripped(self, batch: FramedValues, members: Integers) -> Column:
+    def _stripped(self, batch: FramedValues, members: Integers) -> ResultColumn:
         starts, ends = batch.starts[members] + HEADER_BYTES, batch.ends[members]
         first, taken = self._part(batch, starts, ends)
         if taken == len(members):
@@ -89,7 +89,7 @@ class KernelProgram:
             at += taken
         return joined(len(members), parts)
 
-    def _part(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[Column, int]:
+    def _part(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[ResultColumn, int]:
         """Return as many of the first records as their budget allows, and how many those are.
 
         Raises:
@@ -105,7 +105,7 @@ class KernelProgram:
                 f"more than {most} bytes would be made of {len(batch)} records", hint="their halves are tried"
             ) from None
 
-    def _some(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[Column, int]:
+    def _some(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[ResultColumn, int]:
         data = batch.data
         constants = self._calls.constants()
         broken = self._calls.broken(constants)
@@ -127,7 +127,7 @@ class KernelProgram:
         records = records_of(scanned.spans_to, failed)
         lost = np.unique(records)
         scanned.verdicts[lost] = OPERATOR_FAILED
-        column = Column(self._written(batch, scanned, results), self._rejected(scanned), counts, counts_of)
+        column = ResultColumn(self._written(batch, scanned, results), self._rejected(scanned), counts, counts_of)
         column.side_values = dict(results.side_values)
         if len(lost):
             leaves = np.unique(np.stack((records, askers[failed])), axis=1)[1].tolist()
@@ -185,8 +185,8 @@ class KernelStrip(TopicStrip):
         ConfigError: as `TopicStrip`.
     """
 
-    def __init__(self, *, budget: Budget | None = None, **topic: Any) -> None:
-        self._budget = budget or Budget()
+    def __init__(self, *, budget: MemoryBudget | None = None, **topic: Any) -> None:
+        self._budget = budget or MemoryBudget()
         super().__init__(**topic)
 
     def _maker(self) -> Maker:

@@ -21,10 +21,10 @@ from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.containers import decide_containers
 from aggregator.privacy.plan.derived import derive
 from aggregator.privacy.plan.leaf import Leaf, leaf_of
-from aggregator.privacy.plan.plan import Action, Call, Plan, PlanNode, Row
+from aggregator.privacy.plan.plan import Action, Call, PlanNode, Row, StripPlan
 from aggregator.privacy.plan.side_inputs import with_side_inputs
 from aggregator.privacy.policy import paths
-from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.precedence import AppliedRule, Scope
 from aggregator.privacy.policy.rules import beside
 from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 
@@ -41,7 +41,7 @@ class _Context(NamedTuple):
     tags: frozenset[str]
 
 
-def compile_plan(schema: str | Schema, scope: Scope, today: date) -> Plan:
+def compile_plan(schema: str | Schema, scope: Scope, today: date) -> StripPlan:
     """Compile a writer schema and a policy into a plan.
 
     Args:
@@ -71,7 +71,7 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> Plan:
     except DeadLetterError as error:
         message = f"{error.message}, as it is left"
         raise DeadLetterError(Reason.SCHEMA_REFUSED, message, hint="flatten the writer's schema") from None
-    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, derived, side_inputs, tuple(compiler.rows))
+    return StripPlan(scope.topic, scope.policy, nodes, root, calls, rows, derived, side_inputs, tuple(compiler.rows))
 
 
 def _too_deep() -> DeadLetterError:
@@ -106,7 +106,7 @@ class _Compiler:
         self.undeclared: set[int] = set()
         self.known: dict[_Context, int] = {}
         self.above: dict[_Context, int] = {}
-        self.decided: dict[tuple[frozenset[int], frozenset[str]], Decision] = {}
+        self.decided: dict[tuple[frozenset[int], frozenset[str]], AppliedRule] = {}
         self.labels = 0
 
     def visit(self, at: _Context, path: str) -> int:
@@ -193,13 +193,13 @@ class _Compiler:
         published = rule.operator if call is not None or (at.tags and action is Action.KEEP) else ""
         node = PlanNode(leaf.kind, action, path, at.node, size=leaf.size or len(leaf.symbols), published=published)
         number = self.add(node if call is None else replace(node, call=call))
-        decision = Decision(rule, because)
+        decision = AppliedRule(rule, because)
         shown = leaf.kind.value if leaf.logical is None else f"{leaf.kind.value} ({leaf.logical.name})"
         tags = tuple(sorted(at.tags))
         self.rows[number] = Row(path, shown, tags, because, rule.operator, decision.privacy_class)
         return number
 
-    def decide(self, at: _Context) -> Decision:
+    def decide(self, at: _Context) -> AppliedRule:
         asked = (at.rules, at.tags)
         if asked not in self.decided:
             self.decided[asked] = self.scope.decide(at.rules, at.tags, self.today)

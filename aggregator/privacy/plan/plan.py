@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StripPlan:
     """Holds the compiled plan.
 
     Attributes:

@@ -22,7 +22,7 @@ from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.plan.plan import Action, Plan, PlanNode
+from aggregator.privacy.plan.plan import Action, PlanNode, StripPlan
 from aggregator.privacy.policy.file import Policy, TopicPolicy
 from aggregator.privacy.policy.precedence import key_scope, leaves_whole, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
@@ -45,7 +45,7 @@ class WriterSchema(NamedTuple):
     part: Literal["value", "key"] = "value"
 
 
-class Change(NamedTuple):
+class PolicyChange(NamedTuple):
     """One place of the policy, or one field under it.
 
     Attributes:
@@ -67,7 +67,7 @@ class Change(NamedTuple):
     proof: str = "rule"
 
 
-def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], today: date) -> list[Change]:
+def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], today: date) -> list[PolicyChange]:
     """Return the changes from one policy to another.
 
     Args:
@@ -102,7 +102,7 @@ def _rules(policy: Policy) -> Iterator[AnyRule | None]:
 # Comparison of a schema's fields.
 
 
-def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[Change]:
+def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[PolicyChange]:
     by_place: dict[tuple[str, int], list[tuple[date, str, str, Strictness]]] = defaultdict(list)
     sampled: set[tuple[str, int]] = set()
     for day in days:
@@ -127,7 +127,7 @@ def _judged(before: AnyRule, after: AnyRule, leaf: Leaf | None) -> tuple[Strictn
     return by_sample, by_sample is not Strictness.OTHER
 
 
-def _plan(policy: Policy, schema: WriterSchema, day: date) -> Plan:
+def _plan(policy: Policy, schema: WriterSchema, day: date) -> StripPlan:
     scope = value_scope(policy, schema.topic) if schema.part == "value" else key_scope(policy, schema.topic)
     try:
         return compile_plan(schema.text, scope, day)
@@ -136,7 +136,7 @@ def _plan(policy: Policy, schema: WriterSchema, day: date) -> Plan:
         raise DeadLetterError(error.reason, f"{of}: {error.message}", hint=error.hint) from None
 
 
-def _pairs(old: Plan, new: Plan) -> dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]]:
+def _pairs(old: StripPlan, new: StripPlan) -> dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]]:
     """Path and schema node to the rules that hold there, before and after, and the type that both see.
 
     Both graphs have the schema's shape, and each tells apart more turns of a recursive type than the other where its
@@ -158,25 +158,25 @@ def _pairs(old: Plan, new: Plan) -> dict[tuple[str, int], set[tuple[AnyRule, Any
     return found
 
 
-def _rule_of(plan: Plan, node: PlanNode) -> AnyRule:
+def _rule_of(plan: StripPlan, node: PlanNode) -> AnyRule:
     if node.action is Action.DROP:
         return Drop()
     return plan.calls[node.call].rule if node.call >= 0 else Keep()
 
 
-def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Strictness]]) -> Change:
+def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Strictness]]) -> PolicyChange:
     """One line: what differs first, judged over all days."""
     today = days[0][0]
     day, before, after, _ = next((one for one in days if one[3] is not Strictness.SAME), days[0])
     verdict = together(one[3] for one in days)
     proof = "none" if verdict is Strictness.OTHER else "rule"
-    return Change(topic, path, before, after, verdict, None if day == today else day, proof)
+    return PolicyChange(topic, path, before, after, verdict, None if day == today else day, proof)
 
 
 # Comparison of the policies' own text, independent of schemas.
 
 
-def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) -> Iterator[Change]:
+def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) -> Iterator[PolicyChange]:
     yield _rule("default", [(days[0], old.default, new.default)])
     yield from _others("", old, new, {"policy", "version", "loosens", "default", "tags", "topics"})
     for tag in sorted({*old.tags, *new.tags}):
@@ -190,10 +190,10 @@ def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) 
                 yield from _paths(place, before, after, days)
         elif before is not None:
             verdict = Strictness.LOOSER if _only_closes(before) else Strictness.OTHER
-            yield Change(POLICY, place, "written", "not written", verdict)
+            yield PolicyChange(POLICY, place, "written", "not written", verdict)
         elif after is not None:
             verdict = Strictness.STRICTER if _only_closes(after) else Strictness.OTHER
-            yield Change(POLICY, place, "not written", "written", verdict)
+            yield PolicyChange(POLICY, place, "not written", "written", verdict)
 
 
 def _of_tag(policy: Policy, tag: str, day: date) -> AnyRule:
@@ -203,7 +203,7 @@ def _of_tag(policy: Policy, tag: str, day: date) -> AnyRule:
 
 def _pattern(
     place: str, old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], days: Sequence[date]
-) -> Iterator[Change]:
+) -> Iterator[PolicyChange]:
     before, after = old[1], new[1]
     yield _rule(f"{place}.key", [(day, _in_force(before.key, day), _in_force(after.key, day)) for day in days])
     yield _rule(f"{place}.value", [(day, _in_force(before.value, day), _in_force(after.value, day)) for day in days])
@@ -213,7 +213,7 @@ def _pattern(
     for name in sorted({*before.headers, *after.headers}):
         passed, passes = name in before.headers, name in after.headers
         verdict = Strictness.SAME if passed == passes else Strictness.LOOSER if passes else Strictness.STRICTER
-        yield Change(POLICY, f"{place}.headers.{name}", _PASSES[passed], _PASSES[passes], verdict)
+        yield PolicyChange(POLICY, f"{place}.headers.{name}", _PASSES[passed], _PASSES[passes], verdict)
 
 
 def _default(policy: Policy, topic: TopicPolicy, day: date) -> AnyRule:
@@ -221,23 +221,23 @@ def _default(policy: Policy, topic: TopicPolicy, day: date) -> AnyRule:
     return policy.default if isinstance(rule, Keep) and rule.expired(day) else rule
 
 
-def _conditions(path: str, before: TopicPolicy, after: TopicPolicy) -> Change:
+def _conditions(path: str, before: TopicPolicy, after: TopicPolicy) -> PolicyChange:
     """A record is left out if any condition holds: with more of them, no more records pass."""
     old, new = set(before.drop_record), set(after.drop_record)
     verdict = Strictness.STRICTER if old < new else Strictness.LOOSER if new < old else Strictness.OTHER
     counts = (f"{len(old)} conditions", f"{len(new)} conditions")
-    return Change(POLICY, path, *counts, Strictness.SAME if old == new else verdict)
+    return PolicyChange(POLICY, path, *counts, Strictness.SAME if old == new else verdict)
 
 
-def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) -> Iterator[Change]:
+def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) -> Iterator[PolicyChange]:
     """Whatever else can be written there; nothing is known of what it leaves."""
     for name in type(before).model_fields:
         if name not in judged and getattr(before, name) != getattr(after, name):
             old, new = _short(getattr(before, name)), _short(getattr(after, name))
-            yield Change(POLICY, f"{prefix}{name}", old, new, Strictness.OTHER)
+            yield PolicyChange(POLICY, f"{prefix}{name}", old, new, Strictness.OTHER)
 
 
-def _paths(place: str, before: TopicPolicy, after: TopicPolicy, days: Sequence[date]) -> Iterator[Change]:
+def _paths(place: str, before: TopicPolicy, after: TopicPolicy, days: Sequence[date]) -> Iterator[PolicyChange]:
     for path in sorted({*before.fields, *after.fields}):
         pairs = [(day, _unexpired(before, path, day), _unexpired(after, path, day)) for day in days]
         over_days = [(day, _rule_text(old), _rule_text(new), _unseen(old, new)) for day, old, new in pairs]
@@ -273,7 +273,7 @@ def _only_closes(topic: TopicPolicy) -> bool:
     return not plain and not topic.headers and all(isinstance(rule, Drop) for rule in rules)
 
 
-def _rule(path: str, over: Iterable[tuple[date, AnyRule, AnyRule]]) -> Change:
+def _rule(path: str, over: Iterable[tuple[date, AnyRule, AnyRule]]) -> PolicyChange:
     days = [(day, _rule_text(before), _rule_text(after), compared(before, after)) for day, before, after in over]
     return _over_days(POLICY, path, days)
 

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from aggregator.config.closed_model import Model
-from aggregator.config.document import Document, Fault, Place, read_document, show_place, shown_lines, unknown
+from aggregator.config.document import ConfigFault, Document, Place, read_document, show_place, shown_lines, unknown
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import ConfigError
@@ -317,15 +317,15 @@ def parse_policy(text: str, name: str = "policy") -> Policy:
     return policy
 
 
-def _fault_text(fault: Fault) -> str:
+def _fault_text(fault: ConfigFault) -> str:
     return f"{show_place(fault.place)}: {fault.message}"
 
 
-def _faults(error: ValidationError, document: Document) -> Iterator[Fault]:
+def _faults(error: ValidationError, document: Document) -> Iterator[ConfigFault]:
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         place = _written(item["loc"], document)
         message = item["msg"].removeprefix("Value error, ")
-        yield Fault(place, _unknown(place) if item["type"] == "extra_forbidden" else message)
+        yield ConfigFault(place, _unknown(place) if item["type"] == "extra_forbidden" else message)
 
 
 def _unknown(place: Place) -> str:

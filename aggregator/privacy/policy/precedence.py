@@ -45,7 +45,7 @@ class PathRule(NamedTuple):
         return not is_of_one_step or _has_ended(self.rule, today)
 
 
-class Decision(NamedTuple):
+class AppliedRule(NamedTuple):
     """The rule that applies to a leaf, and its place in the policy."""
 
     rule: AnyRule
@@ -88,7 +88,7 @@ class Scope(NamedTuple):
         named = [*(item.rule for item in self.rules), *self.tags.values(), self.default, self.closed]
         return frozenset(self.condition_fields) | frozenset(path for rule in named if (path := beside(rule)))
 
-    def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> Decision:
+    def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> AppliedRule:
         """Return the decision for a leaf.
 
         Args:
@@ -107,15 +107,17 @@ class Scope(NamedTuple):
             winner = most_restrictive([item.rule for item in valid])
             closing = of_tags or self._closing
             if ended and most_restrictive([winner, closing]) != winner:
-                return Decision(closing, f"path {void[0].path} has ended{note}")
+                return AppliedRule(closing, f"path {void[0].path} has ended{note}")
             path = min(item.path for item in valid if item.rule == winner)
-            return Decision(winner, f"path {path}{note}" if path else f"{self.whole}{note}")
+            return AppliedRule(winner, f"path {path}{note}" if path else f"{self.whole}{note}")
         if of_tags is not None:
             tag = next(tag for tag, rule in by_tag.items() if rule == of_tags)
-            return Decision(of_tags, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
+            return AppliedRule(of_tags, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
         if _has_ended(self.default, today):
-            return Decision(self.closed, f"default{note}; its keep expired on {getattr(self.default, 'expires', '')}")
-        return Decision(self._closing if ended else self.default, f"default{note}")
+            return AppliedRule(
+                self.closed, f"default{note}; its keep expired on {getattr(self.default, 'expires', '')}"
+            )
+        return AppliedRule(self._closing if ended else self.default, f"default{note}")
 
     @property
     def _closing(self) -> AnyRule:

@@ -14,7 +14,7 @@ from pathlib import Path
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.errors import Failed, Unreachable
 from aggregator.privacy.policy.file import Policy
-from aggregator.state.decisions import Decided, Kind, Link, decode, read_decisions, record
+from aggregator.state.decisions import ChainLink, Decided, DecisionKind, decode, read_decisions, record
 from aggregator.state.gap_rules import SkipRule, skip_rule
 from aggregator.state.names import HubNames
 
@@ -40,7 +40,7 @@ def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str)
 
 
 def changed_terms(
-    rules: Iterable[TopicRule], policies: Mapping[Path, Policy], known: Iterable[Link], *, by: str, now_ms: int
+    rules: Iterable[TopicRule], policies: Mapping[Path, Policy], known: Iterable[ChainLink], *, by: str, now_ms: int
 ) -> list[Decided]:
     """Return the decisions that are not recorded yet.
 
@@ -53,16 +53,16 @@ def changed_terms(
     """
     strips, before = dict[str, str](), set[SkipRule]()
     for link in known:
-        if link.kind is Kind.POLICY:
+        if link.kind is DecisionKind.POLICY:
             strips[link.about.partition(": ")[0]] = link.about
         elif (word := skip_rule(link)) is not None:
             before = before | {word} if word.skips else before - {word._replace(skips=True)}
     now = {path.name: f"{one.policy} version {one.version}, {one.hash}" for path, one in policies.items()}
     abouts = [f"{file}: {text}" for file, text in sorted(now.items())]
-    fresh = [Decided(Kind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
+    fresh = [Decided(DecisionKind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
     skipping = {SkipRule.of(rule.match, rule.edges, skips=True) for rule in rules if rule.on_gap == "skip"}
     turned = [
         *sorted(skipping - before, key=str),
         *(one._replace(skips=False) for one in sorted(before - skipping, key=str)),
     ]
-    return fresh + [Decided(Kind.GAP, word.about, by, now_ms) for word in turned]
+    return fresh + [Decided(DecisionKind.GAP, word.about, by, now_ms) for word in turned]

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
 from aggregator.state.cluster_acceptances import ClusterAcceptance
-from aggregator.state.control import Cluster
+from aggregator.state.control import NamedCluster
 
 # The control topic keeps central's id under an empty edge name.
 KEY_OF_CENTRAL = ""
@@ -238,17 +238,17 @@ class ClusterGuard:
             self._known = replace(self._known, acceptances={**self._known.acceptances, **acceptances})
             return fresh
 
-    def keep(self, published: Iterable[Cluster]) -> None:
+    def keep(self, published: Iterable[NamedCluster]) -> None:
         """Keep the clusters whose records were published to central."""
         with self._lock:
             now = {one.edge: one.cluster_id for one in published}
             self._known = replace(self._known, kept={**self._known.kept, **now})
 
-    def fresh(self) -> list[Cluster]:
+    def fresh(self) -> list[NamedCluster]:
         """Return a record for each cluster that is read and not kept yet, or kept otherwise."""
         with self._lock:
             found = {KEY_OF_CENTRAL: self.central, **self._read}
-            return [Cluster(name, one) for name, one in found.items() if self._known.kept.get(name) != one]
+            return [NamedCluster(name, one) for name, one in found.items() if self._known.kept.get(name) != one]
 
     @property
     def ids(self) -> ClusterIds:

@@ -43,9 +43,9 @@ def strips(
     Returns:
         A function of a flow; it raises HoldError where no rule wants the topic, or a registry is not configured.
     """
-    from aggregator.privacy.kernel.memory import Budget  # noqa: PLC0415 - loads numba, which a driver does without
+    from aggregator.privacy.kernel.memory import MemoryBudget  # noqa: PLC0415 - loads numba, which a driver does without
 
-    budget, refreshed = Budget(), set[int]()
+    budget, refreshed = MemoryBudget(), set[int]()
     waits_s = config.replication.schema_patience.total_seconds() if patience_s is None else patience_s
 
     def edge_registry(reference: str, client: Mapping[str, str | SecretRef]) -> Registry:

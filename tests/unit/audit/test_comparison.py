@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.audit.comparison import Flow, parsed, windows, within
-from aggregator.audit.omissions import Asked
+from aggregator.audit.comparison import AuditedFlow, parsed, windows, within
+from aggregator.audit.omissions import AuditWindow
 from aggregator.audit.tally import Segment
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin
 from aggregator.state.ledger import LedgerRecord
@@ -56,7 +56,7 @@ def test_absent_records_are_explained_by_number_or_not_at_all(absent, suppressed
     """Suppressed records have no offsets: as many as were counted may be absent; one more, and all are named."""
     entry = LedgerRecord(0, "id", 100, 0, 0, suppressed=suppressed)
     log, every = OffsetRange(10, 120), OffsetRange(0, 2**62)
-    flow = Flow(SOURCE, entry, Asked(log, every), [Segment(0, OffsetRange(10, 100))])
+    flow = AuditedFlow(SOURCE, entry, AuditWindow(log, every), [Segment(0, OffsetRange(10, 100))])
     flow.absent = [(0, OffsetRange(20, 20 + absent))] if absent else []
     found = flow.closed(in_lake=False)
     assert (found.suppressed, found.not_yet, found.offsets) == (explained, 20, OffsetRange(10, 100))

@@ -5,8 +5,8 @@ import pytest
 from aggregator.audit.audit import _with_gaps
 from aggregator.audit.findings import Audit, FlowAudit
 from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topics
-from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge, in_table
-from aggregator.audit.tally import Finding, Sums
+from aggregator.audit.omissions import LAKE, NO_TABLE, AuditWindow, Omission, at_central, at_edge, in_table
+from aggregator.audit.tally import AuditFinding, Sums
 from aggregator.cli.audit import _final
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.observe.gaps import GapState, KnownGap
@@ -23,15 +23,15 @@ BEHIND = Omission(LAKE, "behind", "")
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        (Asked(OffsetRange(0, 50), ALL), []),
-        (Asked(OffsetRange(0, 60), ALL), [("not_read", (50, 60), True)]),
-        (Asked(OffsetRange(0, 60), ALL, bounded=True), [("not_read", (50, 60), False)]),
-        (Asked(OffsetRange(0, 60), OffsetRange(0, 50), bounded=True), []),
-        (Asked(OffsetRange(0, 60), ALL, held="why"), [("held", (50, 60), False)]),
-        (Asked(OffsetRange(20, 50), ALL), [("gone", (0, 20), True)]),
-        (Asked(OffsetRange(20, 50), OffsetRange(20, 2**62)), []),
-        (Asked(OffsetRange(20, 50), OffsetRange(30, 40), bounded=True), []),
-        (Asked(OffsetRange(70, 90), ALL), [("gone", (0, 50), True), ("not_read", (50, 90), True)]),
+        (AuditWindow(OffsetRange(0, 50), ALL), []),
+        (AuditWindow(OffsetRange(0, 60), ALL), [("not_read", (50, 60), True)]),
+        (AuditWindow(OffsetRange(0, 60), ALL, bounded=True), [("not_read", (50, 60), False)]),
+        (AuditWindow(OffsetRange(0, 60), OffsetRange(0, 50), bounded=True), []),
+        (AuditWindow(OffsetRange(0, 60), ALL, held="why"), [("held", (50, 60), False)]),
+        (AuditWindow(OffsetRange(20, 50), ALL), [("gone", (0, 20), True)]),
+        (AuditWindow(OffsetRange(20, 50), OffsetRange(20, 2**62)), []),
+        (AuditWindow(OffsetRange(20, 50), OffsetRange(30, 40), bounded=True), []),
+        (AuditWindow(OffsetRange(70, 90), ALL), [("gone", (0, 50), True), ("not_read", (50, 90), True)]),
     ],
 )
 def test_what_the_edge_does_not_tell(asked, expected):
@@ -54,7 +54,7 @@ def test_what_the_edge_does_not_tell(asked, expected):
 def test_what_lies_in_a_gap_does_not_wait(gap, waiting, state):
     """It is missing at the edge already, and is told once, whether the hub has met the gap or not; totals add up."""
     entry = LedgerRecord(0, "id", 50, 0, 0)
-    waits = at_edge(Asked(OffsetRange(0, 90), OffsetRange(50, 2**62), held="a gap"), entry, [SEGMENT])
+    waits = at_edge(AuditWindow(OffsetRange(0, 90), OffsetRange(50, 2**62), held="a gap"), entry, [SEGMENT])
     flow = FlowAudit(FLOW, 0, not_yet=40, omissions=(*waits, NO_TABLE))
     found = _with_gaps(flow, (KnownGap(FLOW, Position(0, 50), gap, state),))
     held = [one for one in found.omissions if one.kind == "held"]
@@ -80,8 +80,10 @@ def test_flows_share_a_line_only_with_their_reason():
 
 def test_a_former_topic_that_is_gone_is_told_beside_what_is_missing():
     """Whoever began a new generation and removed the old topic is not left with a loss that is none."""
-    lost = Finding("missing", "central", 0, (OffsetRange(0, 9),))
-    found = FlowAudit(FLOW, 0, findings=(lost, Finding("missing", "edge", 0, ()), Finding("doubled", "central", 0, ())))
+    lost = AuditFinding("missing", "central", 0, (OffsetRange(0, 9),))
+    found = FlowAudit(
+        FLOW, 0, findings=(lost, AuditFinding("missing", "edge", 0, ()), AuditFinding("doubled", "central", 0, ()))
+    )
     written = [Target("eu", "orders", "eu.orders"), Target("eu", "orders", "eu.orders.v2"), Target("us", "orders", "o")]
     former = FormerTopics(written)
     assert former.of("eu", "orders", "eu.orders.v2") == ["eu.orders"]
@@ -102,7 +104,7 @@ def test_what_a_table_has_not_got_of_a_former_topic_is_final_only_where_it_never
 def test_a_former_life_of_a_topic_is_told():
     """Its records may be at central and in the lake; nobody has compared them."""
     (found,) = at_edge(
-        Asked(OffsetRange(0, 50), ALL), LedgerRecord(2, "id", 50, 0, 0), [Segment(2, OffsetRange(0, 50))]
+        AuditWindow(OffsetRange(0, 50), ALL), LedgerRecord(2, "id", 50, 0, 0), [Segment(2, OffsetRange(0, 50))]
     )
     assert (found.kind, found.final) == ("former_life", True)
 
@@ -139,13 +141,13 @@ def test_what_a_table_cannot_be_told_of_is_named():
         ({"in_lake": True, "omissions": (BEHIND,)}, "not compared", "not compared", 4),
         ({"in_lake": True, "trouble": "away"}, "not asked", "not compared", 4),
         (
-            {"in_lake": True, "omissions": (BEHIND,), "findings": (Finding("missing", "lake", 0, ()),)},
+            {"in_lake": True, "omissions": (BEHIND,), "findings": (AuditFinding("missing", "lake", 0, ()),)},
             "missing",
             "missing",
             5,
         ),
         (
-            {"in_lake": True, "omissions": (BEHIND,), "findings": (Finding("doubled", "central", 0, ()),)},
+            {"in_lake": True, "omissions": (BEHIND,), "findings": (AuditFinding("doubled", "central", 0, ()),)},
             "doubled",
             "not compared",
             1,

@@ -12,7 +12,7 @@ from aggregator.backfill.request import Mode
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.cluster_acceptances import ClusterAcceptance
-from aggregator.state.decisions import Decided, Kind, links
+from aggregator.state.decisions import Decided, DecisionKind, links
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.gap_rules import SkipRule
 from aggregator.state.pauses import Pause
@@ -42,26 +42,30 @@ def on(kind, about, by="ada", reason=""):
     return Decided(kind, about, by, 1, reason)
 
 
-ASKED, STOPPED = on(Kind.BACKFILL, PLAN.id), on(Kind.CANCEL, PLAN.id, "eve")
+ASKED, STOPPED = on(DecisionKind.BACKFILL, PLAN.id), on(DecisionKind.CANCEL, PLAN.id, "eve")
 
 
 def skip(match, edges=None, *, skips=True):
     """A rule's word, as a hub puts it on record."""
-    return on(Kind.GAP, SkipRule.of(match, edges, skips=skips).about, "hub")
+    return on(DecisionKind.GAP, SkipRule.of(match, edges, skips=skips).about, "hub")
 
 
 def test_what_was_decided_is_on_record():
     """A gap by its key, an edge by the newest word, a range by its key; what nobody asks for needs no request."""
-    decided = [on(Kind.GAP, ACCEPTED.key), on(Kind.PAUSE, "eu", reason="moved"), on(Kind.RELEASE, RELEASE.key)]
+    decided = [
+        on(DecisionKind.GAP, ACCEPTED.key),
+        on(DecisionKind.PAUSE, "eu", reason="moved"),
+        on(DecisionKind.RELEASE, RELEASE.key),
+    ]
     assert told(decided, gaps=[ACCEPTED], pauses=[PAUSE], releases=[RELEASE]) == []
-    assert told([on(Kind.GAP, ACCEPTED.key), on(Kind.RELEASE, RELEASE.key)]) == []
+    assert told([on(DecisionKind.GAP, ACCEPTED.key), on(DecisionKind.RELEASE, RELEASE.key)]) == []
 
 
 def test_a_new_cluster_is_on_record():
     """By the name and the id: a decision about another cluster is none about this one."""
     move = ClusterAcceptance("eu", "new", "ada", 9, "moved")
-    assert told([on(Kind.CLUSTER, move.about)], moves=[move]) == []
-    for decided in ([], [on(Kind.CLUSTER, "cluster/eu/other")]):
+    assert told([on(DecisionKind.CLUSTER, move.about)], moves=[move]) == []
+    for decided in ([], [on(DecisionKind.CLUSTER, "cluster/eu/other")]):
         assert told(decided, moves=[move]) == ["edge eu is cluster new from now on, by ada (claimed)"]
     assert told([], moves=[replace(move, edge="")]) == ["central is cluster new from now on, by ada (claimed)"]
 
@@ -74,7 +78,7 @@ def test_what_nobody_decided_is_named():
         "release/orders/eu.orders@id-0/5-9 is let pass by ada (claimed)",
     ]
     grown = replace(ACCEPTED, gap=replace(GAP, end=99))
-    assert len(told([on(Kind.GAP, ACCEPTED.key)], gaps=[grown])) == 1
+    assert len(told([on(DecisionKind.GAP, ACCEPTED.key)], gaps=[grown])) == 1
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def test_what_nobody_decided_is_named():
         ([ASKED, STOPPED], Signed("eve", 5), ""),
         ([ASKED, STOPPED, ASKED], None, ""),
         ([], None, "is asked for by ada (claimed)"),
-        ([on(Kind.BACKFILL, "another"), STOPPED], None, "is asked for by ada (claimed)"),
+        ([on(DecisionKind.BACKFILL, "another"), STOPPED], None, "is asked for by ada (claimed)"),
         ([ASKED], Signed("eve", 5), "is cancelled by eve (claimed)"),
         ([ASKED, STOPPED], Signed("bob", 5), "is cancelled by bob (claimed)"),
         ([ASKED, STOPPED], None, "was cancelled, and goes on"),
@@ -102,14 +106,14 @@ def test_a_backfill_is_asked_for_and_cancelled_on_record(decided, cancelled, not
 )
 def test_an_edge_stands_as_the_newest_word_on_record_says(pause):
     """Another word, by another name, for another reason, or about another edge, is none of it."""
-    assert len(told([on(Kind.PAUSE, "eu", reason="moved")], pauses=[pause])) == 1 + (pause.edge != "eu")
-    assert told([on(Kind.PAUSE, "eu", reason="moved"), on(Kind.RESUME, "eu")], pauses=[PAUSE]) != []
+    assert len(told([on(DecisionKind.PAUSE, "eu", reason="moved")], pauses=[pause])) == 1 + (pause.edge != "eu")
+    assert told([on(DecisionKind.PAUSE, "eu", reason="moved"), on(DecisionKind.RESUME, "eu")], pauses=[PAUSE]) != []
 
 
 def test_a_pause_that_was_taken_back_by_nobody_is_named():
     """Whoever may write requests could leave a tombstone; what was resumed on record needs no request."""
-    assert told([on(Kind.PAUSE, "eu", reason="moved")]) == ["edge eu was paused, and goes on"]
-    assert told([on(Kind.PAUSE, "eu"), on(Kind.RESUME, "eu")]) == []
+    assert told([on(DecisionKind.PAUSE, "eu", reason="moved")]) == ["edge eu was paused, and goes on"]
+    assert told([on(DecisionKind.PAUSE, "eu"), on(DecisionKind.RESUME, "eu")]) == []
 
 
 @pytest.mark.parametrize(
@@ -124,8 +128,8 @@ def test_a_pause_that_was_taken_back_by_nobody_is_named():
         ([skip("orders", ())], False),
         ([skip("(", None)], False),
         ([skip("orders", skips=False)], False),
-        ([on(Kind.GAP, "topics orders: on_gap skip")], False),
-        ([on(Kind.POLICY, "topics orders at every edge: on_gap skip")], False),
+        ([on(DecisionKind.GAP, "topics orders: on_gap skip")], False),
+        ([on(DecisionKind.POLICY, "topics orders at every edge: on_gap skip")], False),
     ],
 )
 def test_what_a_rule_skips_is_of_a_rule_on_record(decided, is_on_record):

@@ -9,8 +9,8 @@ from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.replacement import AdmitAll, NewRows, Replacement
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
 from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.files import Stage
-from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.files import StagingWriter
+from aggregator.lake.ranges import Reached, Span, StagingOutcome
 from tests.unit.lake.tabling import NAME, rows
 
 FLOW = EdgePartition("eu", "orders", 0)
@@ -65,16 +65,16 @@ class Restate:
         self.admission = admission or AdmitAll()
         self.replacement = Replacement(tables, NAME, Affected([plan]), mark=mark, admission=self.admission)
         self.scratch = tables.folder / ".restate-x"
-        stage = Stage(self.scratch, None, promotes=tables.promotes)
+        stage = StagingWriter(self.scratch, None, promotes=tables.promotes)
         new = came if isinstance(came, pa.Table) else origins(*came, plus=NEW)
         stage.add(new.cast(tables.narrowed(origins().schema)))
-        left_out = Stage(self.scratch, None)
+        left_out = StagingWriter(self.scratch, None)
         read = set(range(start, end)) if read is None else read
         if without := sorted(read - set(new["_offset"].to_pylist())):
             left_out.add(origins(*without).select(FIXED_COLUMNS.names))
         own = OWN if mark == MARK else OWN._replace(topic_id=mark.topic_id)
         reached = (Reached(Span(own, OffsetRange(0, len(new))), len(new)),)
-        outcome = Outcome(reached, stage.close(), left_out.close())
+        outcome = StagingOutcome(reached, stage.close(), left_out.close())
         self.come = NewRows([outcome], self.scratch, {own: len(new)} if len(new) else {}, {"hub.restate": "x"})
 
     def run(self):

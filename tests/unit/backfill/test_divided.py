@@ -15,7 +15,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.origins import row_origins
 from aggregator.lake.tables.delta import DeltaTables
@@ -41,7 +41,7 @@ def test_a_table_that_is_divided_by_day_is_restated(kind, tmp_path):
     config = SimpleNamespace(central={}, schemas=SimpleNamespace(), schemas_client={})
     task = decoding(config, tables, NAME, handle, [], restate.scratch)
     columns = pa.ipc.read_schema(pa.py_buffer(task.columns))
-    stage = Stage(restate.scratch, columns, promotes=tables.promotes, divided_by=task.divided_by)
+    stage = StagingWriter(restate.scratch, columns, promotes=tables.promotes, divided_by=task.divided_by)
     stage.add(timed(origins(0, 1, plus=1000)))
     (outcome,) = restate.come.outcomes
     restate.come = restate.come._replace(outcomes=[replace(outcome, files=stage.close())])

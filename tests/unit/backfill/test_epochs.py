@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from aggregator.backfill.backfill_state import Backfill, End, Signed, State
+from aggregator.backfill.backfill_state import Backfill, BackfillState, End, Signed
 from aggregator.backfill.epoch_plan import ClusterState, EpochPlan, plan_epoch
 from aggregator.backfill.facts import delivered
 from aggregator.backfill.plan import Plan
@@ -234,10 +234,10 @@ def test_what_speaks_against_writing_it_again(mode, central, counts):
 
 def test_the_state_of_a_backfill_follows_from_its_records():
     """Nobody keeps it anywhere."""
-    assert backfill().state is State.UNFINISHED
-    assert backfill(running=True).state is State.RUNNING
-    assert backfill(cancelled=Signed("bob", 2)).state is State.CANCELLED
-    assert backfill(cancelled=Signed("bob", 2), end=End(3)).state is State.FINISHED
+    assert backfill().state is BackfillState.UNFINISHED
+    assert backfill(running=True).state is BackfillState.RUNNING
+    assert backfill(cancelled=Signed("bob", 2)).state is BackfillState.CANCELLED
+    assert backfill(cancelled=Signed("bob", 2), end=End(3)).state is BackfillState.FINISHED
     assert json.loads(json.dumps(backfill(end=End(3, {"f": ((1, 2),)})).plain()))["lost"] == {"f": [[1, 2]]}
 
 

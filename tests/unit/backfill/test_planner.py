@@ -13,7 +13,7 @@ from aggregator.backfill.facts import Central
 from aggregator.backfill.planner import (
     EdgePartitionState,
     FlowAtCentral,
-    Sampled,
+    SampleFacts,
     eligible_offsets,
     plan_partition,
     still_writable,
@@ -192,7 +192,10 @@ def test_a_recreated_topic_has_nothing_of_what_was_asked():
 
 @pytest.mark.parametrize(
     ("sampled", "word"),
-    [(Sampled(disordered=True), "not in order"), (Sampled(refusal="central keeps an hour"), "central keeps an hour")],
+    [
+        (SampleFacts(disordered=True), "not in order"),
+        (SampleFacts(refusal="central keeps an hour"), "central keeps an hour"),
+    ],
 )
 def test_a_plan_warns(sampled, word):
     """Timestamps that go back, and records that central would delete at once: said, and the latter not written."""
@@ -217,7 +220,7 @@ def test_a_plan_says_that_rows_of_a_compacted_edge_may_stay():
 def test_an_estimate_knows_density_and_size():
     """A sparse log holds fewer records than offsets; dead letters are records, each of them."""
     case = Case(30, None, (OffsetRange(0, 20),), frozenset({(0, 25)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),))
-    shown = EdgePartitionState("id", case.log, case.asked, Sampled(density=0.5, record_bytes=100.0))
+    shown = EdgePartitionState("id", case.log, case.asked, SampleFacts(density=0.5, record_bytes=100.0))
     plan = plan_partition(Mode.MISSING, case.flow(), shown, "eu.orders")
     assert (plan.offsets, plan.letters, plan.records, plan.bytes) == (21, 1, 11, 1100)
 

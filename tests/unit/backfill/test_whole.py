@@ -9,7 +9,7 @@ from aggregator.backfill.restate import records_with_rows, require_whole
 from aggregator.errors import Failed
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Outcome
+from aggregator.lake.ranges import StagingOutcome
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_a_tombstone_under_several_keys_makes_up_for_no_missing_row(tmp_path):
     """A record counts once, however many rows it has and in however many files."""
     folder = Folder(str(tmp_path))
 
-    def staged(name: str, offsets: list[int]) -> Outcome:
+    def staged(name: str, offsets: list[int]) -> StagingOutcome:
         count = len(offsets)
         columns = [["eu"] * count, ["orders"] * count, [0] * count, [0] * count, offsets]
         pq.write_table(pa.table(dict(zip(ORIGIN_COLUMNS, columns, strict=True))), tmp_path / name)
-        return Outcome((), (StagedFile(name, 1, count, "{}", b""),))
+        return StagingOutcome((), (StagedFile(name, 1, count, "{}", b""),))
 
     assert records_with_rows(folder, [staged("a", [1, 2, 3, 3, 3]), staged("b", [3, 4])]) == 4
-    assert records_with_rows(folder, [Outcome((), ())]) == 0
+    assert records_with_rows(folder, [StagingOutcome((), ())]) == 0

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
 from aggregator.cli.init import init
-from aggregator.cli.leaves import Leaf, leaves, value_leaves
+from aggregator.cli.leaves import PolicyLeaf, leaves, value_leaves
 from aggregator.cli.main import main
 from aggregator.cli.terminal.clusters import SettingType, options_of
 from aggregator.cli.topic_discovery import FoundTopic, is_replicable
@@ -84,12 +84,12 @@ def test_a_listener_that_speaks_tls_is_told_so(tmp_path):
 def test_leaves_are_named_as_a_policy_names_them():
     """Records, arrays, maps with their keys, unions and recursion; tags are inherited."""
     assert leaves(parse(json.dumps(BOOKING))) == [
-        Leaf("id", "uuid", frozenset()),
-        Leaf("passenger.email", "string", frozenset({"PII", "PII.EMAIL"})),
-        Leaf("extras.{key}", "map key", frozenset()),
-        Leaf("extras.{}[]", "long", frozenset()),
-        Leaf("either", "int", frozenset()),
-        Leaf("either", "string", frozenset()),
+        PolicyLeaf("id", "uuid", frozenset()),
+        PolicyLeaf("passenger.email", "string", frozenset({"PII", "PII.EMAIL"})),
+        PolicyLeaf("extras.{key}", "map key", frozenset()),
+        PolicyLeaf("extras.{}[]", "long", frozenset()),
+        PolicyLeaf("either", "int", frozenset()),
+        PolicyLeaf("either", "string", frozenset()),
     ]
 
 
@@ -103,8 +103,8 @@ def test_versions_of_a_schema_are_merged(tmp_path):
         '{"name":"b","type":"string"}]}',
     )
     assert value_leaves(registry, "orders") == (
-        Leaf("a", "int or long", frozenset({"PII"})),
-        Leaf("b", "string", frozenset()),
+        PolicyLeaf("a", "int or long", frozenset({"PII"})),
+        PolicyLeaf("b", "string", frozenset()),
     )
     assert value_leaves(registry, "payments") is None
     assert value_leaves(None, "orders") is None
@@ -132,7 +132,7 @@ TOPIC_NAMES = st.from_regex(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,20}", fullmatch=True
 PATHS = st.sampled_from(["a", "a.b", "items[].sku", "attributes.{key}", "attributes.{}", "{key}", "[]", "*"])
 LEAVES = st.lists(
     st.builds(
-        Leaf,
+        PolicyLeaf,
         PATHS,
         st.sampled_from(["string", "int or long"]),
         st.frozensets(st.sampled_from(["PII", "a: b", '"', "#"])),
@@ -273,7 +273,7 @@ TOPICS = [
     FoundTopic("orders", ("eu", "us"), False, (), ValueFormat.AVRO),
     FoundTopic("log", ("eu", "us"), False, None, ValueFormat.TEXT),
     FoundTopic("images", ("eu", "us"), False, None, ValueFormat.BYTES),
-    FoundTopic("events", ("eu",), False, (Leaf("a", "string", frozenset()),), ValueFormat.JSON),
+    FoundTopic("events", ("eu",), False, (PolicyLeaf("a", "string", frozenset()),), ValueFormat.JSON),
     FoundTopic("flags", ("eu", "us"), True, (), ValueFormat.JSON),
     FoundTopic("profiles", ("eu", "us"), True, (), ValueFormat.AVRO),
     FoundTopic("new", ("eu", "us"), False, None, None, "; ".join(["its edges differ: avro, json, text"] * 6)),

@@ -12,13 +12,13 @@ from aggregator.cli.top import _text as _top
 from aggregator.cli.top import _topics
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.status import TableStatus
-from aggregator.observe.selection import Selection
+from aggregator.observe.selection import StatusSelection
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.dead_letters import Letter
 from aggregator.state.gap import Gap, GapKind
-from aggregator.threads import Condition, ThreadStatus
+from aggregator.threads import ThreadCondition, ThreadStatus
 from tests.unit.observe.hubs import edge, flow, snapshot
 
 
@@ -34,9 +34,9 @@ def shown(**parts) -> str:
 
 def test_threads_that_are_not_well_are_listed_and_the_others_not():
     """Hanging, restarting, dead; and one that runs again, with its last error."""
-    well = ThreadStatus("lease", Condition.RUNNING, 0)
-    again = ThreadStatus("monitor", Condition.RUNNING, 0, 3, "OverflowError at feeds.py:90")
-    hangs = ThreadStatus("edge-eu", Condition.HANGING, 0, 0, "no pulse for over 300 s")
+    well = ThreadStatus("lease", ThreadCondition.RUNNING, 0)
+    again = ThreadStatus("monitor", ThreadCondition.RUNNING, 0, 3, "OverflowError at feeds.py:90")
+    hangs = ThreadStatus("edge-eu", ThreadCondition.HANGING, 0, 0, "no pulse for over 300 s")
     text = shown(threads=(well, again, hangs))
     assert "no pulse for over 300 s" in text
     assert "OverflowError at feeds.py:90" in text
@@ -99,7 +99,7 @@ def test_neither_is_healthy():
     """`--exit-when-healthy` waits for both."""
     seen = snapshot().status
     assert seen.healthy
-    assert not replace(seen, threads=(ThreadStatus("lake", Condition.RESTARTING, 0, 1, "x"),)).healthy
+    assert not replace(seen, threads=(ThreadStatus("lake", ThreadCondition.RESTARTING, 0, 1, "x"),)).healthy
     assert not replace(seen, refused={"eu/orders/0": ("discovery", "x")}).healthy
     assert not replace(seen, objections=("x",)).healthy
 
@@ -136,7 +136,7 @@ def many():
 
 def test_a_topic_has_one_line_and_says_which_partition_stands_still():
     """603 flows are 201 lines, and one of them says where and why; a line for each partition on demand."""
-    seen = Selection("eu").of(many(), feeds)
+    seen = StatusSelection("eu").of(many(), feeds)
     topics = rows(status_lines(seen))
     assert len(topics) == 201
     assert sum("expired" in line for line in topics) == 1
@@ -160,7 +160,7 @@ def test_what_mends_a_flow_that_stands_still_is_told_below():
 def test_what_ends_a_pause_is_told_below():
     """Whoever reads the status did not always ask for the pause."""
     told = "next: aggregator edge resume eu lets it go on"
-    assert shown(edges=(edge("eu", state=State.PAUSED), edge("us"))).count(told) == 1
+    assert shown(edges=(edge("eu", state=AvailabilityState.PAUSED), edge("us"))).count(told) == 1
     assert "edge resume" not in shown(edges=(edge("eu"), edge("us")))
 
 
@@ -186,7 +186,7 @@ def test_problems_are_all_that_is_not_well():
     stands = TableStatus("orders", problem="the store refuses")
     same, other = Identity("eu", "a", "a"), Identity("us", "b", "a", "another cluster")
     seen = replace(many(), lake=(TableStatus("visits"), stands), clusters=(same, other))
-    found = Selection(problems=True).of(seen, feeds)
+    found = StatusSelection(problems=True).of(seen, feeds)
     assert [one.edge for one in found.edges] == ["us"]
     assert found.flows == (HELD,)
     assert (found.lake, found.clusters, found.refused) == ((stands,), (other,), seen.refused)
@@ -194,24 +194,24 @@ def test_problems_are_all_that_is_not_well():
 
 def test_no_problem_is_said_in_words():
     """And not by two tables without a line."""
-    well = Selection(problems=True).of(snapshot(edges=[edge()], flows=[flow()]).status, feeds)
+    well = StatusSelection(problems=True).of(snapshot(edges=[edge()], flows=[flow()]).status, feeds)
     assert "no problem: edges are UP, and no flow and no table stands still" in [*status_lines(well, problems=True)]
-    assert "no problem" not in "\n".join(status_lines(Selection(problems=True).of(many(), feeds), problems=True))
+    assert "no problem" not in "\n".join(status_lines(StatusSelection(problems=True).of(many(), feeds), problems=True))
 
 
 def test_a_part_of_a_status_is_what_was_asked_for():
     """By edge, and by a pattern on the whole name of a topic; the JSON is narrowed as the text is."""
-    found = Selection("us", "t00.").of(many(), feeds)
+    found = StatusSelection("us", "t00.").of(many(), feeds)
     assert {one.edge for one in found.edges} == {"us"}
     assert {one.topic for one in found.flows} == {f"t00{number}" for number in range(10)}
     assert list(found.refused) == ["us/t000/7"]
     assert len(found.plain()["flows"]) == 30
-    assert list(Selection("us", "a/b").of(many(), feeds).refused) == ["us/a/b/1"]
-    assert Selection("us", "t").of(many(), feeds).flows == ()
+    assert list(StatusSelection("us", "a/b").of(many(), feeds).refused) == ["us/a/b/1"]
+    assert StatusSelection("us", "t").of(many(), feeds).flows == ()
     stands = tuple(TableStatus(name, problem="the store refuses") for name in ("orders", "t001", "t002"))
     for chosen, tables in (
-        (Selection("eu", "t001"), ["t001"]),
-        (Selection("eu", "t.*", problems=True), ["t001", "t002"]),
+        (StatusSelection("eu", "t001"), ["t001"]),
+        (StatusSelection("eu", "t.*", problems=True), ["t001", "t002"]),
     ):
         assert [one.table for one in chosen.of(replace(many(), lake=stands), feeds).lake] == tables
 

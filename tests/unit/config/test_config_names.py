@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.config.patterns import Branch, full_matches, names
+from aggregator.config.patterns import PatternBranch, full_matches, names
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_no_name_that_matches_is_left_out(pattern, drawn):
     listed = names(pattern)
     for name, is_taken in zip(drawn, taken, strict=True):
         if is_taken and name:
-            assert Branch(name, whole=True) in listed or any(
+            assert PatternBranch(name, whole=True) in listed or any(
                 name.startswith(one.literal) for one in listed if not one.whole
             )
 
@@ -62,4 +62,4 @@ def test_any_text_ends(pattern):
 
 def test_a_pattern_of_very_many_names_is_a_beginning():
     """2 to the 40 names are not listed."""
-    assert names("x" + "(a|b)" * 40) == [Branch("", whole=False)]
+    assert names("x" + "(a|b)" * 40) == [PatternBranch("", whole=False)]

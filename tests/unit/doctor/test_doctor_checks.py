@@ -10,7 +10,7 @@ from aggregator.config.secrets import key_ring
 from aggregator.config.subkeys import check_values
 from aggregator.coordinates import EdgePartition
 from aggregator.doctor import cluster, facts, flows, machine, registries, rights
-from aggregator.doctor.finding import State, listed
+from aggregator.doctor.finding import CheckState, listed
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.machine import Disk, Machine, Trouble
 from aggregator.doctor.obstacles import explained
@@ -19,7 +19,7 @@ from aggregator.doctor.rights import Principal
 from aggregator.errors import NEXT
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
-from aggregator.kafka.probes.cluster_view import Acl, ClusterView, Topics, TopicView
+from aggregator.kafka.probes.cluster_view import Acl, ClusterView, ProbedTopic, Topics
 from aggregator.kafka.probes.listener import Listener, Obstacle
 from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
 from aggregator.replicate.flow.cursor import Hold, HoldReason
@@ -30,7 +30,7 @@ AUTHORIZED = {"authorizer.class.name": "StandardAuthorizer", "super.users": "Use
 
 
 def bad(found):
-    return [(one.check, one.state.value) for one in found if one.state is not State.OK]
+    return [(one.check, one.state.value) for one in found if one.state is not CheckState.OK]
 
 
 def config(**more):
@@ -56,7 +56,7 @@ def view(brokers=1, acls=None, operations=frozenset(), **settings):
 
 def topic(in_sync=1, rights_=None, **settings):
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    return TopicView(1, max(1, in_sync), in_sync, (), rights_, given)
+    return ProbedTopic(1, max(1, in_sync), in_sync, (), rights_, given)
 
 
 def allow(operation, name="orders", kind="TOPIC", principal="User:hub", *, is_prefix=False, allows=True):
@@ -81,7 +81,7 @@ MAKES = [Right("topic", "h.ledger", False, ("Read", "Write", "Create"), "state")
 def test_a_right_that_a_topic_lacks_is_told_with_its_command(operations, missing):
     """By what the cluster says of the topic; some operations imply others."""
     found = list(rights.findings("eu", HUB, view(), Topics({"orders": topic(rights_=frozenset(operations))}), READS))
-    assert [one.next for one in found if one.state is State.FAILED] == (
+    assert [one.next for one in found if one.state is CheckState.FAILED] == (
         [f"kafka-acls --bootstrap-server c:9092 --add --allow-principal User:hub {missing}"] if missing else []
     )
 
@@ -153,7 +153,7 @@ def test_transactional_ids_are_judged_by_the_rules_of_the_authorizer(acls, more,
 def test_groups_are_judged_by_the_rules_of_the_authorizer(need, acls, command):
     """Of all groups, and of those whose names begin so."""
     seen = ClusterView("id", {}, AUTHORIZED, frozenset(), acls)
-    found = [one for one in rights.findings("eu", HUB, seen, Topics(), [need]) if one.state is State.FAILED]
+    found = [one for one in rights.findings("eu", HUB, seen, Topics(), [need]) if one.state is CheckState.FAILED]
     assert [one.next.endswith(command or "") for one in found] == ([True] if command else [])
 
 
@@ -162,17 +162,17 @@ def test_a_transactional_id_is_judged_by_its_coordinator_before_any_rule():
     rules = (allow("WRITE", "h.driver", "TRANSACTIONAL_ID"),)
     seen = ClusterView("id", {}, AUTHORIZED, frozenset(), rules)
     (found,) = rights.findings("central", HUB, seen, Topics(), WRITES, writable={"h.driver": False})
-    assert (found.state, "--operation Write --transactional-id h.driver" in found.next) == (State.FAILED, True)
+    assert (found.state, "--operation Write --transactional-id h.driver" in found.next) == (CheckState.FAILED, True)
     hidden = ClusterView("id", {}, None, None, None)
     (found,) = rights.findings("central", HUB, hidden, Topics(), WRITES, writable={"h.driver": True})
-    assert found.state is State.OK
+    assert found.state is CheckState.OK
 
 
 def test_a_transactional_id_of_which_nobody_tells_is_named():
     """Silence would look like all is well; where there is no authorizer there is nothing to tell."""
     hidden = ClusterView("id", {}, None, None, None)
     (found,) = rights.findings("central", HUB, hidden, Topics(), WRITES)
-    assert found.state is State.WARNING
+    assert found.state is CheckState.WARNING
     assert "transactional ids h.driver" in found.what
     assert "aggregator acls print --for central" in found.next
     assert found.next.endswith("--operation Describe --cluster")
@@ -205,7 +205,7 @@ def test_what_is_to_be_created_needs_the_right_to():
 def test_one_cluster_has_one_name():
     """Two edges, or an edge and central; and addresses that lead elsewhere."""
     twins = {"central": ClusterView("a", {}), "eu": ClusterView("b", {}), "us": ClusterView("b", {})}
-    assert {one.cluster for one in cluster.identity(twins, {}, {}) if one.state is State.FAILED} == {"eu", "us"}
+    assert {one.cluster for one in cluster.identity(twins, {}, {}) if one.state is CheckState.FAILED} == {"eu", "us"}
     assert bad(cluster.identity({"central": ClusterView("a", {}), "eu": ClusterView("a", {})}, {}, {})) == [
         ("id", "failed")
     ]
@@ -216,10 +216,10 @@ def test_one_cluster_has_one_name():
 def test_a_cluster_that_changed_behind_its_name_is_told_with_what_accepts_it():
     """As the hub has kept it: an edge is not read then, and a hub with another central does not start."""
     views = {"central": ClusterView("c", {}), "eu": ClusterView("new", {})}
-    (found,) = [one for one in cluster.identity(views, {}, {"eu": "old"}) if one.state is State.FAILED]
+    (found,) = [one for one in cluster.identity(views, {}, {"eu": "old"}) if one.state is CheckState.FAILED]
     assert found.what == "leads to cluster new, and its name stood for old: nothing of it is read"
     assert 'aggregator edge accept eu --reason "…"' in found.next
-    (found,) = [one for one in cluster.identity(views, {}, {"central": "b"}) if one.state is State.FAILED]
+    (found,) = [one for one in cluster.identity(views, {}, {"central": "b"}) if one.state is CheckState.FAILED]
     assert (found.cluster, "a hub does not start" in found.what) == ("central", True)
 
 
@@ -292,12 +292,12 @@ def test_replicas_that_brokers_cannot_keep_are_told(brokers, configured, setting
 
 def test_a_topic_with_too_few_replicas_in_sync_is_told():
     """A broker is away, or the topic can never have so many."""
-    away = {"orders": TopicView(1, 3, 1, settings={"min.insync.replicas": "2"})}
-    never = {"orders": TopicView(1, 1, 1, settings={"min.insync.replicas": "2"})}
+    away = {"orders": ProbedTopic(1, 3, 1, settings={"min.insync.replicas": "2"})}
+    never = {"orders": ProbedTopic(1, 1, 1, settings={"min.insync.replicas": "2"})}
     seen = view(3, default_replication_factor="3", min_insync_replicas="2")
-    (found,) = [one for one in cluster.replication(seen, -1, away, "c:1") if one.state is State.FAILED]
+    (found,) = [one for one in cluster.replication(seen, -1, away, "c:1") if one.state is CheckState.FAILED]
     assert "start the brokers" in found.next
-    (found,) = [one for one in cluster.replication(seen, -1, never, "c:1") if one.state is State.FAILED]
+    (found,) = [one for one in cluster.replication(seen, -1, never, "c:1") if one.state is CheckState.FAILED]
     assert "--entity-name orders --add-config min.insync.replicas=1" in found.next
 
 
@@ -334,7 +334,7 @@ def test_a_record_size_that_central_does_not_take_is_told():
     ):
         central = {"eu.orders": CentralTopic("eu.orders", {"max.message.bytes": "1000000"}, exists)}
         (found,) = flows.sizes("eu", config(), shown, central, "c:1")
-        assert (found.state, then in found.next) == (State.WARNING, True)
+        assert (found.state, then in found.next) == (CheckState.WARNING, True)
     assert not list(flows.sizes("eu", config(), shown, {}, "c:1")), "nothing was compared"
     central = {"eu.orders": CentralTopic("eu.orders", {"max.message.bytes": "2000000"}, True)}
     assert not bad(flows.sizes("eu", config(), shown, central, "c:1"))
@@ -425,7 +425,7 @@ def test_another_key_than_the_hub_has_used_is_told_as_a_start_would(tmp_path):
     same, other = (hub.model_copy(update={"keys": {"customer": ring}}) for ring in rings)
     assert facts.compared(found, same, recorded) == facts.compared(found, other, {}) == found
     told = machine.findings(facts.compared(found, other, recorded))
-    failed = [one for one in told if one.state is State.FAILED]
+    failed = [one for one in told if one.state is CheckState.FAILED]
     assert [(one.check, one.what[:35]) for one in failed] == [("keys", "key customer version 1: another key")]
     assert "put the former key back" in failed[0].next
     unread = Machine("Java 17", {}, {"customer": Trouble("no key", "make one")})

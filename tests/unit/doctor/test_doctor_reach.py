@@ -3,10 +3,10 @@
 import pytest
 
 from aggregator.doctor import obstacles, reach
-from aggregator.doctor.finding import State
+from aggregator.doctor.finding import CheckState
 from aggregator.doctor.reach import Reach
 from aggregator.kafka.client.address import Address
-from aggregator.kafka.probes.cluster_view import ClusterView, SignIn
+from aggregator.kafka.probes.cluster_view import ClusterView, SignInResult
 from aggregator.kafka.probes.listener import Certificate, Listener, Obstacle
 
 HERE, THERE = Address("10.0.0.1", 9092), Address("kafka.example", 9092)
@@ -20,12 +20,12 @@ def certificate(days):
 
 
 def shown(given):
-    return [(one.check, one.state) for one in reach.findings("eu", given, NOW_MS) if one.state is not State.OK]
+    return [(one.check, one.state) for one in reach.findings("eu", given, NOW_MS) if one.state is not CheckState.OK]
 
 
 def entered(*addresses, brokers=None):
     view = ClusterView("id", brokers or dict(enumerate(addresses)))
-    return {address: SignIn(view=view) for address in addresses}
+    return {address: SignInResult(view=view) for address in addresses}
 
 
 @pytest.mark.parametrize("obstacle", list(Obstacle))
@@ -48,22 +48,22 @@ def test_no_two_obstacles_say_the_same():
 def test_an_address_that_is_away_beside_one_that_answers_is_a_warning():
     """The hub comes in by the other one; if none is left it is a failure."""
     away, well = Listener(HERE, Obstacle.REFUSED), Listener(THERE, versions={3: 13})
-    assert shown(Reach({}, (away, well), entered(THERE))) == [("port", State.WARNING)]
-    assert shown(Reach({}, (away,))) == [("port", State.FAILED)]
+    assert shown(Reach({}, (away, well), entered(THERE))) == [("port", CheckState.WARNING)]
+    assert shown(Reach({}, (away,))) == [("port", CheckState.FAILED)]
 
 
 def test_steps_that_were_not_come_to_are_not_told():
     """Behind a port that is closed nobody knows of TLS or passwords."""
     found = reach.findings("eu", Reach(SASL, (Listener(THERE, Obstacle.REFUSED),)), NOW_MS)
-    assert [one.check for one in found if one.state is State.OK] == ["name", "route"]
+    assert [one.check for one in found if one.state is CheckState.OK] == ["name", "route"]
 
 
 def test_a_certificate_that_expires_soon_is_told_before():
     """Thirty days; the client's own one as well, and that is a failure once it has expired."""
-    for days, expected in ((10, [("tls", State.WARNING)]), (40, [])):
+    for days, expected in ((10, [("tls", CheckState.WARNING)]), (40, [])):
         listener = Listener(THERE, chain=(certificate(days),), mechanisms=("PLAIN",))
         assert shown(Reach(SASL, (listener,), entered(THERE))) == expected
-    for days, state in ((5, State.WARNING), (-1, State.FAILED)):
+    for days, state in ((5, CheckState.WARNING), (-1, CheckState.FAILED)):
         listener = Listener(THERE, mechanisms=("PLAIN",))
         assert shown(Reach(SASL, (listener,), entered(THERE), own=certificate(days))) == [("tls", state)]
 
@@ -79,10 +79,10 @@ def test_a_certificate_that_expires_soon_is_told_before():
 )
 def test_a_mechanism_that_a_listener_does_not_take_is_told_once(client, offered, cause):
     """What follows from it, a sign-in that fails, is not told beside it."""
-    refused = {THERE: SignIn("_AUTHENTICATION", "no")}
+    refused = {THERE: SignInResult("_AUTHENTICATION", "no")}
     given = Reach(client, (Listener(THERE, mechanisms=offered),), refused)
-    (found,) = [one for one in reach.findings("eu", given, NOW_MS) if one.state is not State.OK]
-    assert (found.check, found.state) == ("mechanism", State.FAILED)
+    (found,) = [one for one in reach.findings("eu", given, NOW_MS) if one.state is not CheckState.OK]
+    assert (found.check, found.state) == ("mechanism", CheckState.FAILED)
     assert cause in found.what
 
 
@@ -102,15 +102,17 @@ def test_a_listener_that_does_not_tell_its_mechanisms_is_not_blamed():
 )
 def test_a_sign_in_that_fails_is_told_by_its_code(code, check):
     """Password, librdkafka's own TLS, or a broker that closes."""
-    given = Reach(SASL, (Listener(THERE, mechanisms=("PLAIN",)),), {THERE: SignIn(code, "bootstrap: words")})
-    assert shown(given) == [(check, State.FAILED)]
+    given = Reach(SASL, (Listener(THERE, mechanisms=("PLAIN",)),), {THERE: SignInResult(code, "bootstrap: words")})
+    assert shown(given) == [(check, CheckState.FAILED)]
 
 
 def test_a_token_that_is_refused_has_another_remedy_than_a_password():
     """Nobody has a password with OAUTHBEARER."""
     client = SASL | {"sasl.mechanism": "OAUTHBEARER"}
-    given = Reach(client, (Listener(THERE, mechanisms=("OAUTHBEARER",)),), {THERE: SignIn("_AUTHENTICATION", "x")})
-    (found,) = [one for one in reach.findings("eu", given, NOW_MS) if one.state is not State.OK]
+    given = Reach(
+        client, (Listener(THERE, mechanisms=("OAUTHBEARER",)),), {THERE: SignInResult("_AUTHENTICATION", "x")}
+    )
+    (found,) = [one for one in reach.findings("eu", given, NOW_MS) if one.state is not CheckState.OK]
     assert "token.endpoint" in found.next
 
 
@@ -119,10 +121,10 @@ def test_an_own_certificate_that_has_expired_is_the_only_cause():
     refused = Listener(THERE, Obstacle.REFUSES_CERTIFICATE, "tlsv1 alert certificate expired")
     other = Listener(HERE, Obstacle.REFUSED)
     given = Reach(SASL, (refused, other), own=certificate(-1))
-    assert shown(given) == [("tls", State.FAILED), ("port", State.FAILED)]
+    assert shown(given) == [("tls", CheckState.FAILED), ("port", CheckState.FAILED)]
     first = reach.findings("eu", given, NOW_MS)[0]
     assert "the client's own certificate CN=b has expired" in first.what
-    assert shown(Reach(SASL, (refused,), own=certificate(90))) == [("tls", State.FAILED)]
+    assert shown(Reach(SASL, (refused,), own=certificate(90))) == [("tls", CheckState.FAILED)]
 
 
 def test_brokers_are_looked_for_where_they_say_that_they_are():
@@ -131,7 +133,7 @@ def test_brokers_are_looked_for_where_they_say_that_they_are():
     own = Listener(Address("localhost", 9092))
     brokers = {1: THERE, 2: lost.address, 3: own.address}
     given = Reach({}, (Listener(THERE),), entered(THERE, brokers=brokers), {2: lost, 3: own})
-    assert shown(given) == [("advertised", State.FAILED), ("advertised", State.WARNING)]
+    assert shown(given) == [("advertised", CheckState.FAILED), ("advertised", CheckState.WARNING)]
     assert given.brokers == (1, 3)
     alone = Reach(
         {}, (Listener(Address("localhost", 1)),), entered(Address("localhost", 1), brokers={3: own.address}), {3: own}
@@ -151,4 +153,4 @@ def test_brokers_are_looked_for_where_they_say_that_they_are():
 )
 def test_settings_of_which_no_client_can_be_made_are_told_first(why, check):
     """And alone."""
-    assert shown(Reach({}, settings=why, settings_next="do")) == [(check, State.FAILED)]
+    assert shown(Reach({}, settings=why, settings_next="do")) == [(check, CheckState.FAILED)]

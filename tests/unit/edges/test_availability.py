@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.edges.availability import BADNESS, Availability, Finding, Observation, Patience, State, judge
+from aggregator.edges.availability import (
+    BADNESS,
+    Availability,
+    AvailabilityFinding,
+    AvailabilityState,
+    Observation,
+    Patience,
+    judge,
+)
 from aggregator.edges.movement import Movement
 
 PATIENCE = Patience()
@@ -20,28 +28,36 @@ GAINING = Movement(3, 40, stuck=0, behind=2, waited_s=31, gained_per_s=5)
 @pytest.mark.parametrize(
     ("changes", "state", "words"),
     [
-        ({}, State.UP, "heartbeats arrive"),
-        ({"beats": False, "beat_s": None}, State.UP, "nobody writes heartbeats"),
-        ({"answered_s": None, "trouble": "no route"}, State.UP, "heartbeats arrive"),
-        ({"answered_s": 90}, State.UP, "heartbeats arrive"),
-        ({"beat_s": 4.9}, State.UP, "heartbeats arrive"),
-        ({"beat_s": 5.1}, State.STALLED, "has arrived for 5 s"),
-        ({"beat_s": None}, State.STALLED, "has arrived yet"),
-        ({"beat_s": None, "beat_came": False, "watched_s": 20}, State.LAGGING, "is awaited"),
-        ({"beat_s": 0.1, "beat_came": False, "watched_s": 20}, State.LAGGING, "is awaited"),
-        ({"beat_s": None, "beat_came": False, "watched_s": 31}, State.STALLED, "has arrived yet"),
-        ({"beat_s": 900, "watched_s": 2}, State.UP, "heartbeats arrive"),
-        ({"beat_s": 4.1, "answered_s": 4.1, "trouble": "down"}, State.UNREACHABLE, "for 4 s (down)"),
-        ({"beat_s": 4.1, "answered_s": 3.9}, State.UP, "heartbeats arrive"),
-        ({"beats": False, "beat_s": None, "answered_s": 5}, State.UNREACHABLE, "no answer for 5 s"),
-        ({"beat_s": None, "answered_s": None, "watched_s": float("inf")}, State.UNREACHABLE, "nor an answer"),
-        ({"movement": STUCK, "trouble": "no leader"}, State.STALLED, "1 flow wait and have not moved for 31 s"),
-        ({"movement": BEHIND}, State.LAGGING, "more arrive than are delivered"),
-        ({"movement": GAINING}, State.LAGGING, "catching up, about 8 s to go"),
-        ({"gaps": 1, "answered_s": 90, "beat_s": 90}, State.LOSING_DATA, "1 flow wanted offsets"),
-        ({"doomed": 2, "left_s": 40.0}, State.LOSING_DATA, "2 flows, the first in 40 s"),
-        ({"doomed": 1}, State.LOSING_DATA, "at any moment"),
-        ({"paused": "by ada: moved", "gaps": 3}, State.PAUSED, "by ada: moved"),
+        ({}, AvailabilityState.UP, "heartbeats arrive"),
+        ({"beats": False, "beat_s": None}, AvailabilityState.UP, "nobody writes heartbeats"),
+        ({"answered_s": None, "trouble": "no route"}, AvailabilityState.UP, "heartbeats arrive"),
+        ({"answered_s": 90}, AvailabilityState.UP, "heartbeats arrive"),
+        ({"beat_s": 4.9}, AvailabilityState.UP, "heartbeats arrive"),
+        ({"beat_s": 5.1}, AvailabilityState.STALLED, "has arrived for 5 s"),
+        ({"beat_s": None}, AvailabilityState.STALLED, "has arrived yet"),
+        ({"beat_s": None, "beat_came": False, "watched_s": 20}, AvailabilityState.LAGGING, "is awaited"),
+        ({"beat_s": 0.1, "beat_came": False, "watched_s": 20}, AvailabilityState.LAGGING, "is awaited"),
+        ({"beat_s": None, "beat_came": False, "watched_s": 31}, AvailabilityState.STALLED, "has arrived yet"),
+        ({"beat_s": 900, "watched_s": 2}, AvailabilityState.UP, "heartbeats arrive"),
+        ({"beat_s": 4.1, "answered_s": 4.1, "trouble": "down"}, AvailabilityState.UNREACHABLE, "for 4 s (down)"),
+        ({"beat_s": 4.1, "answered_s": 3.9}, AvailabilityState.UP, "heartbeats arrive"),
+        ({"beats": False, "beat_s": None, "answered_s": 5}, AvailabilityState.UNREACHABLE, "no answer for 5 s"),
+        (
+            {"beat_s": None, "answered_s": None, "watched_s": float("inf")},
+            AvailabilityState.UNREACHABLE,
+            "nor an answer",
+        ),
+        (
+            {"movement": STUCK, "trouble": "no leader"},
+            AvailabilityState.STALLED,
+            "1 flow wait and have not moved for 31 s",
+        ),
+        ({"movement": BEHIND}, AvailabilityState.LAGGING, "more arrive than are delivered"),
+        ({"movement": GAINING}, AvailabilityState.LAGGING, "catching up, about 8 s to go"),
+        ({"gaps": 1, "answered_s": 90, "beat_s": 90}, AvailabilityState.LOSING_DATA, "1 flow wanted offsets"),
+        ({"doomed": 2, "left_s": 40.0}, AvailabilityState.LOSING_DATA, "2 flows, the first in 40 s"),
+        ({"doomed": 1}, AvailabilityState.LOSING_DATA, "at any moment"),
+        ({"paused": "by ada: moved", "gaps": 3}, AvailabilityState.PAUSED, "by ada: moved"),
     ],
 )
 def test_what_each_finding_means(changes, state, words):
@@ -53,11 +69,13 @@ def test_what_each_finding_means(changes, state, words):
 
 def test_an_edge_that_falls_silent_is_unreachable_within_three_beats_and_two_seconds():
     """Found at the first look after four seconds; what is left of five is for telling it and reading it."""
-    silent_s = next(s / 10 for s in range(100) if judge(silence(s / 10), PATIENCE).state is State.UNREACHABLE)
+    silent_s = next(
+        s / 10 for s in range(100) if judge(silence(s / 10), PATIENCE).state is AvailabilityState.UNREACHABLE
+    )
     assert silent_s + TICK_S < 3 + 2
     slow = Patience(beat_s=5)
-    assert judge(silence(16.1), slow).state is State.UNREACHABLE
-    assert judge(silence(15.9), slow).state is State.UP
+    assert judge(silence(16.1), slow).state is AvailabilityState.UNREACHABLE
+    assert judge(silence(15.9), slow).state is AvailabilityState.UP
 
 
 def silence(seconds: float) -> Observation:
@@ -110,7 +128,7 @@ def test_a_limit_explains_a_state_and_changes_none(seen):
         assert after.reason != before.reason
 
 
-FINDINGS = st.sampled_from([Finding(state, f"it is {state}") for state in State])
+FINDINGS = st.sampled_from([AvailabilityFinding(state, f"it is {state}") for state in AvailabilityState])
 # How long each finding is seen, in looks of half a second.
 STORIES = st.lists(st.tuples(FINDINGS, st.integers(1, 30)), max_size=12)
 
@@ -131,11 +149,11 @@ def test_a_worse_finding_counts_at_once_and_a_better_one_when_it_has_lasted(stor
     before, past = None, []
     for now_s, finding, found in told(story):
         past.append((now_s, finding.state))
-        assert BADNESS[found.state] >= BADNESS[finding.state] or State.PAUSED in {before, finding.state}
-        if before is not None and BADNESS[found.state] < BADNESS[before] and before is not State.PAUSED:
+        assert BADNESS[found.state] >= BADNESS[finding.state] or AvailabilityState.PAUSED in {before, finding.state}
+        if before is not None and BADNESS[found.state] < BADNESS[before] and before is not AvailabilityState.PAUSED:
             recent = [BADNESS[state] for at_s, state in past if at_s >= now_s - PATIENCE.settle_s]
             assert BADNESS[found.state] >= max(recent)
-        if State.PAUSED in {finding.state, before}:
+        if AvailabilityState.PAUSED in {finding.state, before}:
             assert found.state is finding.state, "a pause, and its end, count at once"
         before = found.state
 

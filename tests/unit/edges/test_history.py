@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.edges.history import (
     DAY_MS,
-    Span,
+    StateSpan,
     bounded,
     by_day,
     expired_days,
@@ -31,7 +31,7 @@ def histories(draw):
     for _ in range(draw(st.integers(0, 40))):
         start_ms = at_ms + draw(st.sampled_from([0, 0, 0, HOUR_MS, 3 * DAY_MS]))
         at_ms = start_ms + draw(st.sampled_from([1, 500, 61_000, HOUR_MS, DAY_MS + 7]))
-        state, excused = draw(st.sampled_from(list(State))), draw(st.booleans())
+        state, excused = draw(st.sampled_from(list(AvailabilityState))), draw(st.booleans())
         spans = recorded(spans, state, from_ms=start_ms, now_ms=at_ms, excused=excused)
     return spans, at_ms
 
@@ -65,8 +65,10 @@ def test_availability_is_the_share_of_the_watched_time(history, window_ms):
     for start, end in pairwise(edges):
         state = next((s for s in spans if s.start_ms <= start and end <= s.end_ms), None)
         if start >= now_ms - window_ms and end <= now_ms and state and not state.excused:
-            up += (end - start) * (state.state in {State.UP, State.LAGGING})
-            down += (end - start) * (state.state in {State.STALLED, State.UNREACHABLE, State.LOSING_DATA})
+            up += (end - start) * (state.state in {AvailabilityState.UP, AvailabilityState.LAGGING})
+            down += (end - start) * (
+                state.state in {AvailabilityState.STALLED, AvailabilityState.UNREACHABLE, AvailabilityState.LOSING_DATA}
+            )
     found = uptime(spans, now_ms=now_ms, window_ms=window_ms, objective=0.99)
     assert found.observed == pytest.approx((up + down) / window_ms)
     if up + down:
@@ -88,15 +90,15 @@ def test_a_day_is_bounded_to_the_worse_side(history, most):
         assert (found[0].start_ms, found[-1].end_ms) == (spans[0].start_ms, spans[-1].end_ms)
     for span in spans:
         (over,) = [one for one in found if one.start_ms <= span.start_ms and span.end_ms <= one.end_ms]
-        assert list(State).index(over.state) >= list(State).index(span.state)
+        assert list(AvailabilityState).index(over.state) >= list(AvailabilityState).index(span.state)
     assert now_ms >= 0
 
 
 def test_one_bad_minute_of_an_hour():
     """The figures that a person checks by hand."""
     spans = (
-        Span(NOON_MS - HOUR_MS, NOON_MS - 60_000, State.UP),
-        Span(NOON_MS - 60_000, NOON_MS, State.UNREACHABLE),
+        StateSpan(NOON_MS - HOUR_MS, NOON_MS - 60_000, AvailabilityState.UP),
+        StateSpan(NOON_MS - 60_000, NOON_MS, AvailabilityState.UNREACHABLE),
     )
     found = uptimes(spans, now_ms=NOON_MS, objective=0.999)
     assert found["1h"].available == pytest.approx(59 / 60)
@@ -106,6 +108,6 @@ def test_one_bad_minute_of_an_hour():
 
 def test_what_no_window_reaches_is_forgotten():
     """Thirty days, and the records of days before that."""
-    old, young = Span(0, 5, State.UP), Span(NOON_MS - 5, NOON_MS, State.UP)
+    old, young = StateSpan(0, 5, AvailabilityState.UP), StateSpan(NOON_MS - 5, NOON_MS, AvailabilityState.UP)
     assert kept((old, young), NOON_MS) == (young,)
     assert expired_days(["2024-01-01", "2024-10-01", "1970-01-01"], NOON_MS) == ["1970-01-01", "2024-01-01"]

@@ -16,7 +16,7 @@ from aggregator.health import beats
 from aggregator.health.beacon import Beacon
 from aggregator.health.beats import Beat, Stage
 from aggregator.health.systemd import notify
-from aggregator.health.verdict import Question, why_unhealthy
+from aggregator.health.verdict import ProbeQuestion, why_unhealthy
 from aggregator.threads import Threads
 
 NOW_S = 1000.0
@@ -34,7 +34,7 @@ UNIT = Path(__file__).parents[3] / "configs" / "systemd" / "aggregator.service"
 )
 def test_a_probe_is_answered_by_the_stage(stage, yes):
     """A standby is ready: it would lead."""
-    told = {question: why_unhealthy(question, [Beat(stage, NOW_S)], NOW_S + 5) for question in Question}
+    told = {question: why_unhealthy(question, [Beat(stage, NOW_S)], NOW_S + 5) for question in ProbeQuestion}
     assert {question.value for question, why in told.items() if not why} == yes
     assert {why for why in told.values() if why} <= {f"it is {stage.value}"}
 
@@ -51,7 +51,7 @@ def test_a_probe_is_answered_by_the_stage(stage, yes):
 )
 def test_who_does_not_move_is_not_live(found, why):
     """Whatever it was at."""
-    answer = why_unhealthy(Question.LIVE, found, NOW_S)
+    answer = why_unhealthy(ProbeQuestion.LIVE, found, NOW_S)
     assert why in answer
     assert bool(why) == bool(answer)
 
@@ -114,7 +114,7 @@ def test_a_driver_that_hangs_beats_without_the_watchdog(environ, systemd):
         told(systemd)
         beacon.turn(Stage.LEADING)
         assert told(systemd) == ["STATUS=leading", "READY=1"]
-        assert "driver" in why_unhealthy(Question.LIVE, beats.read(beats.folder(environ), "hub"), time.monotonic())
+        assert "driver" in why_unhealthy(ProbeQuestion.LIVE, beats.read(beats.folder(environ), "hub"), time.monotonic())
 
 
 def test_another_thread_that_hangs_costs_no_restart(environ):
@@ -122,7 +122,7 @@ def test_another_thread_that_hangs_costs_no_restart(environ):
     threads = Threads()
     with threads.watching("page", 0.01), Beacon("hub", threads, threading.Event(), environ):
         time.sleep(0.1)
-        assert not why_unhealthy(Question.LIVE, beats.read(beats.folder(environ), "hub"), time.monotonic())
+        assert not why_unhealthy(ProbeQuestion.LIVE, beats.read(beats.folder(environ), "hub"), time.monotonic())
 
 
 def test_files_of_processes_that_are_gone_are_removed_at_a_start(environ):
@@ -184,9 +184,9 @@ def test_the_command_ends_with_the_answer(tmp_path, monkeypatch):
         assert ("is not" in done.stderr) == bool(done.exit_code), done.stderr
         return done.exit_code
 
-    assert [ask(question.value) for question in Question] == [1, 1, 1]
+    assert [ask(question.value) for question in ProbeQuestion] == [1, 1, 1]
     beats.write(beats.file_of(place, "one", 7), Beat(Stage.STANDBY, time.monotonic()))
-    assert [ask(question.value) for question in Question] == [0, 0, 1]
+    assert [ask(question.value) for question in ProbeQuestion] == [0, 0, 1]
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze on this machine")

@@ -9,8 +9,8 @@ import pyarrow as pa
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit, CommitResult
-from aggregator.lake.files import Stage
-from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.files import StagingWriter
+from aggregator.lake.ranges import Reached, Span, StagingOutcome
 from aggregator.lake.tables.port import Tables
 
 NAME = "eu.orders"  # a name with a dot is one name, not a namespace
@@ -33,15 +33,15 @@ def ids(*values: int) -> pa.Table:
     return rows(len(values), id=pa.array(values, pa.int64()))
 
 
-def staged(tables: Tables, partition: CentralPartition, start: int, end: int, table: pa.Table) -> Outcome:
+def staged(tables: Tables, partition: CentralPartition, start: int, end: int, table: pa.Table) -> StagingOutcome:
     """What a task that read [start, end) of a partition has staged."""
     division = tables.partitions.get(NAME, ())
-    stage = Stage(tables.folder / NAME, None, promotes=tables.promotes, divided_by=division)
+    stage = StagingWriter(tables.folder / NAME, None, promotes=tables.promotes, divided_by=division)
     stage.add(table)
-    return Outcome((Reached(Span(partition, OffsetRange(start, end)), end),), stage.close())
+    return StagingOutcome((Reached(Span(partition, OffsetRange(start, end)), end),), stage.close())
 
 
-def commit(tables: Tables, *outcomes: Outcome) -> CommitResult:
+def commit(tables: Tables, *outcomes: StagingOutcome) -> CommitResult:
     """Bring outcomes in, from the newest version."""
     return Commit(tables, NAME, outcomes).run(tables.open(NAME))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aggregator.config.lake_model import LakeConfig
 from aggregator.errors import Failed
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
@@ -86,7 +86,7 @@ def filled(kind, tmp_path):
 def test_a_condition_skips_row_groups_of_other_values(kind, tmp_path, monkeypatch):
     """The same rows as before, in groups whose bounds do not overlap; positions are untouched."""
     monkeypatch.setattr(compaction, "in_runs", partial(in_runs, piece_bytes=2000))
-    monkeypatch.setattr(compaction, "Stage", partial(Stage, group_bytes=1))
+    monkeypatch.setattr(compaction, "Stage", partial(StagingWriter, group_bytes=1))
     tables = filled(kind, tmp_path)
     before = read(tables, "customer, parts, more::varchar", "all")
     assert compact(tables, tables.folder / NAME, NAME, cluster_by=("customer",)) == Compacted(4, 1)

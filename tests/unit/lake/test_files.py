@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.parquet.encoding import dictionary_columns
 
@@ -24,7 +24,7 @@ def table(**columns: pa.Array) -> pa.Table:
 
 def test_statistics_are_of_all_row_groups(tmp_path):
     """Bounds over all of them; none where a value of one has none."""
-    stage = Stage(Folder(str(tmp_path)), None, group_bytes=1)
+    stage = StagingWriter(Folder(str(tmp_path)), None, group_bytes=1)
     for number in (3, 1):
         stage.add(
             table(
@@ -46,7 +46,7 @@ def test_statistics_are_of_all_row_groups(tmp_path):
 
 def test_a_wider_schema_begins_another_file(tmp_path):
     """Each file has one schema; rows stay in order; a later, narrower piece takes the wider columns."""
-    stage = Stage(Folder(str(tmp_path)), None)
+    stage = StagingWriter(Folder(str(tmp_path)), None)
     stage.add(table(a=pa.array([1])))
     stage.add(table(a=pa.array([2]), b=pa.array(["x"])))
     stage.add(table(a=pa.array([3])))
@@ -60,7 +60,7 @@ def test_a_wider_schema_begins_another_file(tmp_path):
 
 def test_a_file_is_ended_by_its_size(tmp_path):
     """Long tasks write several files."""
-    stage = Stage(Folder(str(tmp_path)), None, file_bytes=1, group_bytes=1)
+    stage = StagingWriter(Folder(str(tmp_path)), None, file_bytes=1, group_bytes=1)
     for number in range(3):
         stage.add(table(a=pa.array([number])))
     assert [file.rows for file in stage.close()] == [1, 1, 1]
@@ -68,7 +68,7 @@ def test_a_file_is_ended_by_its_size(tmp_path):
 
 def test_an_abandoned_stage_leaves_nothing(tmp_path):
     """Finished and open files are removed."""
-    stage = Stage(Folder(str(tmp_path)), None, file_bytes=1, group_bytes=1)
+    stage = StagingWriter(Folder(str(tmp_path)), None, file_bytes=1, group_bytes=1)
     stage.add(table(a=pa.array([1])))
     stage.add(table(a=pa.array([2])))
     stage.abandon()
@@ -77,7 +77,7 @@ def test_an_abandoned_stage_leaves_nothing(tmp_path):
 
 def test_small_pieces_share_a_row_group(tmp_path):
     """Pieces of many small partitions do not become a row group each."""
-    stage = Stage(Folder(str(tmp_path)), None)
+    stage = StagingWriter(Folder(str(tmp_path)), None)
     for number in range(3):
         stage.add(table(a=pa.array([number])))
     (file,) = stage.close()
@@ -86,7 +86,7 @@ def test_small_pieces_share_a_row_group(tmp_path):
 
 def test_a_stage_without_rows_writes_nothing(tmp_path):
     """No rows, no file and no folder."""
-    assert Stage(Folder(str(tmp_path / "none")), None).close() == ()
+    assert StagingWriter(Folder(str(tmp_path / "none")), None).close() == ()
     assert not (tmp_path / "none").exists()
 
 
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_written_is_an_os_error(tmp_path):
     """The task translates it; nothing is half staged."""
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="file"):
-        Stage(Folder(str(tmp_path / "file")), None, group_bytes=1).add(table(a=pa.array([1])))
+        StagingWriter(Folder(str(tmp_path / "file")), None, group_bytes=1).add(table(a=pa.array([1])))
 
 
 def test_values_that_do_not_repeat_get_no_dictionary(tmp_path):
@@ -103,7 +103,7 @@ def test_values_that_do_not_repeat_get_no_dictionary(tmp_path):
     token = [f"{number:032x}" for number in range(count)]
     words = random.Random(1).choices(["RETURNED", "CANCELLED", "DELIVERED"], k=count)
     nested = pa.array([[{"word": word}] for word in words])
-    stage = Stage(Folder(str(tmp_path)), None)
+    stage = StagingWriter(Folder(str(tmp_path)), None)
     stage.add(table(a=pa.array(token), b=pa.array(words), c=nested))
     (file,) = stage.close()
     group = pq.read_metadata(tmp_path / file.path).row_group(0)

@@ -15,10 +15,10 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.lake import driver as module
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.job import run_jobs, shares
-from aggregator.lake.ranges import Backlog, Outcome, Reached, Span
+from aggregator.lake.ranges import Backlog, Reached, Span, StagingOutcome
 from aggregator.lake.table_plan import TablePlan, limits_by_table, together
 from aggregator.lake.tables.delta import DeltaHandle, DeltaTables
 from aggregator.lake.tables.formats import open_tables
@@ -78,12 +78,12 @@ class ManyTables:
     def outcomes(self, task):
         made = []
         for spans in task.plan:
-            stage = Stage(task.folder, COLUMNS)
+            stage = StagingWriter(task.folder, COLUMNS)
             for at, offsets in spans:
                 place = {"_central_topic": at.topic, "_central_partition": 0, "_deleted": False}
                 rows = [place | {"_central_offset": offset} for offset in range(*offsets)]
                 stage.add(pa.Table.from_pylist(rows, schema=COLUMNS))
-            made.append(Outcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
+            made.append(StagingOutcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
             self.staged += [(task.name, file.path) for file in made[-1].files]
         return made
 

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 import aggregator
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake import orphans as module
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import Lease, discard, leased, sending, sweep, sweep_scratch
+from aggregator.lake.orphans import StagingLease, discard, leased, sending, sweep, sweep_scratch
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
@@ -101,7 +101,7 @@ def test_a_job_that_ends_while_its_table_is_swept_keeps_what_it_committed(kind, 
     tables = kind("hub", Folder(str(tmp_path)))
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
     folder, now_s, entries = tables.folder / NAME, time.time(), Folder.entries
-    lease = Lease(folder)
+    lease = StagingLease(folder)
     lease.renew()
     long = staged(tables, FIRST, 1, 2, ids(2))
     path = Path(folder) / long.files[0].path
@@ -164,8 +164,8 @@ def test_a_stage_renews_the_lease_of_its_job(tmp_path, monkeypatch):
         return create(self, name)
 
     monkeypatch.setattr(Folder, "create", noted)
-    lease = Lease(folder)
-    stage = Stage(folder, None, group_bytes=1, lease=lease)
+    lease = StagingLease(folder)
+    stage = StagingWriter(folder, None, group_bytes=1, lease=lease)
     for number in range(3):
         stage.add(ids(number))
     assert sum(name.endswith(".lease") for name in writes) == 1

@@ -7,9 +7,9 @@ from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Entry
+from aggregator.lake.folder import FolderEntry
 from aggregator.lake.orphans import leftovers, working_since
-from aggregator.lake.ranges import Held, Outcome, Reached, Span
+from aggregator.lake.ranges import Held, Reached, Span, StagingOutcome
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.task import decode_outcome, encode_outcome
@@ -94,15 +94,15 @@ def test_only_old_files_of_ours_that_no_log_names_go():
         "part-0.parquet": old,
         "hub-d.tmp": old,
     }
-    files = [Entry(name, 1, time) for name, time in times.items()]
+    files = [FolderEntry(name, 1, time) for name, time in times.items()]
     assert leftovers(files, ["hub-c.parquet"], now_s=NOW_S) == ["hub-a.parquet"]
 
 
 def test_what_a_job_staged_since_it_began_waits_while_its_lease_is_renewed():
     """A rewrite of a table may take days; a lease that nobody renewed for a day is a dead job's."""
     began_s = NOW_S - 5 * DAY_S
-    staged = [Entry(f"hub-{days}.parquet", 1, NOW_S - days * DAY_S) for days in (2, 4, 6)]
-    lease = Entry(f"hub-since-{int(began_s)}-x.lease", 1, NOW_S - 3_600)
+    staged = [FolderEntry(f"hub-{days}.parquet", 1, NOW_S - days * DAY_S) for days in (2, 4, 6)]
+    lease = FolderEntry(f"hub-since-{int(began_s)}-x.lease", 1, NOW_S - 3_600)
     assert working_since([*staged, lease], now_s=NOW_S) == began_s
     assert leftovers([*staged, lease], [], now_s=NOW_S, since_s=began_s) == ["hub-6.parquet"]
     assert working_since([lease._replace(written_s=NOW_S - 2 * DAY_S)], now_s=NOW_S) is None
@@ -112,5 +112,5 @@ def test_outcomes_travel_whole():
     """What a task tells comes back equal."""
     span = Span(PART, OffsetRange(3, 9))
     files = (StagedFile("hub-a.parquet", 5, 4, "{}", b"\0\1"),), (StagedFile("hub-b.parquet", 1, 2, "{}", b"\2"),)
-    outcome = Outcome((Reached(span, 7, "held at 7"),), *files)
+    outcome = StagingOutcome((Reached(span, 7, "held at 7"),), *files)
     assert decode_outcome(encode_outcome(outcome)) == outcome

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.files import StagedFile
-from aggregator.lake.ranges import Outcome, Reached, Span, backlog, committable, tasks
+from aggregator.lake.ranges import Reached, Span, StagingOutcome, backlog, committable, tasks
 
 PARTS = [CentralPartition("t", "id", number) for number in range(4)]
 
@@ -15,9 +15,9 @@ def span(number: int, start: int, end: int) -> Span:
     return Span(PARTS[number], OffsetRange(start, end))
 
 
-def done(*spans: Span, files: int = 1, short: int = 0) -> Outcome:
+def done(*spans: Span, files: int = 1, short: int = 0) -> StagingOutcome:
     reached = tuple(Reached(one, one.offsets.end - short, "held" if short else "") for one in spans)
-    return Outcome(reached, tuple(StagedFile(f"f{n}", 1, 1, "{}", b"") for n in range(files)))
+    return StagingOutcome(reached, tuple(StagedFile(f"f{n}", 1, 1, "{}", b"") for n in range(files)))
 
 
 lengths = st.lists(st.integers(1, 50_000), min_size=1, max_size=4)

@@ -14,7 +14,7 @@ from aggregator.mirrormaker import settings, sign_in
 from aggregator.mirrormaker.client_properties import REASONS, RENAMED
 from aggregator.mirrormaker.hub_file import hub_text
 from aggregator.mirrormaker.reading import read
-from aggregator.mirrormaker.result import Kind
+from aggregator.mirrormaker.result import KeyKind
 from aggregator.mirrormaker.translate import translate
 from tests.unit.mirrormaker.real_files import PLANTED, connector, leaves, properties, real
 
@@ -289,7 +289,7 @@ def test_what_re2_does_not_have_is_named(pattern, match, said):
     assert [rule.match for rule in found.hubs[0].rules] == ([match] if match else [])
     (outcome,) = [one for one in found.outcomes if one.key == "topics"]
     assert said in outcome.why
-    assert outcome.kind is (Kind.MAPPED if match else Kind.NOT_APPLICABLE)
+    assert outcome.kind is (KeyKind.MAPPED if match else KeyKind.NOT_APPLICABLE)
 
 
 def test_an_exclusion_that_is_lost_is_told():
@@ -392,8 +392,8 @@ def test_what_is_written_twice_is_told():
     found = of(f"{TWO}topics=x\ntopics=y\n")
     assert found.hubs[0].rules[0].match == "y"
     assert [(one.kind, one.why) for one in found.outcomes if one.key == "topics"] == [
-        (Kind.NOT_APPLICABLE, "is written again in line 6, which wins"),
-        (Kind.MAPPED, ""),
+        (KeyKind.NOT_APPLICABLE, "is written again in line 6, which wins"),
+        (KeyKind.MAPPED, ""),
     ]
 
 
@@ -534,8 +534,8 @@ def test_no_key_is_lost_and_no_secret_shown(drawn):
     pairs = [(prefix + name, value) for prefix, name, value in drawn if SECRET.search(name) or PLANTED not in value]
     found = of(TWO + properties(pairs))
     assert len(found.outcomes) == 4 + len(pairs)
-    assert all(one.to if one.kind is Kind.MAPPED else not one.to for one in found.outcomes)
-    assert all(one.why for one in found.outcomes if one.kind is Kind.NOT_APPLICABLE)
+    assert all(one.to if one.kind is KeyKind.MAPPED else not one.to for one in found.outcomes)
+    assert all(one.why for one in found.outcomes if one.kind is KeyKind.NOT_APPLICABLE)
     (hub,) = found.hubs
     for cluster in (hub.central, *hub.edges.values()):
         assert {*cluster.client, *cluster.consumer, *cluster.producer, *cluster.admin} - {"insecure"} <= ALLOWED
@@ -547,8 +547,8 @@ def test_no_key_is_lost_and_no_secret_shown(drawn):
 def told_once(found, count) -> None:
     """Each key has an outcome, with a key of `hub.yaml` or a reason."""
     assert len(found.outcomes) == count
-    assert all(one.to if one.kind is Kind.MAPPED else not one.to for one in found.outcomes)
-    assert all(one.why for one in found.outcomes if one.kind is Kind.NOT_APPLICABLE)
+    assert all(one.to if one.kind is KeyKind.MAPPED else not one.to for one in found.outcomes)
+    assert all(one.why for one in found.outcomes if one.kind is KeyKind.NOT_APPLICABLE)
     assert PLANTED not in json.dumps([*map(hub_text, found.hubs), found.outcomes, found.variables, found.commands])
 
 
@@ -777,7 +777,7 @@ def test_options_of_a_login_module_that_are_lost_are_named(jaas, said):
     kinds = {"IAM": "AWS_MSK_IAM", "Krb": "GSSAPI", "Scr": "SCRAM-SHA-512"}
     lines = f"a.security.protocol=SASL_SSL\na.sasl.mechanism={kinds[jaas[:3]]}\na.sasl.jaas.config=x.{jaas}\n"
     (found,) = [one for one in of(TWO + lines).outcomes if one.key == "a.sasl.jaas.config"]
-    assert (found.kind, found.why) == (Kind.MAPPED, said)
+    assert (found.kind, found.why) == (KeyKind.MAPPED, said)
 
 
 @pytest.mark.parametrize(("line", "told"), [("pause: true", True), ("state: stopped", True), ("state: running", False)])
@@ -837,8 +837,8 @@ def test_a_connector_that_is_off_copies_nothing():
         of(json.dumps(off))
     found = of(json.dumps([on, beside]))
     assert [(one.kind, one.to) for one in found.outcomes if one.key == "enabled"] == [
-        (Kind.MAPPED, "edges, central"),
-        (Kind.NOT_APPLICABLE, ""),
+        (KeyKind.MAPPED, "edges, central"),
+        (KeyKind.NOT_APPLICABLE, ""),
     ]
     spec = {
         "clusters": [{"alias": "a"}, {"alias": "b"}],
@@ -852,7 +852,7 @@ def test_a_connector_that_is_off_copies_nothing():
 def test_a_class_of_posix_is_named(pattern):
     """Java reads its letters one by one, so that other topics would be copied."""
     (outcome,) = [one for one in of(f"{TWO}topics={pattern}\n").outcomes if one.key == "topics"]
-    assert (outcome.kind, "[:…:]" in outcome.why) == (Kind.NOT_APPLICABLE, True)
+    assert (outcome.kind, "[:…:]" in outcome.why) == (KeyKind.NOT_APPLICABLE, True)
 
 
 # Of Apache Kafka 4.3 and 4.4, by `ConfigDef.names()`: those that no row of the tables had.

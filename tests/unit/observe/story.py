@@ -3,7 +3,7 @@
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.observe.edge_account import EdgeAccount, Moment
+from aggregator.observe.edge_account import ClockPair, EdgeAccount
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.replicate.discovery.edge_watch import EdgeAnswer
 from aggregator.state.ledger import LedgerRecord
@@ -23,9 +23,9 @@ def config(**changes) -> HubConfig:
     return HubConfig(hub="h", central={"bootstrap_servers": "c:1"}, edges={"eu": edge}, **changes)
 
 
-def moment(second: float) -> Moment:
+def moment(second: float) -> ClockPair:
     """A moment so many seconds after the start."""
-    return Moment(500.0 + second, CENTRAL_MS + int(second * 1000))
+    return ClockPair(500.0 + second, CENTRAL_MS + int(second * 1000))
 
 
 class Story:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import by_day, joined, uptime
 from aggregator.observe.edge_logs import EdgeLogs
@@ -25,20 +25,22 @@ YEAR_MS = 365 * 86_400_000
 def test_a_life_with_everything_in_it():
     """Up, cut off for ten seconds, back; stuck, freed; behind, caught up: each state in its time and not before."""
     story = Story()
-    assert story.live(8)[0] is State.LAGGING, "its first beat is awaited"
-    assert set(story.live(60)) == {State.UP}
+    assert story.live(8)[0] is AvailabilityState.LAGGING, "its first beat is awaited"
+    assert set(story.live(60)) == {AvailabilityState.UP}
     cut = story.live(10, beats=False, answers=False)
-    assert cut.index(State.UNREACHABLE) * TICK_S < 5, "three beats and two seconds"
+    assert cut.index(AvailabilityState.UNREACHABLE) * TICK_S < 5, "three beats and two seconds"
     back = story.live(10)
-    assert 3.5 <= back.index(State.UP) * TICK_S < 5, "after it has lasted, within three beats and two seconds"
+    assert 3.5 <= back.index(AvailabilityState.UP) * TICK_S < 5, (
+        "after it has lasted, within three beats and two seconds"
+    )
     stuck = story.live(40, reads=0)
-    assert 28 <= stuck.index(State.STALLED) * TICK_S <= 32, "after the window"
+    assert 28 <= stuck.index(AvailabilityState.STALLED) * TICK_S <= 32, "after the window"
     story.live(20, reads=10**6)
-    assert story.state is State.UP
-    assert story.live(40, reads=7)[-1] is State.LAGGING
-    assert story.live(20, reads=10**6)[-1] is State.UP
-    assert story.live(10, beats=False)[-1] is State.STALLED, "it answers, but nothing comes through"
-    assert story.live(1, gaps=1)[0] is State.LOSING_DATA
+    assert story.state is AvailabilityState.UP
+    assert story.live(40, reads=7)[-1] is AvailabilityState.LAGGING
+    assert story.live(20, reads=10**6)[-1] is AvailabilityState.UP
+    assert story.live(10, beats=False)[-1] is AvailabilityState.STALLED, "it answers, but nothing comes through"
+    assert story.live(1, gaps=1)[0] is AvailabilityState.LOSING_DATA
 
 
 def test_the_former_hub_s_beats_are_no_news_however_late_they_are_read():
@@ -47,21 +49,21 @@ def test_the_former_hub_s_beats_are_no_news_however_late_they_are_read():
     story.live(3, beats=False)
     former_ms = CENTRAL_MS - 24_000
     story.account.beat(Heartbeat("h", "eu", former_ms), former_ms, moment(story.second).now_s)
-    assert set(story.live(12, beats=False)) == {State.LAGGING}
-    assert set(story.live(10)[10:]) == {State.UP}
-    assert story.live(10, beats=False)[-1] is State.STALLED
+    assert set(story.live(12, beats=False)) == {AvailabilityState.LAGGING}
+    assert set(story.live(10)[10:]) == {AvailabilityState.UP}
+    assert story.live(10, beats=False)[-1] is AvailabilityState.STALLED
 
 
 def test_a_flow_that_is_overtaken_loses_data_before_it_is_lost():
     """Behind, with less time left than it takes to catch up, counts before the first record is gone."""
     story = Story()
     story.logs = EdgeLogs(margins={FLOW: Margin(200_000, 3_600_000)})
-    assert story.live(40, reads=9)[-1] is State.LOSING_DATA
+    assert story.live(40, reads=9)[-1] is AvailabilityState.LOSING_DATA
     assert "deletes unread records" in story.account.availability.reason
     quick = Story()
     quick.logs = EdgeLogs(margins={FLOW: Margin(200_000, 3_600_000)})
     quick.live(40, reads=9)
-    assert quick.live(20, reads=10**6)[-1] is State.UP
+    assert quick.live(20, reads=10**6)[-1] is AvailabilityState.UP
 
 
 def test_a_pause_is_shown_and_its_end_waits_for_the_first_beat():
@@ -69,18 +71,18 @@ def test_a_pause_is_shown_and_its_end_waits_for_the_first_beat():
     story = Story()
     story.live(40)
     story.pause = Pause("eu", True, "ada@desk", CENTRAL_MS, "brokers are moved")
-    assert story.live(100, beats=False, answers=False)[0] is State.PAUSED
+    assert story.live(100, beats=False, answers=False)[0] is AvailabilityState.PAUSED
     assert "ada@desk" in story.account.availability.reason
     story.pause = replace(story.pause, paused=False)
-    assert set(story.live(20, beats=False)) == {State.LAGGING}
-    assert story.live(20, beats=False)[-1] is State.STALLED
+    assert set(story.live(20, beats=False)) == {AvailabilityState.LAGGING}
+    assert story.live(20, beats=False)[-1] is AvailabilityState.STALLED
 
 
 def test_nobody_writes_beats_and_the_answers_decide():
     """`heartbeats: {emit: false}`, and nothing may be written: silence to questions is silence."""
     story = Story(config(heartbeats={"emit": False}))
-    assert set(story.live(60, beats=False)) == {State.UP}
-    assert story.live(6, beats=False, answers=False)[-1] is State.UNREACHABLE
+    assert set(story.live(60, beats=False)) == {AvailabilityState.UP}
+    assert story.live(6, beats=False, answers=False)[-1] is AvailabilityState.UNREACHABLE
 
 
 def test_a_maintenance_window_is_excused():
@@ -89,7 +91,7 @@ def test_a_maintenance_window_is_excused():
     assert CENTRAL_MS == 1_800_000_000_000, "2027-01-15T08:00Z"
     story = Story(hub)
     story.live(10)
-    assert story.live(60, beats=False, answers=False)[-1] is State.UNREACHABLE
+    assert story.live(60, beats=False, answers=False)[-1] is AvailabilityState.UNREACHABLE
     assert story.account.maintenance
     found = uptime(story.account.spans, now_ms=moment(story.second).now_ms, window_ms=70_000, objective=0.99)
     assert found.observed < 0.02
@@ -104,12 +106,12 @@ def test_the_hubs_own_start_and_change_of_epoch_are_not_charged_to_an_edge():
         ).available
 
     story = Story()
-    assert story.live(60, beats=False, hub_busy=True)[-1] is State.STALLED
-    assert set(story.live(120)) == {State.STALLED, State.UP}
-    assert story.live(30, beats=False, hub_busy=True)[-1] is State.STALLED
+    assert story.live(60, beats=False, hub_busy=True)[-1] is AvailabilityState.STALLED
+    assert set(story.live(120)) == {AvailabilityState.STALLED, AvailabilityState.UP}
+    assert story.live(30, beats=False, hub_busy=True)[-1] is AvailabilityState.STALLED
     story.live(60)
     assert available(story) == 1.0
-    assert story.live(60, beats=False, answers=False, hub_busy=True)[-1] is State.UNREACHABLE
+    assert story.live(60, beats=False, answers=False, hub_busy=True)[-1] is AvailabilityState.UNREACHABLE
     assert available(story) < 0.9, "its own silence is its own"
     alone = Story()
     alone.live(60, beats=False)
@@ -118,11 +120,13 @@ def test_the_hubs_own_start_and_change_of_epoch_are_not_charged_to_an_edge():
 
 def test_a_bad_state_is_loud_in_the_log():
     """A window that was announced is not."""
-    levels = {state: level_of(state, maintenance=False) for state in State}
-    assert levels[State.LOSING_DATA] == logging.ERROR
-    assert levels[State.UNREACHABLE] == levels[State.STALLED] == logging.WARNING
-    assert {levels[State.UP], levels[State.LAGGING], levels[State.PAUSED]} == {logging.INFO}
-    assert level_of(State.UNREACHABLE, maintenance=True) == logging.INFO
+    levels = {state: level_of(state, maintenance=False) for state in AvailabilityState}
+    assert levels[AvailabilityState.LOSING_DATA] == logging.ERROR
+    assert levels[AvailabilityState.UNREACHABLE] == levels[AvailabilityState.STALLED] == logging.WARNING
+    assert {levels[AvailabilityState.UP], levels[AvailabilityState.LAGGING], levels[AvailabilityState.PAUSED]} == {
+        logging.INFO
+    }
+    assert level_of(AvailabilityState.UNREACHABLE, maintenance=True) == logging.INFO
 
 
 STEPS = st.lists(

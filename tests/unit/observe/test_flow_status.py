@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.observe.edge_account import Moment
-from aggregator.observe.edge_logs import EdgeLogs, Undecided
+from aggregator.observe.edge_account import ClockPair
+from aggregator.observe.edge_logs import EdgeLogs, UndecidedOffsets
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.flow_status import flow_status
 from aggregator.replicate.discovery.edge_watch import EdgeAnswer
@@ -52,7 +52,7 @@ HOUR_MS = 3_600_000
 )
 def test_a_transaction_that_hangs_is_named(since_ms, arrives, age_ms, hangs):
     """Fault 23: no lag, and yet it stands; what its slot says of it goes first, and a silent edge has no numbers."""
-    undecided = {FLOW: Undecided(7, since_ms)}
+    undecided = {FLOW: UndecidedOffsets(7, since_ms)}
     found = shown({FLOW: 70}, 1, arrives=arrives, undecided=undecided)
     assert (found.lag_records, found.undecided_records, found.undecided_ms) == (0, 7, age_ms)
     assert found.trouble.startswith("a transaction at the edge has been open since 2027-01-15T07:00:00Z") == hangs
@@ -69,7 +69,7 @@ def test_one_look_tells_lag_by_the_time_of_the_oldest_unread_record():
 
     def found(end: int, lost: Gap | None = None):
         shown = EdgeSnapshot(EdgeAnswer(0.0, ends={FLOW: end}), logs, 0.0)
-        seen = flow_status(FLOW, entry, shown, None, lost=lost, trouble="", moment=Moment(0.0, CENTRAL_MS))
+        seen = flow_status(FLOW, entry, shown, None, lost=lost, trouble="", moment=ClockPair(0.0, CENTRAL_MS))
         return seen.end_offset, seen.lag_records, seen.lag_ms, seen.retention_margin_ms
 
     assert found(80) == (80, 10, 5000, 60_000)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from aggregator.backfill.store import KnownBackfills
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
-from aggregator.edges.availability import State
+from aggregator.edges.availability import AvailabilityState
 from aggregator.edges.heartbeats import Heartbeat, decode
-from aggregator.edges.history import DAY_MS, Span, by_day, uptimes
+from aggregator.edges.history import DAY_MS, StateSpan, by_day, uptimes
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import Damaged, key_text
@@ -23,7 +23,7 @@ from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview
 from aggregator.state import control, dead_letters, edge_status, ledger, releases, requests
 from aggregator.state.cluster_acceptances import ClusterAcceptance
-from aggregator.state.control import Cluster, ControlState, Epoch, Lease
+from aggregator.state.control import ControlState, Epoch, Lease, NamedCluster
 from aggregator.state.edge_status import (
     EdgeState,
     EdgeStatuses,
@@ -40,7 +40,7 @@ from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause, paused_edges
 from aggregator.state.releases import Release
 from aggregator.state.telemetry import SlotFeed
-from aggregator.threads import Condition, ThreadStatus
+from aggregator.threads import ThreadCondition, ThreadStatus
 from tests.effort import examples
 from tests.unit.observe.hubs import edge, snapshot
 
@@ -85,8 +85,8 @@ FIELDS = {
     "at_ms": NOW_MS,
 }
 LETTER = {"v": 1, "edge": "eu", "topic": "orders", "partition": 0, "offset": 4, "reason": "undecodable"}
-DAY = day_record("eu", "2023-11-14", [Span(NOW_MS - 1000, NOW_MS, State.UP)])
-THREADS = threads_record([ThreadStatus("lake", Condition.HANGING, NOW_MS, 2, "no pulse")])
+DAY = day_record("eu", "2023-11-14", [StateSpan(NOW_MS - 1000, NOW_MS, AvailabilityState.UP)])
+THREADS = threads_record([ThreadStatus("lake", ThreadCondition.HANGING, NOW_MS, 2, "no pulse")])
 POLICIES = policies_record(["policy.yaml: looser"])
 BACKFILL = ("cancel/aa", json.dumps({"by": "ada", "at_ms": 5}).encode())
 
@@ -196,7 +196,7 @@ KINDS = {
     "succession": (asked, *SUCCESSION.encode()),
     "cluster": (
         refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")),
-        *control.encode(Cluster("eu", "4L6g3nShT")),
+        *control.encode(NamedCluster("eu", "4L6g3nShT")),
     ),
     "epoch": (
         refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")),

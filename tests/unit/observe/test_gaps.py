@@ -1,9 +1,9 @@
 """Gaps as a person sees them, and what a running hub warns of."""
 
 from aggregator.audit.findings import Audit, FlowAudit, UnknownOrigins
-from aggregator.audit.tally import Finding
+from aggregator.audit.tally import AuditFinding
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
-from aggregator.observe.edge_logs import EdgeLogs, Undecided, gap_of
+from aggregator.observe.edge_logs import EdgeLogs, UndecidedOffsets, gap_of
 from aggregator.observe.gaps import known_gaps, unsettled
 from aggregator.observe.warnings import warnings
 from aggregator.replicate.discovery.retention import Margin
@@ -53,8 +53,8 @@ def test_an_edge_tells_of_gaps_before_the_hub_has_met_them():
     assert at(None, 15, 30) == ("expired", 10, 15, 5000)
     assert at(LOST, 18, 30) == ("expired", 10, 18, 1000)
     assert at(None, 0, 4) == ("truncated", 4, None, 5000)
-    assert at(None, 0, 4, undecided={FLOW: Undecided(6, 0)}) is None, "an open transaction is no cut"
-    assert at(None, 0, 4, undecided={FLOW: Undecided(5, 0)}) == ("truncated", 9, None, 5000)
+    assert at(None, 0, 4, undecided={FLOW: UndecidedOffsets(6, 0)}) is None, "an open transaction is no cut"
+    assert at(None, 0, 4, undecided={FLOW: UndecidedOffsets(5, 0)}) == ("truncated", 9, None, 5000)
     cut = Gap(GapKind.TRUNCATED, 4, None, 1000)
     assert at(cut, 0, 30) == ("truncated", 4, None, 1000), "it has grown again: what was cut stays lost"
     assert at(None) == ("deleted", 10, None, 5000)
@@ -79,7 +79,9 @@ def test_the_worst_verdict_is_the_exit_code():
     """5 for missing before 1 for doubled, unexplained or a stranger, before 4 for what was not asked."""
 
     def flow(*kinds, trouble=""):
-        return FlowAudit(FLOW, 0, findings=tuple(Finding(kind, "central", 0, ()) for kind in kinds), trouble=trouble)
+        return FlowAudit(
+            FLOW, 0, findings=tuple(AuditFinding(kind, "central", 0, ()) for kind in kinds), trouble=trouble
+        )
 
     stranger = UnknownOrigins("eu.orders", 0, (OffsetRange(3, 4),))
     assert Audit("h", (flow(),), ()).exit_code == 0

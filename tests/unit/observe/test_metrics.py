@@ -21,7 +21,7 @@ from aggregator.config.waivers import Waiver
 from aggregator.coordinates import CentralPartition, EdgePartition, Position
 from aggregator.errors import ConfigError
 from aggregator.kafka.client.statistics import condensed
-from aggregator.lake.quality.verdict_log import Totals
+from aggregator.lake.quality.verdict_log import AuditTotals
 from aggregator.lake.status import TableStatus
 from aggregator.measures import CLIENT_NUMBERS, MEASURES
 from aggregator.observe.exposition import Exposition, rendered
@@ -33,7 +33,7 @@ from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.telemetry import SlotReport, StandStill
-from aggregator.threads import Condition, Threads, ThreadStatus
+from aggregator.threads import ThreadCondition, Threads, ThreadStatus
 from tests.crowd import crowd
 from tests.growth import cpu_s
 from tests.programs import require
@@ -89,7 +89,7 @@ def everything():
     lost = Gap(GapKind.EXPIRED, 5, 9, 0)
     decision = Decision(source, position, lost, "ada", 0, "known")
     at = CentralPartition("eu.orders", "id", 0)
-    gate = Totals({"divert": 2}, 7, 1.5, 0.25, unexpected={"s/email": 7}, raised={}, failed={"s/email": 2})
+    gate = AuditTotals({"divert": 2}, 7, 1.5, 0.25, unexpected={"s/email": 7}, raised={}, failed={"s/email": 2})
     seen = snapshot(
         flows=[flow(undecided_records=3, undecided_ms=2000)],
         slots=(
@@ -123,7 +123,7 @@ def everything():
 
 def test_every_measure_is_exposed_with_its_value():
     """One snapshot in which everything is known: all measures, and figures that a person can check."""
-    threads = of_threads([ThreadStatus("lake", Condition.HANGING, 0, 2, "no pulse")])
+    threads = of_threads([ThreadStatus("lake", ThreadCondition.HANGING, 0, 2, "no pulse")])
     found = values(rendered([*samples(everything(), by_partition=False, age_s=0.25), *threads]))
     assert {name for name, _ in found} == {one.name for one in MEASURES}
     assert found["aggregator_policy_reload_refused", ()] == 1

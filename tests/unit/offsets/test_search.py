@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import OffsetRange, Position
 from aggregator.offsets import search as halving
-from aggregator.offsets.search import Placed, Search, Window, searched
+from aggregator.offsets.search import Placed, Search, SearchWindow, searched
 
 # What an offset of central's log is: a marker or an aborted record, a record of another flow, one of a backfill, or
 # one of the flow. The last one's number is how far the edge went on before it: what was dropped in between is nowhere.
@@ -39,18 +39,18 @@ class Log:
     def window(self, batch: int, most: int):
         """A reader that hands out `batch` records of any kind at once, and reads `most` in vain at most."""
 
-        def look(offsets: OffsetRange) -> Window:
+        def look(offsets: OffsetRange) -> SearchWindow:
             self.looks += 1
             records = sorted([one.offset for one in self.flow] + self.others)
             place, until, vain = bisect_left(records, offsets.start), offsets.start, 0
             while True:
                 taken = [one for one in records[place : place + batch] if one < offsets.end]
                 if not taken:
-                    return Window(offsets.start, offsets.end)
+                    return SearchWindow(offsets.start, offsets.end)
                 place, until, vain = place + batch, taken[-1] + 1, vain + len(taken)
                 found = tuple(one for one in self.flow if offsets.start <= one.offset < until)
                 if found or vain >= most:
-                    return Window(offsets.start, until, found)
+                    return SearchWindow(offsets.start, until, found)
 
         return look
 
@@ -121,11 +121,11 @@ def test_few_looks_find_one_of_a_million():
     size = 1_000_000
     looks = []
 
-    def look(offsets: OffsetRange) -> Window:
+    def look(offsets: OffsetRange) -> SearchWindow:
         looks.append(offsets)
         upto = min(offsets.end, offsets.start + 100)
         found = tuple(Placed(one, Position(0, one * 2)) for one in range(offsets.start, upto))
-        return Window(offsets.start, upto, found)
+        return SearchWindow(offsets.start, upto, found)
 
     found = searched(Search(Position(0, 1_234_567), 0, size), look)
     assert found.at == Placed(617_284, Position(0, 1_234_568))
@@ -134,6 +134,6 @@ def test_few_looks_find_one_of_a_million():
 
 def test_trouble_of_the_reader_is_kept():
     """Its words are the answer."""
-    found = searched(Search(Position(0, 5), 0, 10), lambda _: Window(5, 5, (), "the broker is away"))
+    found = searched(Search(Position(0, 5), 0, 10), lambda _: SearchWindow(5, 5, (), "the broker is away"))
     assert found.over
     assert found.trouble == "the broker is away"

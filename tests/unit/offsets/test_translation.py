@@ -6,7 +6,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.offsets.questions import Facts, merged_partitions, question
 from aggregator.offsets.search import Placed, Search
-from aggregator.offsets.translation import Question, Why, translated
+from aggregator.offsets.translation import PositionQuery, Why, translated
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -40,7 +40,7 @@ def changed(**parts) -> Facts:
 
 def test_a_position_becomes_a_question():
     """About the central topic of today's rules, in the same partition."""
-    assert question(CONFIG, "g", ORDERS, 40, FACTS) == Question(
+    assert question(CONFIG, "g", ORDERS, 40, FACTS) == PositionQuery(
         "g", ORDERS, Position(0, 40), ("eu.orders", 1), "id-c", ()
     )
 
@@ -84,14 +84,14 @@ def test_an_offset_counts_in_the_incarnation_that_it_belongs_to():
 def test_behind_what_mirrormaker_2_had_copied_the_hub_s_records_tell():
     """From the offset on at which the flow began, and of every later log."""
     for entry in (LedgerRecord(0, "id-1", 100, 3, 0, copied=40), LedgerRecord(1, "id-1", 100, 3, 0, copied=90)):
-        assert isinstance(question(CONFIG, "g", ORDERS, 40, changed(ledger={ORDERS: entry})), Question)
+        assert isinstance(question(CONFIG, "g", ORDERS, 40, changed(ledger={ORDERS: entry})), PositionQuery)
 
 
-ASKED = Question("g", ORDERS, Position(0, 40), ("eu.orders", 1), "id-c")
+ASKED = PositionQuery("g", ORDERS, Position(0, 40), ("eu.orders", 1), "id-c")
 BEFORE, AT = Placed(55, Position(0, 38)), Placed(60, Position(0, 41))
 
 
-def answer(search: Search, *, delivered: int = 100, decided: bool = True, asked: Question = ASKED):
+def answer(search: Search, *, delivered: int = 100, decided: bool = True, asked: PositionQuery = ASKED):
     """What a search means at the end of a partition at 80."""
     return translated(asked, search, LedgerRecord(0, "id-1", delivered, 3, 0), end=80, decided=decided)
 

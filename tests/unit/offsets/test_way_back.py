@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.offsets.search import Placed, Window
+from aggregator.offsets.search import Placed, SearchWindow
 from aggregator.offsets.translation import Why
 from aggregator.offsets.way_back import WayBack, way_back
 from aggregator.state.gap import Gap, GapKind
@@ -17,14 +17,14 @@ NEXT = Placed(72, Position(1, 41))
 @pytest.mark.parametrize(
     ("seen", "decided", "offset", "why"),
     [
-        (Window(70, 80, (NEXT, Placed(75, Position(1, 44)))), True, 41, None),
-        (Window(70, 80, (NEXT,)), False, 41, None),
-        (Window(70, 90), True, 100, None),
-        (Window(90, 90), True, 100, None),
-        (Window(70, 90), False, None, Why.UNDECIDED),
-        (Window(70, 80), True, None, Why.UNREAD),
-        (Window(70, 90, trouble="nothing came"), True, None, Why.UNREAD),
-        (Window(70, 80, (Placed(72, Position(0, 41)),)), True, None, Why.RECREATED),
+        (SearchWindow(70, 80, (NEXT, Placed(75, Position(1, 44)))), True, 41, None),
+        (SearchWindow(70, 80, (NEXT,)), False, 41, None),
+        (SearchWindow(70, 90), True, 100, None),
+        (SearchWindow(90, 90), True, 100, None),
+        (SearchWindow(70, 90), False, None, Why.UNDECIDED),
+        (SearchWindow(70, 80), True, None, Why.UNREAD),
+        (SearchWindow(70, 90, trouble="nothing came"), True, None, Why.UNREAD),
+        (SearchWindow(70, 80, (Placed(72, Position(0, 41)),)), True, None, Why.RECREATED),
     ],
 )
 def test_the_next_record_of_the_flow_decides(seen, decided, offset, why):
@@ -47,10 +47,10 @@ def test_the_next_record_of_the_flow_decides(seen, decided, offset, why):
 @pytest.mark.parametrize(
     ("seen", "cut", "offset", "why"),
     [
-        (Window(70, 90), 60, None, Why.GAP),
-        (Window(70, 90, (Placed(72, Position(1, 61)),)), 60, None, Why.GAP),
-        (Window(70, 90, (Placed(72, Position(1, 60)),)), 60, 60, None),
-        (Window(70, 90, (NEXT,)), 60, 41, None),
+        (SearchWindow(70, 90), 60, None, Why.GAP),
+        (SearchWindow(70, 90, (Placed(72, Position(1, 61)),)), 60, None, Why.GAP),
+        (SearchWindow(70, 90, (Placed(72, Position(1, 60)),)), 60, 60, None),
+        (SearchWindow(70, 90, (NEXT,)), 60, 41, None),
     ],
 )
 def test_behind_a_cut_that_nobody_has_decided_about_there_is_no_position(seen, cut, offset, why):

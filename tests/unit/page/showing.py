@@ -4,13 +4,13 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from aggregator.backfill.backfill_state import State as BackfillState
+from aggregator.backfill.backfill_state import BackfillState
 from aggregator.backfill.monitor import Progress
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import CentralPartition, EdgePartition, Position
-from aggregator.edges.availability import State
-from aggregator.edges.history import Span
+from aggregator.edges.availability import AvailabilityState
+from aggregator.edges.history import StateSpan
 from aggregator.lake.status import TableStatus
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
@@ -100,8 +100,8 @@ def troubled() -> Snapshot:
     )
     status = HubStatus("demo", AT_MS, True, edges, flows, (gaps[0],), tables, waivers=(OPEN,), objections=(LOOSER,))
     spans = (
-        Span(AT_MS - 50 * MINUTE_MS, AT_MS - 6 * MINUTE_MS, State.UP),
-        Span(AT_MS - 6 * MINUTE_MS, AT_MS, State.UNREACHABLE),
+        StateSpan(AT_MS - 50 * MINUTE_MS, AT_MS - 6 * MINUTE_MS, AvailabilityState.UP),
+        StateSpan(AT_MS - 6 * MINUTE_MS, AT_MS, AvailabilityState.UNREACHABLE),
     )
     return Snapshot(
         7,
@@ -132,7 +132,11 @@ def wide(edges: int, topics: int) -> Snapshot:
     plain = large(edges, topics)
     names = [one.edge for one in plain.status.edges]
     spans = tuple(
-        Span(AT_MS - (200 - at) * MINUTE_MS, AT_MS - (199 - at) * MINUTE_MS, State.UP if at % 5 else State.LAGGING)
+        StateSpan(
+            AT_MS - (200 - at) * MINUTE_MS,
+            AT_MS - (199 - at) * MINUTE_MS,
+            AvailabilityState.UP if at % 5 else AvailabilityState.LAGGING,
+        )
         for at in range(200)
     )
     return Snapshot(

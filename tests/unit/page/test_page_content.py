@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.edges.availability import State
-from aggregator.edges.history import WINDOWS_MS, Span
+from aggregator.edges.availability import AvailabilityState
+from aggregator.edges.history import WINDOWS_MS, StateSpan
 from aggregator.observe.fields import FieldSum
 from aggregator.page.attention import needs
 from aggregator.page.charts import BAR_WIDTH, bar, line
@@ -276,12 +276,14 @@ def test_a_line_stays_in_its_box(values):
         assert 0 <= y <= 28
 
 
-@given(st.lists(st.tuples(st.integers(1, 10**7), st.integers(0, 10**6), st.sampled_from(State)), max_size=40))
+@given(
+    st.lists(st.tuples(st.integers(1, 10**7), st.integers(0, 10**6), st.sampled_from(AvailabilityState)), max_size=40)
+)
 def test_a_bar_keeps_the_order_and_shows_what_is_worse(story):
     """Pieces lie in order within the bar; the worst state of the window is seen, however short it was."""
     spans, at_ms = [], AT_MS - WINDOWS_MS["1h"] * 2
     for length_ms, hole_ms, state in story:
-        spans.append(Span(at_ms, at_ms + length_ms, state))
+        spans.append(StateSpan(at_ms, at_ms + length_ms, state))
         at_ms += length_ms + hole_ms
     drawn = bar(spans, from_ms=AT_MS - WINDOWS_MS["1h"], to_ms=AT_MS, cells=100)
     assert [one.x for one in drawn] == sorted(one.x for one in drawn)
@@ -292,12 +294,16 @@ def test_a_bar_keeps_the_order_and_shows_what_is_worse(story):
 
 
 def _badness(one) -> int:
-    return next(badness(state) for state in State if badge_of(state) == one.badge)
+    return next(badness(state) for state in AvailabilityState if badge_of(state) == one.badge)
 
 
 def test_time_that_nobody_watched_is_told_as_such():
     """A hole in the history is a change like any other, and what lasts is told to last."""
-    spans = (Span(0, 10_000, State.UP), Span(10_000, 40_000, State.UP), Span(100_000, 160_000, State.STALLED))
+    spans = (
+        StateSpan(0, 10_000, AvailabilityState.UP),
+        StateSpan(10_000, 40_000, AvailabilityState.UP),
+        StateSpan(100_000, 160_000, AvailabilityState.STALLED),
+    )
     told = [(one.at_ms, one.badge.word, one.lasts) for one in changes({"eu": spans}, now_ms=161_000, most=9)]
     assert told == [(100_000, "Stalled", True), (40_000, "Not watched", False), (0, "Up", False)]
 
@@ -322,8 +328,8 @@ def test_the_picture_has_room_for_every_edge(count):
 
 def test_every_state_has_a_sign_of_its_own():
     """States of one tone differ by sign and word; the sign is a symbol of the page."""
-    badges = [badge_of(state) for state in State]
-    assert len({one.sign for one in badges}) == len({one.word for one in badges}) == len(State)
+    badges = [badge_of(state) for state in AvailabilityState]
+    assert len({one.sign for one in badges}) == len({one.word for one in badges}) == len(AvailabilityState)
     page = client(troubled()).get("/").text
     assert all(f'id="sign-{one.sign}"' in page for one in badges)
     assert badge_of("SOMETHING_NEW").word == "SOMETHING_NEW"

@@ -18,7 +18,7 @@ import pytest
 
 from aggregator.page import server as server_module
 from aggregator.page.server import PageServer
-from aggregator.threads import Condition, Threads
+from aggregator.threads import ThreadCondition, Threads
 from tests.crowd import crowd
 from tests.trial import wait_for
 from tests.unit.page.showing import WORD, Watched, config, troubled, wide
@@ -136,7 +136,7 @@ def test_a_page_that_dies_or_hangs_is_begun_again(served, monkeypatch):
         wait_for(lambda: "eu" in (read(server) or ""), timeout=START_S, what="the page again")
         (told,) = [one for one in threads.statuses() if one.name == "page"]
         assert told.restarts == number
-        assert told.condition is Condition.RUNNING
+        assert told.condition is ThreadCondition.RUNNING
         assert "page's process" in told.error
 
 

@@ -15,7 +15,7 @@ from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.strip import Batch, FoundSchema
 from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
-from aggregator.schema.registry import Origin, Registered
+from aggregator.schema.registry import Registered, SchemaOrigin
 from aggregator.schema.wire import frame
 from tests.canary import recognised
 from tests.reference.reference import ReferenceStrip
@@ -69,7 +69,7 @@ class Versioned(MemoryRegistry):
 
     def origin(self, schema_id):
         beside = (("**.ssn", frozenset(["PII"])),) if schema_id == len(self.texts) else ()
-        return Origin({self.SUBJECT: schema_id}, beside, str(schema_id))
+        return SchemaOrigin({self.SUBJECT: schema_id}, beside, str(schema_id))
 
     def history(self, subject, version):
         return [Registered(subject, n, n, text) for n, text in enumerate(self.texts[:version], 1)]

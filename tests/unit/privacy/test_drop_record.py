@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError, Reason
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.privacy.column import ABSENT, NOWHERE, Column, SideValues
+from aggregator.privacy.column import ABSENT, NOWHERE, ResultColumn, SideValues
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.file import parse_policy
@@ -275,7 +275,7 @@ def test_conditions_against_their_definition(conditions):
         held_by[name] = SideValues(np.array(codes), [v if v is not None else 0 for v in held])
     headers = [[("h", value.encode())] if value else None for *_, value in worlds]
     suppression = Suppression([_CONDITION.validate_python(condition) for condition in conditions], "eu", "orders")
-    values = Column([b"x"] * len(worlds), side_values=held_by)
+    values = ResultColumn([b"x"] * len(worlds), side_values=held_by)
     suppressed, undecided = suppression.verdicts(Batch([None] * len(worlds), [b"x"] * len(worlds), headers), values)
     for place, (a, b, header) in enumerate(worlds):
         world = {name: value for name, value in (("a", a), ("b", b), ("header", header)) if value is not NOWHERE}

@@ -19,7 +19,7 @@ from aggregator.privacy.policy.fixtures import written_ring
 from aggregator.privacy.strip import Awaited, Batch, Rejection, Unasked
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.registry import AnswerPending, Listing, Origin, UnknownSchema
+from aggregator.schema.registry import AnswerPending, Listing, SchemaOrigin, UnknownSchema
 from aggregator.schema.remote_registry import LISTING_SHARE, WAIT_S
 from aggregator.schema.wire import frame
 from tests.effort import turns
@@ -100,7 +100,7 @@ class LateRegistry(MemoryRegistry):
         return frozenset({1, *(one for one in self.known if self.has(one, at_s))})
 
     def origin(self, schema_id):
-        return Origin({"orders-key": schema_id, "orders-value": schema_id}, (), str(schema_id))
+        return SchemaOrigin({"orders-key": schema_id, "orders-value": schema_id}, (), str(schema_id))
 
 
 @pytest.fixture(params=[ReferenceStrip, KernelStrip])
@@ -492,7 +492,7 @@ def test_a_batch_that_is_tried_in_halves_is_judged_by_the_same_answers(topic):
     """A record that holds its flow stands among others, which had been read as early as it."""
     registry, told = LateRegistry(0.02), LateRegistry.origin
     registry.known = {6: 0.0}
-    registry.origin = lambda one: Origin({"other-value": 1}, (), "6") if one == 6 else told(registry, one)
+    registry.origin = lambda one: SchemaOrigin({"other-value": 1}, (), "6") if one == 6 else told(registry, one)
     strip, values = topic(registry, 0.0), senseless(5)
     with pytest.raises(HoldError, match="other-value"):
         strip.strip(read(*values, frame(6, BODY)))

@@ -18,7 +18,7 @@ from aggregator.replicate.identity.clusters import (
     refuse_twins,
 )
 from aggregator.state.cluster_acceptances import ClusterAcceptance
-from aggregator.state.control import Cluster
+from aggregator.state.control import NamedCluster
 
 CONFIG = HubConfig(
     hub="h",
@@ -121,7 +121,7 @@ def test_what_is_to_be_kept():
     guard.learn("C", KnownClusters({"eu": "A"}, {}))
     assert guard.judge("eu", "B")
     assert guard.judge("us", "B") == ""
-    assert guard.fresh() == [Cluster(KEY_OF_CENTRAL, "C"), Cluster("us", "B")]
+    assert guard.fresh() == [NamedCluster(KEY_OF_CENTRAL, "C"), NamedCluster("us", "B")]
     guard.keep(guard.fresh())
     assert guard.fresh() == []
     assert guard.ids == ("C", {"us": "B"})
@@ -130,7 +130,7 @@ def test_what_is_to_be_kept():
     assert guard.accept(word) == [word["eu"]]
     assert guard.accept(word) == []
     assert guard.judge("eu", "D") == ""
-    assert guard.fresh() == [Cluster("eu", "D")]
+    assert guard.fresh() == [NamedCluster("eu", "D")]
 
 
 def test_what_a_status_says_of_every_name():

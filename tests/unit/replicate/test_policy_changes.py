@@ -8,7 +8,7 @@ import pytest
 from aggregator.config.model import TopicRule
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.epoch.policy_changes import changed_terms
-from aggregator.state.decisions import Decided, Kind, links
+from aggregator.state.decisions import Decided, DecisionKind, links
 
 POLICY = "policy: retail\nversion: {}\ndefault: drop\ntopics: {{}}\n"
 POLICIES = MappingProxyType({Path("/a/retail.yaml"): parse_policy(POLICY.format(1))})
@@ -68,5 +68,5 @@ def test_a_policy_is_a_decision_when_it_is_another_one():
 )
 def test_other_decisions_about_gaps_are_no_word_of_a_rule(about):
     """An accepted gap, and whatever somebody writes there."""
-    known = links([Decided(Kind.GAP, about, "me", 1)], None, "")
+    known = links([Decided(DecisionKind.GAP, about, "me", 1)], None, "")
     assert changed_terms([rule("x")], {}, known, by="hub", now_ms=2) == []

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from aggregator.cli.lake.lake import lake
 from aggregator.lake.folder import Folder
-from aggregator.lake.quality.verdict_log import Audit, RuleCount, append_audit, append_commit
+from aggregator.lake.quality.verdict_log import CommitAudit, RuleCount, append_audit, append_commit
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.report.quality import QualityReport, table_quality
 from aggregator.report.quality_page import quality_page
@@ -21,7 +21,7 @@ def audit(number, verdict, *, unexpected=0, raised=False):
     """One audit of ten records."""
     passed = not unexpected and not raised
     rule = RuleCount(NAME, "expect_column_values_to_be_in_set", "cabin", "", "divert", passed, raised, 10, unexpected)
-    return Audit(
+    return CommitAudit(
         f"id{number}", number * 1000, "orders", verdict, 10, unexpected, (("t", 0, 0, 10),), {"s": "f"}, (rule,), 0.5
     )
 

@@ -10,7 +10,7 @@ from aggregator.errors import Failed
 from aggregator.sandbox.machine import available_memory, check_disk, check_memory
 from aggregator.sandbox.ports import free_ports, is_free
 from aggregator.sandbox.sandbox import Sandbox
-from aggregator.sandbox.state import BrokerState, ClusterState, SandboxState
+from aggregator.sandbox.state import BrokerState, SandboxState, SavedCluster
 
 
 def test_state_survives_a_round_trip(tmp_path):
@@ -34,7 +34,7 @@ def test_a_state_of_version_1_is_still_read(tmp_path):
     """Before a cluster could have three brokers, the ports of its one lay beside its id."""
     path = tmp_path / "sandbox.json"
     path.write_text('{"version": 1, "clusters": {"eu": {"port": 1, "controller_port": 2, "cluster_id": "x"}}}')
-    assert SandboxState.read(path) == SandboxState({"eu": ClusterState("x", (BrokerState(1, 2),))})
+    assert SandboxState.read(path) == SandboxState({"eu": SavedCluster("x", (BrokerState(1, 2),))})
 
 
 _UNKNOWN = '{"clusters": {"a": {"cluster_id": "x", "brokers": [], "version": "2.7.0"}}}'

@@ -8,7 +8,7 @@ from aggregator.errors import ConfigError, HoldError
 from aggregator.privacy.subjects import Subjects
 from aggregator.schema.contexts import SchemaContext, located
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Origin, UnknownSchema
+from aggregator.schema.registry import SchemaOrigin, UnknownSchema
 
 GUID = "0b5b4b4e-3e6c-4f4f-9c5a-2f7f3a1f0d11"
 
@@ -81,7 +81,7 @@ def test_no_subject_of_another_context_is_a_topics_own():
     """Even where a policy opens every subject by a pattern."""
     every = Subjects("orders", "value", lambda _: True, ((".*",),))
     with pytest.raises(HoldError, match=r":\.us:orders-value"):
-        every.bound(Origin({":.us:orders-value": 1}, (), "2"), "")
+        every.bound(SchemaOrigin({":.us:orders-value": 1}, (), "2"), "")
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import pytest
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.control import (
-    Cluster,
     ControlState,
     Epoch,
     KeyCheck,
     Lease,
+    NamedCluster,
     Pace,
     Target,
     Undecided,
@@ -112,7 +112,7 @@ def test_a_damaged_record_is_mended_by_the_next_one_of_its_key(entry):
 
 def test_a_damaged_record_takes_none_of_its_batch_with_it():
     """Whoever follows the log is told once, and goes on with what came beside it."""
-    records = [*logged(Epoch(7, 1, 1, "a"), Cluster("eu", "id")), LogRecord(0, 9, "lease", b"?")]
+    records = [*logged(Epoch(7, 1, 1, "a"), NamedCluster("eu", "id")), LogRecord(0, 9, "lease", b"?")]
     state, damaged = readable_fold(ControlState(), records, "h.control")
     assert (state.newest, state.clusters) == (7, {"eu": "id"})
     with pytest.raises(Failed, match="offset 9: the control record lease is damaged"):
@@ -125,7 +125,7 @@ def test_a_damaged_record_takes_none_of_its_batch_with_it():
         (Target("eu", "orders", "eu.orders"), "target/us/orders/us.orders"),
         (Target("eu", "orders", "eu.orders", by_key=True), "target/eu/orders/eu.orders"),
         (KeyCheck("customer", 2, "c"), "key/customer/1"),
-        (Cluster("eu", "id"), "cluster/us"),
+        (NamedCluster("eu", "id"), "cluster/us"),
         (Undecided("t", 0, 5, 9), "undecided/t/1"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_note_is_taken_back_by_a_tombstone_of_its_key():
     [
         lambda n: Target("eu", f"t{n}", f"eu.t{n}"),
         lambda n: KeyCheck("customer", n, "c"),
-        lambda n: Cluster(f"e{n}", "id"),
+        lambda n: NamedCluster(f"e{n}", "id"),
         lambda n: Undecided("t", n, 5, 9),
     ],
 )

@@ -17,7 +17,7 @@ from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state import control, dead_letters, decisions, edge_status, ledger, pauses, releases, requests
 from aggregator.state.cluster_acceptances import ClusterAcceptance, fold_acceptances
-from aggregator.state.control import Cluster, ControlState, Epoch, KeyCheck, Lease, Pace, Target, Undecided
+from aggregator.state.control import ControlState, Epoch, KeyCheck, Lease, NamedCluster, Pace, Target, Undecided
 from aggregator.state.edge_status import EdgeState, EdgeStatuses
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.lake_holds import LakeHold, holds_record
@@ -63,7 +63,9 @@ STATE = EdgeState(
 UPKEEP = TableUpkeep(AT_MS, 40, 5, AT_MS - 9, 7, "its storage is away")
 HOLD = LakeHold("orders", "eu.orders", 3, 17, AT_MS, "cents is string")
 THREAD = ThreadStatus("lake", "running", AT_MS, 1, "why")
-LINK = decisions.links([decisions.Decided(decisions.Kind.PAUSE, "eu", "ada", AT_MS, "moved")], None, "User:a")[0]
+LINK = decisions.links([decisions.Decided(decisions.DecisionKind.PAUSE, "eu", "ada", AT_MS, "moved")], None, "User:a")[
+    0
+]
 
 
 class Sample(NamedTuple):
@@ -110,7 +112,7 @@ SAMPLES = {
     "end": of_control(6, "foreign_end", 6),  # no record before it opens that epoch
     "pace": of_control(Pace(7, 12.5), "pace", Pace(7, 12.5)),
     "key check": of_control(KeyCheck("customer", 2, "c"), "keys", {("customer", 2): "c"}),
-    "cluster": of_control(Cluster("eu", "c1"), "clusters", {"eu": "c1"}),
+    "cluster": of_control(NamedCluster("eu", "c1"), "clusters", {"eu": "c1"}),
     "undecided": of_control(Undecided("eu.orders", 3, 5, 9), "undecided", {("eu.orders", 3): OffsetRange(5, 9)}),
     "target": of_control(
         Target("eu", "orders", "eu.orders", by_key=True),

@@ -12,14 +12,14 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from aggregator.web.connection_limits import Limits
+from aggregator.web.connection_limits import ConnectionLimits
 from aggregator.web.server import WebServer, listening
 from tests.crowd import crowd
 from tests.unit.web.asking import asked, held, is_over
 
 SILENT = 1000
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-LIMITS = Limits(head_s=1.0, waiting=32, waiting_each=16, answers=8, answers_each=4)
+LIMITS = ConnectionLimits(head_s=1.0, waiting=32, waiting_each=16, answers=8, answers_each=4)
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("descriptors")]
 
 

@@ -12,7 +12,7 @@ from aggregator.lake.orphans import discard
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
-from aggregator.lake.ranges import Outcome
+from aggregator.lake.ranges import StagingOutcome
 from tests.gated_lake import TABLE, GatedLake
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ class DrawnGate:
             stays += kept
             goes += cut
         discard(split.folder, [file.path for file in outcome.files])
-        return SplitOutcome(Outcome(outcome.reached, tuple(stays)), Outcome(outcome.reached, tuple(goes)))
+        return SplitOutcome(StagingOutcome(outcome.reached, tuple(stays)), StagingOutcome(outcome.reached, tuple(goes)))
 
 
 class World:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
 from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.files import Stage
+from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.quality.split import RULES, TOPIC_ID, Split, marked, rows_at, without
 
@@ -25,7 +25,7 @@ COLUMNS = pa.schema(
 
 def staged(folder, count):
     """One file of several row groups."""
-    stage = Stage(folder, COLUMNS, group_bytes=500)
+    stage = StagingWriter(folder, COLUMNS, group_bytes=500)
     for number in range(count):
         row = {"_central_topic": "eu.t", "_central_partition": 0, "_central_offset": number, "id": number}
         row |= {"lines": [{"sku": "a"}, {"sku": None}], "labels": [("k", None)]}

@@ -16,7 +16,7 @@ from aggregator.lake.quality.verdict_log import (
     totals,
     unsaid,
 )
-from aggregator.lake.quality.verdicts import Finding, Verdict
+from aggregator.lake.quality.verdicts import RuleFinding, Verdict
 from tests.unit.lake.quality.audits import DAY_MS, audit
 
 
@@ -97,6 +97,6 @@ def test_the_history_is_a_table_for_duckdb(tmp_path):
 def test_no_argument_of_a_rule_is_kept(tmp_path):
     """The values that a rule allows may be somebody's; the history has names and counts."""
     secret = Rule("s/r", "expect_column_values_to_not_be_in_set", {"column": "a", "value_set": ["canary"]}, "hold")
-    append_audit(Folder(str(tmp_path)), audit(1, rules=(RuleCount.of(Finding(secret, passed=False)),)))
+    append_audit(Folder(str(tmp_path)), audit(1, rules=(RuleCount.of(RuleFinding(secret, passed=False)),)))
     (path,) = (tmp_path / "t__quality").glob("*.jsonl")
     assert "canary" not in path.read_text()

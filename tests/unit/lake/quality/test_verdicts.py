@@ -3,13 +3,13 @@
 import pytest
 
 from aggregator.config.suites import Rule
-from aggregator.lake.quality.verdicts import Finding, Verdict, diverting, judge
+from aggregator.lake.quality.verdicts import RuleFinding, Verdict, diverting, judge
 
 
 def finding(action, *, passed=False, raised=False):
     """What a rule with this action found."""
     rule = Rule("s/r", "expect_column_values_to_not_be_null", {"column": "a"}, action)
-    return Finding(rule, passed=passed, raised=raised, evaluated=10, unexpected=0 if passed else 3)
+    return RuleFinding(rule, passed=passed, raised=raised, evaluated=10, unexpected=0 if passed else 3)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from datetime import date
 
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.schema.registry import Listing, Origin, Registered, UnknownSchema
+from aggregator.schema.registry import Listing, Registered, SchemaOrigin, UnknownSchema
 from aggregator.schema.wire import Framing, frame
 
 TODAY = date(2026, 11, 1)
@@ -75,7 +75,7 @@ class MemoryRegistry:
 
     def origin(self, schema_id):
         """See the port."""
-        return Origin({f"{topic}-{part}": schema_id for topic in TOPICS for part in ("key", "value")}, (), "")
+        return SchemaOrigin({f"{topic}-{part}": schema_id for topic in TOPICS for part in ("key", "value")}, (), "")
 
     def history(self, subject, version):
         """See the port."""
