@@ -5,6 +5,7 @@ smaller.
 """
 
 import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,13 +13,13 @@ from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, plan_partition
-from aggregator.backfill.ranges import holds, offsets_of
+from aggregator.backfill.ranges import Ranges, holds, offsets_of
 from aggregator.backfill.request import Ask, Mode
 from aggregator.backfill.store import passed_by, read_backfills
 from aggregator.backfill.target import refuse_live, target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.lake.sources import lake_sources
@@ -58,7 +59,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     if ask.letters is not None or ask.mode is Mode.RESTATE:
         central.require_own_letters(flows)
     if ask.letters is not None:  # an edge without any letters need not answer
-        flows = [source for source in flows if _letters(ask, central, source, names[source])]
+        flows = [source for source in flows if asked_letters(ask, central, source, names[source])]
         names = {source: names[source] for source in flows}
     if ask.mode is not Mode.MISSING:
         refuse_live(config, central.ledger, names.values(), replay=ask.letters is not None)
@@ -67,7 +68,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     found = [_partition(scene, source, shown.get(source), names[source]) for source in flows]
     records = sum(one.records for one in found)
     seconds = records / min(rate or _RECORDS_A_SECOND, _RECORDS_A_SECOND * config.replication.slots)
-    gone = tuple(_gone(ask, central, found)) if ask.letters is not None else ()
+    gone = tuple(gone_letters(ask, central, found)) if ask.letters is not None else ()
     plan = Plan(config.hub, ask.plain(), ask.digest, ask.mode, into, tuple(found), seconds, gone)
     while plan.id in backfills and backfills[plan.id].end is not None:
         plan = replace(plan, round=plan.round + 1)
@@ -126,7 +127,9 @@ def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState |
     bare = PartitionPlan(source, shown.topic_id, name, (), shown.log)
     at_central = central.flow(source, passed_by(scene.backfills, ask.mode, bare), name)
     shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, shown, name)))
-    plan = plan_partition(ask.mode, at_central, shown, name, only=_letters(ask, central, source, name))
+    letters = asked_letters(ask, central, source, name)
+    only = None if letters is None else at_central.present(letters)
+    plan = plan_partition(ask.mode, at_central, shown, name, only=only)
     if source not in central.doubted:
         return plan
     why = f"its dead letters are not believed: it has {central.doubted[source]}"
@@ -148,24 +151,31 @@ def _known(ask: Ask, central: Central, source: EdgePartition, name: str) -> Sequ
     return central.own_letters.get((source, name), ()) if ask.mode is Mode.INTO else central.letters.get(source, ())
 
 
-def _letters(ask: Ask, central: Central, source: EdgePartition, name: str) -> frozenset[int] | None:
-    """Offsets of the dead letters that are asked for, if only these are."""
+def asked_letters(ask: Ask, central: Central, source: EdgePartition, name: str) -> frozenset[tuple[int, int]] | None:
+    """Incarnation and offset of the dead letters that are asked for, if only these are."""
     if ask.letters is None:
         return None
     keys = set(ask.letters.keys)
     return frozenset(
-        one.offset
+        (one.incarnation, one.offset)
         for one in _known(ask, central, source, name)
         if not one.resolved_by and ask.letters.reason in (None, one.reason) and (not keys or one.key in keys)
     )
 
 
-def _gone(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterable[str]:
+def gone_letters(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterable[str]:
     """Dead letters that are asked for and will not be written, because the edge no longer has their records."""
     for one in found:
-        wanted = _letters(ask, central, one.source, one.central) or frozenset()
-        written = offsets_of(one.segments)
+        wanted = asked_letters(ask, central, one.source, one.central) or frozenset()
+        written: dict[int, Ranges] = {at: offsets_of(parts) for at, parts in _by_incarnation(one.segments).items()}
         for letter in _known(ask, central, one.source, one.central):
-            is_asked = letter.offset in wanted and not letter.resolved_by and holds(one.asked, letter.offset)
-            if is_asked and not holds(written, letter.offset):
+            is_asked = (letter.incarnation, letter.offset) in wanted and holds(one.asked, letter.offset)
+            if is_asked and not holds(written.get(letter.incarnation, ()), letter.offset):
                 yield letter.key
+
+
+def _by_incarnation(parts: Iterable[Segment]) -> dict[int, list[Segment]]:
+    found: dict[int, list[Segment]] = defaultdict(list)
+    for one in parts:
+        found[one.incarnation].append(one)
+    return found

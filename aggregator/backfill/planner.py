@@ -68,14 +68,15 @@ class FlowAtCentral:
     @property
     def dead(self) -> frozenset[int]:
         """Offsets of the dead letters of the present log; those of former incarnations are not among them."""
-        return self._present(self.letters)
+        return self.present(self.letters)
 
     @property
     def own_dead(self) -> frozenset[int]:
         """Return the offsets of the generation's own dead letters, in the flow's present incarnation."""
-        return self._present(self.own_letters)
+        return self.present(self.own_letters)
 
-    def _present(self, letters: Iterable[tuple[int, int]]) -> frozenset[int]:
+    def present(self, letters: Iterable[tuple[int, int]]) -> frozenset[int]:
+        """Return the offsets of those letters whose records the present log has, by incarnation and offset."""
         segments = self.segments
         return frozenset(
             offset
@@ -95,7 +96,7 @@ class FlowAtCentral:
 
     def asked(self, mode: Mode) -> frozenset[int]:
         """Records to deliver even if their chains suggest a cycle: of this replay, or of one before a restate."""
-        return self.replayed(mode) | (self._present(self.delivered) if mode is Mode.RESTATE else frozenset())
+        return self.replayed(mode) | (self.present(self.delivered) if mode is Mode.RESTATE else frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +164,14 @@ def _of_incarnation(segments: Iterable[Segment], incarnation: int) -> Ranges:
 
 
 def still_writable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
-    """What of a frozen plan may be written now: less what others have written since, and former incarnations."""
+    """What of a frozen plan may be written now: less what others have written since, and former incarnations.
+
+    A record of a generation's plan that has died since, on its way into the live topic, is read all the same: it is
+    delivered into the generation, or dies there, too. Left out, it would count as passed, and nobody would miss it.
+    """
     now, still = at_central.segments, union((*eligible_offsets(mode, at_central), *_points(at_central.replayed(mode))))
+    if mode is Mode.INTO:
+        still = union((*still, *difference(_points(at_central.dead), at_central.already_backfilled)))
     return tuple(
         Segment(at, part)
         for at, ours in _by_incarnation(frozen).items()

@@ -213,15 +213,24 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
     Raises:
         Failed: a record is damaged, and none of its key came later; names it.
     """
-    folded, damaged = readable_fold(state, records, topic)
+    damaged = DamagedRecords()
+    folded = readable_fold(state, records, topic, damaged)
     damaged.require_none()
     return folded
 
 
-def readable_fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> tuple[ControlState, DamagedRecords]:
-    """The state after the records that can be read, and the errors of those that cannot; arguments as `fold`."""
+def readable_fold(
+    state: ControlState, records: Iterable[LogRecord], topic: str, damaged: DamagedRecords
+) -> ControlState:
+    """The state after the records that can be read; arguments as `fold`.
+
+    Args:
+        state: State before the records.
+        records: Records of the control topic.
+        topic: Name of the topic.
+        damaged: Takes the errors of those that cannot, and loses those that are mended.
+    """
     folding: _Folding | None = None
-    damaged = DamagedRecords()
     for record in records:
         folding = folding or _Folding.of(state)
         try:
@@ -232,7 +241,7 @@ def readable_fold(state: ControlState, records: Iterable[LogRecord], topic: str)
             damaged.add(record.key, Failed(told, hint=hint))
         else:
             damaged.mend(record.key)
-    return folding.folded() if folding else state, damaged
+    return folding.folded() if folding else state
 
 
 @dataclass(slots=True)

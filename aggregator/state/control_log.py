@@ -8,6 +8,7 @@ import logging
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.tail import LogTail
+from aggregator.kafka.readers.typed_decoder import DamagedRecords
 from aggregator.state.control import ControlState, fold, readable_fold
 from aggregator.state.names import HubNames
 
@@ -34,16 +35,20 @@ class ControlWatch:
     def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
         self._topic = names.control
         self._tail = LogTail(cluster, names.control)
+        self._damaged = DamagedRecords()
         self.state = ControlState()
 
     def look(self) -> ControlState:
         """Fold in what has arrived since; never blocks.
 
         Raises:
-            Failed: a damaged record; names it, once. What came with it is folded in.
+            Failed: a damaged record that none of its key has followed up to the end; names it, once. What came with it
+                is folded in.
         """
-        self.state, damaged = readable_fold(self.state, self._tail.arrived(), self._topic)
-        damaged.require_none()
+        self.state = readable_fold(self.state, self._tail.arrived(), self._topic, self._damaged)
+        if self._tail.has_reached_end:
+            damaged, self._damaged = self._damaged, DamagedRecords()
+            damaged.require_none()
         return self.state
 
     def close(self) -> None:

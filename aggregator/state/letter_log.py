@@ -172,10 +172,11 @@ def read_letters(cluster: ClusterConfig, names: HubNames, *, apart: bool = False
     Flows that are doubted are warned of, and shown as their records say.
     """
     before = read_positions(cluster, names).of
-    letters = read_letter_log(cluster, names, apart=apart)
+    logs = [read_letter_log(cluster, names, apart=each) for each in (apart, not apart)]
     after = read_positions(cluster, names).of
+    letters = logs[0]
     letters.warn_of_strangers(before, after)
-    if found := doubted([letters], before):
+    if found := doubted(logs, before):
         told, (first, why) = counted(len(found), "flow"), min(found.items())
         log.warning("dead letters of %s are in doubt: %s has %s", told, first, why)
     yield from letters.letters(after, after)
@@ -185,7 +186,7 @@ def doubted(logs: Sequence[LetterLog], before: EntryOf) -> dict[EdgePartition, s
     """Flows that have more letters, or resolutions, than the ledger counts, or one of a later version; and which.
 
     Args:
-        logs: The topics of letters.
+        logs: Both topics of letters, because the ledger counts what a backfill wrote into either.
         before: A ledger that was read before them.
     """
     told: dict[EdgePartition, str] = {}
@@ -193,11 +194,16 @@ def doubted(logs: Sequence[LetterLog], before: EntryOf) -> dict[EdgePartition, s
         told |= one.later(before)
     for writer, number in sum((one.numbers(before) for one in logs), Counter()).items():
         entry = before(writer.source, writer.backfill)
-        known = (entry.resolved if writer.resolves else entry.dead) if entry else 0
-        if known is not None and number > known:
+        known = (_most_resolved(entry) if writer.resolves else entry.dead) if entry else 0
+        if number > known:
             what = counted(number, "resolved dead letter" if writer.resolves else "dead letter")
             told[writer.source] = f"{what}, where the ledger counts {known}"
     return told
+
+
+def _most_resolved(entry: LedgerRecord) -> int:
+    """Return a backfill's count of resolutions, or a bound if an earlier version began it, which did not count them."""
+    return entry.delivered + entry.suppressed if entry.resolved is None else entry.resolved
 
 
 def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, bytes | None]]:

@@ -30,11 +30,15 @@ class LogTail:
         cluster: Central.
         topic: The topic.
         starts: First offset by partition; by default all of partition 0.
+
+    Attributes:
+        has_reached_end: Whether the end of some partition was met since it began, so that no backlog is left there.
     """
 
     def __init__(self, cluster: ClusterConfig, topic: str, starts: Mapping[int, int] | None = None) -> None:
         self._topic = topic
         self._next = {0: OFFSET_BEGINNING} if starts is None else dict(starts)
+        self.has_reached_end = False
         self._connection = Connection(cluster, clients.consumer)
         self._assign()
 
@@ -53,6 +57,8 @@ class LogTail:
                 stamp_ms = message.timestamp()[1]
                 key, value = key_text(message.key()), message.value()
                 found.append(LogRecord(partition, message.offset() or 0, key, value, stamp_ms))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code
+                self.has_reached_end = True
             elif error.code() in _LOST:  # retention or a deletion of the topic: the client stops
                 self._next[partition] = OFFSET_BEGINNING
                 reader.incremental_unassign([TopicPartition(self._topic, partition)])

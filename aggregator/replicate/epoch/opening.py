@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.errors import Fenced, Unreachable
+from aggregator.errors import Failed, Fenced, Unreachable
 from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
 from aggregator.replicate.leadership.settlement import TransactionOwner, end_open, write_missing
 from aggregator.state.control import ControlState, Epoch, Target, former
@@ -87,12 +87,33 @@ def open_epoch(
     found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)
     settle_ledger(central, found, epoch, whose)
     ledger = central.ledger()
+    _require_newest(central, epoch, ledger)
     notes = {at: noted for at, noted in found.noted.items() if at not in internal}
     held = write_missing(central, found, notes, ledger=ledger, whose=whose)
     if found.noted:
         _read_back(central, {*found.noted} - {*found.left, *held})
     others = {at: reason for at, reason in found.left.items() if at not in internal}
     return Opened(epoch, ledger, {**others, **held})
+
+
+def _require_newest(central: DriverCentral, epoch: Epoch, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
+    """Refuse an epoch that the ledger has passed: its records would lose to older ones, and come again and again.
+
+    Raises:
+        Fenced: another driver's epoch wrote them.
+        Failed: the control topic has forgotten an epoch.
+    """
+    newest = max((entry.epoch for entry in ledger.values()), default=-1)
+    if newest < epoch.epoch:
+        return
+    if central.control().epoch != epoch:
+        raise Fenced(f"epoch {epoch.epoch} was overtaken by another driver while it was opened")
+    raise Failed(
+        f"the ledger has records of epoch {newest}, and the control topic opens epoch {epoch.epoch}: it was deleted, or"
+        " another wrote there",
+        hint=f'write the record `epoch` of the control topic once more, as {{"epoch": {newest}, "slots": {epoch.slots},'
+        f' "ids": {epoch.ids}, "driver": "<you>"}} with no fewer ids than there were slots, then start again',
+    )
 
 
 def _read_back(central: DriverCentral, settled: Collection[Partition]) -> None:

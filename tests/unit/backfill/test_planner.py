@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from aggregator.backfill.facts import Central
+from aggregator.backfill.plan_builder import asked_letters, gone_letters
 from aggregator.backfill.planner import (
     EdgePartitionState,
     FlowAtCentral,
@@ -18,8 +19,8 @@ from aggregator.backfill.planner import (
     plan_partition,
     still_writable,
 )
-from aggregator.backfill.ranges import difference, intersection, offset_count, offsets_of, union
-from aggregator.backfill.request import Mode
+from aggregator.backfill.ranges import difference, holds, intersection, offset_count, offsets_of, union
+from aggregator.backfill.request import Ask, Letters, Mode, Window
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.state.dead_letters import DELIVERED, Letter, encode_resolution, letter_key
@@ -246,13 +247,15 @@ def letters(live=0, died=0, resolved=0, never=0):
         (letters(live=3, died=4), 3, 1, "4 dead letters, where the ledger counts 3"),
         (letters(live=3, resolved=1), 3, 1, ""),
         (letters(live=3, resolved=2), 3, 1, "2 resolved dead letters, where the ledger counts 1"),
-        (letters(live=3, resolved=2), 3, None, ""),  # a backfill of a version that did not count them
+        # A backfill of a version that did not count them has resolved what it delivered and suppressed, at most.
+        (letters(live=3, resolved=5), 3, None, ""),
+        (letters(live=3, resolved=6), 3, None, "6 resolved dead letters, where the ledger counts 5"),
         (letters(never=1), 3, 1, ""),  # it explains nothing, and hides nothing
     ],
 )
 def test_more_letters_than_the_ledger_counts_are_not_believed(there, dead, resolved, doubts):
     """The live flow's and each backfill's are counted apart, as the ledger does; doubted ones resolve nothing."""
-    entry = LedgerRecord(0, "id", 9, 1, 0, dead=dead, resolved=resolved)
+    entry = LedgerRecord(0, "id", 9, 1, 0, dead=dead, resolved=resolved, delivered=4, suppressed=1)
     found = doubted([there], lambda _, backfill: entry if backfill in ("", "aa") else None)
     assert found == ({FLOW: doubts} if doubts else {})
     letter = Letter(FLOW, 3, 0, "too_large", 0, None, 1)
@@ -260,6 +263,34 @@ def test_more_letters_than_the_ledger_counts_are_not_believed(there, dead, resol
     assert central.flow(FLOW).dead == (frozenset() if doubts else {3})
     with pytest.raises(Failed, match=doubts) if doubts else nullcontext():
         central.require_own_letters([FLOW])
+
+
+def test_a_record_of_a_generations_plan_that_dies_meanwhile_is_read_all_the_same():
+    """Left out, it would count as passed, and no further run would bring it. What the generation has is left alone."""
+    frozen = (Segment(0, OffsetRange(0, 30)),)
+    entry = LedgerRecord(0, "id", 40, 1, 0, unread=(Segment(0, OffsetRange(10, 20)),))
+    at_central = FlowAtCentral(
+        FLOW, entry, letters=frozenset({(0, 15), (0, 25)}), passed=(Segment(0, OffsetRange(25, 26)),)
+    )
+    assert still_writable(Mode.INTO, at_central, frozen) == (
+        Segment(0, OffsetRange(0, 25)),
+        Segment(0, OffsetRange(26, 30)),
+    )
+    assert Segment(0, OffsetRange(0, 15)) in still_writable(Mode.RESTATE, at_central, frozen), "it has no row"
+    assert holds(eligible_offsets(Mode.INTO, at_central), 15) is False, "a new plan leaves it to its letter"
+
+
+@pytest.mark.parametrize("only", [Letters(reason="undecodable"), Letters(keys=(letter_key(FLOW, 5, 0),))])
+def test_a_letter_of_a_former_incarnation_asks_for_no_record_of_the_present_one(only):
+    """The same offset is another record there; that the one that was asked for is gone is told."""
+    entry = LedgerRecord(1, "id", 9, 1, 0, dead=2)
+    known = (Letter(FLOW, 5, 0, "undecodable", 0, None, 1), Letter(FLOW, 5, 1, "unproven_cycle", 0, None, 1))
+    central, ask = Central({FLOW: entry}, {}, {FLOW: known}, {}), Ask((Window(),), letters=only)
+    asked = asked_letters(ask, central, FLOW, "eu.orders")
+    assert (asked, central.flow(FLOW).present(asked)) == ({(0, 5)}, frozenset())
+    shown = EdgePartitionState("id", OffsetRange(0, 9), (OffsetRange(0, 9),))
+    plan = plan_partition(Mode.MISSING, central.flow(FLOW), shown, "eu.orders", only=frozenset())
+    assert list(gone_letters(ask, central, [plan])) == [letter_key(FLOW, 5, 0)]
 
 
 def test_only_the_dead_letters_that_were_asked_for():

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Position
-from aggregator.errors import Failed, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
@@ -247,6 +247,21 @@ class Opening(Central):
 
     def ledger(self):
         return self.visible_ledger("")
+
+
+@pytest.mark.parametrize("rival", [None, Epoch(99, 1, 1, "another")])
+def test_no_epoch_opens_that_the_ledger_has_passed(rival):
+    """Its records would lose to older ones, so that each later epoch would deliver them once more."""
+    central = Opening({}, ledger=structs.replace(BEFORE, epoch=99))
+    if rival is not None:  # it has taken over meanwhile
+        ledger = central.ledger()
+        central.ledger = lambda: setattr(central, "epoch", rival) or ledger
+        with pytest.raises(Fenced, match="was overtaken by another driver"):
+            open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+        return
+    with pytest.raises(Failed, match="the ledger has records of epoch 99") as error:
+        open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+    assert '{"epoch": 99, "slots": 1' in error.value.hint
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

@@ -4,6 +4,7 @@ import pytest
 
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import DamagedRecords
 from aggregator.state.control import (
     ControlState,
     Epoch,
@@ -113,10 +114,15 @@ def test_a_damaged_record_is_mended_by_the_next_one_of_its_key(entry):
 def test_a_damaged_record_takes_none_of_its_batch_with_it():
     """Whoever follows the log is told once, and goes on with what came beside it."""
     records = [*logged(Epoch(7, 1, 1, "a"), NamedCluster("eu", "id")), LogRecord(0, 9, "lease", b"?")]
-    state, damaged = readable_fold(ControlState(), records, "h.control")
+    damaged = DamagedRecords()
+    state = readable_fold(ControlState(), records, "h.control", damaged)
     assert (state.newest, state.clusters) == (7, {"eu": "id"})
+    state = readable_fold(state, [], "h.control", damaged)
     with pytest.raises(Failed, match="offset 9: the control record lease is damaged"):
         damaged.require_none()
+    later = LogRecord(0, 10, *encode(Lease("a", 5)))
+    assert readable_fold(state, [later], "h.control", damaged).lease == Lease("a", 5)
+    damaged.require_none()
 
 
 @pytest.mark.parametrize(
