@@ -156,11 +156,11 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
             calls.append("ledger")
             return super().ledger()
 
+    whose = TransactionOwner.of_live_flows(epochs.names)
+    open_epoch(epochs.driver(KafkaDriverCentral), slots=1, driver="c", places=(), whose=whose)
     central = epochs.driver(Watched)
     old = epochs.producer(epochs.names.slot_id(0))
-    _, ledger, _ = open_epoch(
-        central, slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
-    )
+    _, ledger, _ = open_epoch(central, slots=1, driver="d", places=(), whose=whose)
     assert calls == ["control", "publish", "control", "fence", "ledger"]
     assert ledger[flow].next_offset == 7, "a commit just before the fencing is read"
     with pytest.raises(Fenced):
