@@ -70,14 +70,14 @@ def test_children_end_with_their_parent(tmp_path):
     place = tmp_path / "pids"
     program = textwrap.dedent(f"""
         import os, time
-        from aggregator.doctor.child_processes import Asked
+        from aggregator.doctor.child_processes import ChildQuestions
 
         def hangs(tell):
             with open({str(place)!r}, "a") as file:
                 file.write(f"{{os.getpid()}}\\n")
             time.sleep(600)
 
-        Asked({{"a": hangs, "b": hangs}}, bound_s=600).results()
+        ChildQuestions({{"a": hangs, "b": hangs}}, bound_s=600).results()
     """)
     with subprocess.Popen([sys.executable, "-c", program]) as parent:
         wait_for(lambda: place.exists() and len(place.read_text().split()) == 2, timeout=60, what="two children")
