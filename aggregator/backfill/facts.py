@@ -7,7 +7,6 @@ what central knows of it. An edge that does not answer is an error, because a pa
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from shlex import quote
 from typing import TypeVar
 
@@ -25,8 +24,7 @@ from aggregator.replicate.flow.limits import is_compacted
 from aggregator.state.dead_letters import DELIVERED, Letter
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
-from aggregator.state.ledger_log import read_positions
-from aggregator.state.letter_log import doubted, read_letter_log
+from aggregator.state.letter_log import read_letter_logs
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
@@ -95,24 +93,15 @@ def read_central(config: HubConfig) -> Central:
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)
-    # The ledger is read first: what a flow has passed since is counted in records that nobody has read here.
-    before = read_positions(config.central, names)
-    again = cache(lambda: read_positions(config.central, names))
-
-    def after(source: EdgePartition, backfill: str) -> LedgerRecord | None:
-        return again().of(source, backfill)
-
-    logs = [read_letter_log(config.central, names, apart=apart) for apart in (False, True)]
-    for one in logs:
-        one.warn_of_strangers(before.of, after)
-    live, own = (list(one.letters(before.of, after)) for one in logs)
+    logs = read_letter_logs(config.central, names)
+    live, own = list(logs.letters()), list(logs.letters(apart=True))
     return Central(
-        before.live,
+        logs.before.live,
         by_flow(read_requests(config.central, names).decisions),
         _by(live, lambda letter: letter.source),
         _by(own, lambda letter: (letter.source, letter.central)),
         delivered((*live, *own)),
-        doubted(logs, before.of),
+        logs.doubted(),
     )
 
 

@@ -5,7 +5,6 @@ smaller.
 """
 
 import itertools
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,13 +12,13 @@ from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, plan_partition
-from aggregator.backfill.ranges import Ranges, holds, offsets_of
+from aggregator.backfill.ranges import by_incarnation, holds, union
 from aggregator.backfill.request import Ask, Mode
 from aggregator.backfill.store import passed_by, read_backfills
 from aggregator.backfill.target import refuse_live, target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.lake.sources import lake_sources
@@ -167,15 +166,8 @@ def gone_letters(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> 
     """Dead letters that are asked for and will not be written, because the edge no longer has their records."""
     for one in found:
         wanted = asked_letters(ask, central, one.source, one.central) or frozenset()
-        written: dict[int, Ranges] = {at: offsets_of(parts) for at, parts in _by_incarnation(one.segments).items()}
+        written = {at: union(parts) for at, parts in by_incarnation(one.segments).items()}
         for letter in _known(ask, central, one.source, one.central):
             is_asked = (letter.incarnation, letter.offset) in wanted and holds(one.asked, letter.offset)
             if is_asked and not holds(written.get(letter.incarnation, ()), letter.offset):
                 yield letter.key
-
-
-def _by_incarnation(parts: Iterable[Segment]) -> dict[int, list[Segment]]:
-    found: dict[int, list[Segment]] = defaultdict(list)
-    for one in parts:
-        found[one.incarnation].append(one)
-    return found

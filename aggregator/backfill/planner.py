@@ -6,12 +6,20 @@ passed is taken off. A live position only grows, so the live flow can never deli
 Nothing is widened: what is written is a part of what was asked for.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aggregator.backfill.plan import PartitionPlan
-from aggregator.backfill.ranges import Ranges, difference, intersection, offset_count, offsets_of, split, union
+from aggregator.backfill.ranges import (
+    Ranges,
+    by_incarnation,
+    difference,
+    intersection,
+    offset_count,
+    offsets_of,
+    split,
+    union,
+)
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.replicate.flow.gaps import read_end, segments
@@ -174,7 +182,7 @@ def still_writable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segme
         still = union((*still, *difference(_points(at_central.dead), at_central.already_backfilled)))
     return tuple(
         Segment(at, part)
-        for at, ours in _by_incarnation(frozen).items()
+        for at, ours in by_incarnation(frozen).items()
         for part in intersection(intersection(ours, still), _of_incarnation(now, at))
     )
 
@@ -186,16 +194,9 @@ def unrecoverable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segmen
     known = union((*eligible_offsets(mode, at_central), *at_central.already_backfilled, *letters))
     return tuple(
         Segment(at, part)
-        for at, ours in _by_incarnation(frozen).items()
+        for at, ours in by_incarnation(frozen).items()
         for part in difference(ours, intersection(known, _of_incarnation(now, at)))
     )
-
-
-def _by_incarnation(frozen: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
-    found: dict[int, list[OffsetRange]] = defaultdict(list)
-    for at, offsets in frozen:
-        found[at].append(offsets)
-    return found
 
 
 def plan_partition(

@@ -4,6 +4,7 @@ Invariant: pure. Whatever ranges come in, results are ascending, do not touch, a
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable
 
 from aggregator.coordinates import OffsetRange, Segment
@@ -80,3 +81,11 @@ def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[S
 def offsets_of(segments: Iterable[Segment]) -> Ranges:
     """Return the union of the offset ranges of some segments."""
     return union(one.offsets for one in segments)
+
+
+def by_incarnation(parts: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
+    """Offsets of segments by their incarnation, in order."""
+    found: dict[int, list[OffsetRange]] = defaultdict(list)
+    for at, offsets in parts:
+        found[at].append(offsets)
+    return found

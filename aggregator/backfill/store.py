@@ -87,16 +87,13 @@ class KnownBackfills:
         arrived = defaultdict(list)
         for record in records:
             arrived[record.key.rpartition("/")[2]].append(record)
-        faults = []
+        damaged = DamagedRecords()
         for id_, some in arrived.items():
             known = self.entries.setdefault(id_, {})
-            found, damaged = readable_winners(some, topic, backfill=id_)
-            faults.append(damaged)
-            for source, entry in found.items():
+            for source, entry in readable_winners(some, topic, damaged, backfill=id_).items():
                 if source not in known or entry.epoch >= known[source].epoch:
                     known[source] = entry
-        for damaged in faults:
-            damaged.require_none()
+        damaged.require_none()
 
     @property
     def without_plan(self) -> list[str]:

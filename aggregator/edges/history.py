@@ -55,7 +55,7 @@ def recorded(
         state: What held since `from_ms`.
         from_ms: Where the piece begins: the watcher's last look, not its last word.
         now_ms: Where it ends.
-        excused: See `Span`.
+        excused: See `StateSpan`.
     """
     start_ms = max(from_ms, spans[-1].end_ms) if spans else from_ms
     if now_ms <= start_ms:

@@ -87,12 +87,11 @@ def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy 
         body = _DECODER.decode(value)
     except Damaged:
         return None
-    if not is_key(text) or (body.reason is None and body.resolved_by is None):
+    named = record_of(text)
+    if named is None or (body.reason is None and body.resolved_by is None):
         return None
-    try:
-        origin = Origin.decode(f"{hub}/{text}".encode())
-    except ValueError:  # a number that is too long
-        return None
+    source, position = named
+    origin = Origin(hub, *source, position.next_offset, position.incarnation)
     return Copy(origin, body.backfill if body.resolved_by is None else body.resolved_by)
 
 

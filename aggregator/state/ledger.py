@@ -142,18 +142,25 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
     Raises:
         Failed: a record is damaged or of no flow, and nothing that came later takes its place.
     """
-    best, damaged = readable_winners(records, topic, backfill=backfill)
+    damaged = DamagedRecords()
+    best = readable_winners(records, topic, damaged, backfill=backfill)
     damaged.require_none()
     return best
 
 
 def readable_winners(
-    records: Iterable[LogRecord], topic: str, *, backfill: str = ""
-) -> tuple[dict[EdgePartition, LedgerRecord], DamagedRecords]:
-    """The winners among the records that can be read, and the errors of those that cannot; arguments as `winners`."""
+    records: Iterable[LogRecord], topic: str, damaged: DamagedRecords, *, backfill: str = ""
+) -> dict[EdgePartition, LedgerRecord]:
+    """The winners among the records that can be read.
+
+    Args:
+        records: In log order within each partition.
+        topic: Name of the topic.
+        damaged: Takes the errors of those that cannot be read, and loses those that are mended.
+        backfill: As in `winners`.
+    """
     tail = f"/{backfill}" if backfill else ""
     best: dict[EdgePartition, LedgerRecord] = {}
-    damaged = DamagedRecords()
     for record in records:
         at = record.partition, record.key
         if not record.key.endswith(tail):
@@ -176,7 +183,7 @@ def readable_winners(
         known = best.get(flow)
         if known is None or entry.epoch >= known.epoch:
             best[flow] = entry
-    return best, damaged
+    return best
 
 
 class Positions:

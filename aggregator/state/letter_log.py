@@ -11,6 +11,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
@@ -22,7 +24,7 @@ from aggregator.kafka.readers.committed_reader import read_committed
 from aggregator.kafka.readers.log import decided_ranges
 from aggregator.kafka.readers.typed_decoder import Damaged, Later, key_text
 from aggregator.state.dead_letters import Letter, decode_letter, record_of
-from aggregator.state.ledger import LedgerRecord
+from aggregator.state.ledger import LedgerRecord, Positions
 from aggregator.state.ledger_log import read_positions
 from aggregator.state.names import HubNames
 
@@ -47,8 +49,8 @@ class _Entry(NamedTuple):
 
     def is_written(self, entry_of: EntryOf) -> bool:
         """Whether the ledger proves that the hub wrote this."""
-        entry = entry_of(self.writer.source, self.writer.backfill)
-        return entry is not None and Position(self.letter.incarnation, self.letter.offset) < entry.position
+        source, backfill, _ = self.writer
+        return _has_passed(entry_of(source, backfill), Position(self.letter.incarnation, self.letter.offset))
 
 
 class _Later(NamedTuple):
@@ -59,8 +61,11 @@ class _Later(NamedTuple):
 
     def is_passed(self, entry_of: EntryOf) -> bool:
         """Whether the live flow has passed the record that the key names."""
-        entry = entry_of(self.source, "")
-        return entry is not None and self.position < entry.position
+        return _has_passed(entry_of(self.source, ""), self.position)
+
+
+def _has_passed(entry: LedgerRecord | None, position: Position) -> bool:
+    return entry is not None and position < entry.position
 
 
 class LetterLog:
@@ -81,12 +86,14 @@ class LetterLog:
         for offset, key, value in records:
             try:
                 letter, backfill = decode_letter(key, value)
-            except Damaged as error:
-                named = record_of(key_text(key)) if isinstance(error, Later) else None
-                if named and isinstance(error, Later):
+            except Later as error:
+                if named := record_of(key_text(key)):
                     self._later.append(_Later(offset, *named, error.version))
                 else:
                     self._foreign.append(offset)
+                continue
+            except Damaged:
+                self._foreign.append(offset)
                 continue
             if apart and not backfill:  # a live flow writes none there
                 self._foreign.append(offset)
@@ -94,13 +101,16 @@ class LetterLog:
             entry = _Entry(offset, letter, LetterWriter(letter.source, backfill, bool(letter.resolved_by)))
             self._entries.setdefault((letter.key, letter.central if apart else ""), []).append(entry)
 
+    def _each(self) -> Iterator[_Entry]:
+        return chain.from_iterable(self._entries.values())
+
     def numbers(self, before: EntryOf) -> Counter[LetterWriter]:
         """Numbers of letters and resolutions whose records a ledger has passed, by writer.
 
         Args:
             before: A ledger that was read before the letters, so that every letter that it counts was read.
         """
-        return Counter(one.writer for some in self._entries.values() for one in some if one.is_written(before))
+        return Counter(one.writer for one in self._each() if one.is_written(before))
 
     def later(self, before: EntryOf) -> dict[EdgePartition, str]:
         """What a later version of the hub may have written of records that a flow has passed, by flow."""
@@ -129,12 +139,7 @@ class LetterLog:
 
     def strangers(self, before: EntryOf, after: EntryOf) -> list[int]:
         """Offsets of records that the hub did not write, since neither ledger proves them; arguments as above."""
-        unproven = [
-            one.offset
-            for some in self._entries.values()
-            for one in some
-            if not (one.is_written(before) or one.is_written(after))
-        ]
+        unproven = [one.offset for one in self._each() if not (one.is_written(before) or one.is_written(after))]
         ahead = [one.offset for one in self._later if not (one.is_passed(before) or one.is_passed(after))]
         return sorted(self._foreign + unproven + ahead)
 
@@ -150,36 +155,64 @@ class LetterLog:
             )
 
 
-def read_letter_log(cluster: ClusterConfig, names: HubNames, *, apart: bool = False) -> LetterLog:
-    """Read the topic to its end; of nothing before the hub's first run.
+class LetterLogs(NamedTuple):
+    """Both topics of letters, and the ledger from before and behind them.
+
+    Attributes:
+        before: The ledger, read first: what a flow has passed since is counted in records that nobody has read here.
+        live: Letters of the live topics.
+        apart: Letters of backfills that do not write into a live topic.
+        after: The ledger, read behind the letters once something is not proven by the first.
+    """
+
+    before: Positions
+    live: LetterLog
+    apart: LetterLog
+    after: EntryOf
+
+    def letters(self, *, apart: bool = False) -> Iterator[Letter]:
+        """Every letter of one of the topics, with its resolution if it has one; warns of what the hub did not write."""
+        told = self.apart if apart else self.live
+        told.warn_of_strangers(self.before.of, self.after)
+        return told.letters(self.before.of, self.after)
+
+    def doubted(self) -> dict[EdgePartition, str]:
+        """Flows whose letters are not believed, and why."""
+        return doubted([self.live, self.apart], self.before.of)
+
+
+def read_letter_logs(cluster: ClusterConfig, names: HubNames) -> LetterLogs:
+    """Read both topics to their ends; of nothing before the hub's first run.
 
     Args:
         cluster: Central.
         names: The hub's.
-        apart: As in `LetterLog`.
 
     Raises:
-        Failed: a transaction at central stays open.
+        Failed: a transaction at central stays open, or a record of the ledger is damaged.
         Unreachable: central does not answer.
     """
-    topic = names.backfills().dead_letters if apart else names.dead_letters
-    return LetterLog(_records(cluster, topic), topic, apart=apart)
+    before = read_positions(cluster, names)
+    again = cache(lambda: read_positions(cluster, names))
+
+    def after(source: EdgePartition, backfill: str) -> LedgerRecord | None:
+        return again().of(source, backfill)
+
+    live, apart = names.dead_letters, names.backfills().dead_letters
+    logs = LetterLog(_records(cluster, live), live), LetterLog(_records(cluster, apart), apart, apart=True)
+    return LetterLogs(before, *logs, after)
 
 
 def read_letters(cluster: ClusterConfig, names: HubNames, *, apart: bool = False) -> Iterator[Letter]:
-    """Every letter of the hub, with its resolution if it has one; arguments and errors as `read_letter_log`.
+    """Every letter of the hub, with its resolution if it has one; arguments and errors as `read_letter_logs`.
 
     Flows that are doubted are warned of, and shown as their records say.
     """
-    before = read_positions(cluster, names).of
-    logs = [read_letter_log(cluster, names, apart=each) for each in (apart, not apart)]
-    after = read_positions(cluster, names).of
-    letters = logs[0]
-    letters.warn_of_strangers(before, after)
-    if found := doubted(logs, before):
+    logs = read_letter_logs(cluster, names)
+    if found := logs.doubted():
         told, (first, why) = counted(len(found), "flow"), min(found.items())
         log.warning("dead letters of %s are in doubt: %s has %s", told, first, why)
-    yield from letters.letters(after, after)
+    yield from logs.letters(apart=apart)
 
 
 def doubted(logs: Sequence[LetterLog], before: EntryOf) -> dict[EdgePartition, str]:
