@@ -150,13 +150,13 @@ def test_a_cut_is_looked_for_behind_damaged_batches(trial, topic):
     reader = EdgeReader(config, buffer_bytes=1 << 20)
     try:
         newer = reader.leader_epoch(at)
-        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
+        assert reader.find_truncation(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
         damage(trial, [topic], 2)
-        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
+        assert reader.find_truncation(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
         damage(trial, [topic], 3)
-        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
-        assert reader.cut(at, OffsetRange(0, 50), newer) == TruncationPoint(50, None)
-        assert reader.cut(at, OffsetRange(0, 40), newer - 1) == TruncationPoint(30, 30, None)
+        assert reader.find_truncation(at, OffsetRange(0, 50), newer - 1) == TruncationPoint(30, 30, newer)
+        assert reader.find_truncation(at, OffsetRange(0, 50), newer) == TruncationPoint(50, None)
+        assert reader.find_truncation(at, OffsetRange(0, 40), newer - 1) == TruncationPoint(30, 30, None)
     finally:
         reader.close()
 
