@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS
-from aggregator.backfill.retained_rows import RetainedRows, RetainedRowSearch, batches, bytes_of, check_bytes, same
+from aggregator.backfill.retained_rows import RetainedRows, RetainedRowSearch, bytes_of, check_bytes, same
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
@@ -248,7 +248,7 @@ class Replacement:
     ) -> StagingOutcome:
         size = bytes_of(came)
         with self._stage(handle) as stage:
-            for rows in (rows for file in outcome.files for rows in batches(folder, file.path)):
+            for rows in (rows for file in outcome.files for rows in folder.batches(file.path)):
                 ours = rows.filter(pa.array(self._affected.of(rows, had)))
                 came.append(ours.select(KEY_COLUMNS))
                 size += came[-1].nbytes

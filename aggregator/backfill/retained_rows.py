@@ -14,11 +14,10 @@ import pyarrow as pa
 from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyEvidence, KeyImages, Tombstones, repeated
 from aggregator.errors import HoldError
-from aggregator.lake.folder import Folder, without_views
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.live_rows import live_rows, with_division
 from aggregator.lake.tables.port import LiveFile
 
-_BATCH_ROWS = 16_384
 # Bytes of `KEY_COLUMNS` on both sides: seven million rows with keys of 33 bytes. Comparing takes five times as much.
 KEYS_BYTES = 1024 * 1024 * 1024
 _NONE = np.zeros(0, np.int64)
@@ -127,7 +126,7 @@ class RetainedRowSearch:
             OSError: it cannot be read.
         """
         start = 0
-        for rows in (with_division(some, file) for some in batches(self._folder, file.path)):
+        for rows in (with_division(some, file) for some in self._folder.batches(file.path)):
             for ours in self._followed(rows.filter(pa.array(self._stays(rows, rest.retained))), rest.images):
                 again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[file.path])
                 start += ours.num_rows
@@ -194,17 +193,6 @@ def check_bytes(size: int) -> None:
             f"the rows to replace have {size:,} bytes of keys and origins, and {KEYS_BYTES:,} are compared at once",
             hint="cancel it, and restate in pieces: by --partition, or by --from and --to",
         )
-
-
-def batches(folder: Folder, path: str) -> Iterator[pa.Table]:
-    """Yield the rows of a file in batches.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with folder.parquet(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
-            yield without_views(pa.Table.from_batches([batch]))
 
 
 def same(one: Origins, other: Origins) -> bool:

@@ -2,12 +2,14 @@
 until a commit names it.
 
 Invariant: a file name is used only once. A file is fsync'd before any other process learns of it. Memory holds one row
-group and one piece. Statistics have Delta's form, and hold nothing that the file does not hold.
+group and what is given at a time. A row group has twice its bound of bytes at most, or a single row beside it, so that
+every reader of a row group is bounded too. Statistics have Delta's form, and hold nothing that the file does not hold.
 """
 
 import contextlib
 import json
 import uuid
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -103,10 +105,11 @@ class StagingWriter:
         if wanted != self._schema:
             self._finish()
             self._schema = wanted
-        self._waiting.append(conformed(rows, wanted))
-        self._waiting_bytes += self._waiting[-1].nbytes
-        if self._waiting_bytes >= self._group_bytes:
-            self.end_group()
+        for piece in _pieces(conformed(rows, wanted), self._group_bytes):
+            self._waiting.append(piece)
+            self._waiting_bytes += piece.nbytes
+            if self._waiting_bytes >= self._group_bytes:
+                self.end_group()
 
     def end_group(self) -> None:
         """Write what waits: the rows so far and those that follow are in different row groups.
@@ -180,6 +183,16 @@ class StagingWriter:
         self._folder.sync(name)
         schema = self._schema.serialize().to_pybytes()
         self._staged.append(StagedFile(name, size, footers[0].num_rows, statistics(footers[0], nan), schema, part))
+
+
+def _pieces(rows: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
+    """Rows in halves, and halves of these, until each has so many bytes at most, or is one row."""
+    if rows.nbytes <= most_bytes or rows.num_rows <= 1:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    for start, end in ((0, half), (half, rows.num_rows)):
+        yield from _pieces(rows.slice(start, end - start), most_bytes)
 
 
 def out_of_range(file: StagedFile) -> int:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from aggregator.config.secrets import SecretRef
+from aggregator.lake.parquet.batches import batches
 from aggregator.lake.store_settings import store_settings
 
 _DISK = "file://"
@@ -116,6 +117,15 @@ class Folder:
         """
         with self.open(name) as source, pq.ParquetFile(source) as file:
             yield file
+
+    def batches(self, name: str) -> Iterator[pa.Table]:
+        """Yield the rows of a Parquet file, a few at a time.
+
+        Raises:
+            OSError: it is not there, or the storage does not answer.
+        """
+        with self.parquet(name) as file:
+            yield from map(without_views, batches(file))
 
     def rows(self, name: str, columns: list[str], where: Any = None) -> pa.Table:
         """Some columns of a Parquet file, of the rows that an expression of pyarrow's over these columns holds for.

@@ -17,7 +17,6 @@ from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 
 FILE, ROW = "_staged_file", "_staged_row"
-_BATCH_ROWS = 16_384
 
 
 def staged(spark: SparkSession, folder: Folder, files: Sequence[StagedFile], columns: pa.Schema) -> DataFrame:
@@ -44,9 +43,9 @@ def _carried(spark: SparkSession, folder: Folder, names: Sequence[str], schema: 
         for name in (names[number] for batch in batches for number in batch.column(0).to_pylist()):
             first = 0
             with folder.parquet(name) as file:
-                for rows in file.iter_batches(_BATCH_ROWS):
+                for rows in batches(file):
                     numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
-                    table = conformed(pa.Table.from_batches([rows]), columns)
+                    table = conformed(rows, columns)
                     table = table.append_column(FILE, pa.repeat(name, rows.num_rows)).append_column(ROW, numbers)
                     first += rows.num_rows
                     yield from table.combine_chunks().to_batches()

@@ -25,6 +25,7 @@ from aggregator.lake.columns import conformed
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import PREFIX, StagingLease, discard, leased
+from aggregator.lake.parquet.batches import batches
 from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 from aggregator.lake.upkeep.clustering import check_columns, in_runs
@@ -33,7 +34,6 @@ T = TypeVar("T")
 TARGET_BYTES = 128 * 1024 * 1024
 RATIO = 8
 _PAUSES = Backoff(first_s=0.1, most_s=0.8)
-_BATCH_ROWS = 4096  # 200 MB if a record has 50 kB
 
 
 class Compacted(NamedTuple):
@@ -186,8 +186,8 @@ def _staged(
         for live in group:
             with folder.parquet(live.path) as file:
                 expected += file.metadata.num_rows
-                for batch in file.iter_batches(_BATCH_ROWS):
-                    yield conformed(pa.Table.from_batches([batch]), schema)
+                for batch in batches(file):
+                    yield conformed(batch, schema)
 
     try:
         for piece in in_runs(rows(), cluster_by):

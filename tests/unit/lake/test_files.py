@@ -7,6 +7,8 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.files import StagingWriter
@@ -113,3 +115,18 @@ def test_values_that_do_not_repeat_get_no_dictionary(tmp_path):
     assert dictionaries["b"]
     assert dictionaries["c.list.element.word"]
     assert dictionary_columns(table(a=pa.array(["x"]))) is True
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=200), st.integers(1, 5000))
+def test_a_row_group_is_bounded_by_the_bytes_of_its_values(tmp_path_factory, sizes, most):
+    """Values that are alike cost a file next to nothing, and whoever reads a row group pays for all of them."""
+    folder = Folder(str(tmp_path_factory.mktemp("t")))
+    stage = StagingWriter(folder, None, group_bytes=most)
+    text = table(text=pa.array(["x" * size for size in sizes]))
+    stage.add(text)
+    (file,) = stage.close()
+    with folder.parquet(file.path) as source:
+        for number in range(source.num_row_groups):
+            group = source.read_row_group(number)
+            assert group.nbytes <= 2 * most + max(text.slice(at, 1).nbytes for at in range(len(text)))
+    assert pa.concat_tables(folder.batches(file.path))["text"].to_pylist() == text["text"].to_pylist()
