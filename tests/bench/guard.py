@@ -45,7 +45,7 @@ from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.slot import POLL_RECORDS, Slot
 from aggregator.schema.wire import frame
-from aggregator.state.control import ControlState
+from aggregator.state.control import ControlState, Epoch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 from tests.bench.backlog import DROPPED, IDENTIFIERS, SCHEMA, Backlog
@@ -126,7 +126,7 @@ class _World:
         self._ticks = itertools.count()
 
     def look(self) -> ControlState:
-        return ControlState()
+        return ControlState(Epoch(1, 1, 1, "driver"))
 
     control = look
 

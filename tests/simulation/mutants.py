@@ -71,7 +71,22 @@ MUTANTS = [
         ],
     ),
     Mutant("B: fencing only one's own number of ids", [(EPOCH, "range(epoch.ids)", "range(slots)")]),
-    Mutant("B: the number of ids not carried", [(EPOCH, "max(used, slots), driver", "slots, driver")]),
+    Mutant("B: the number of ids not carried", [(EPOCH, "max(used, slots, len(partitions)), driver", "slots, driver")]),
+    Mutant(
+        "B: an epoch below one in the ledger",
+        [(EPOCH, "while (newest := _newest(opened.ledger)) >= opened.epoch.epoch", "while (newest := -1) >= 0")],
+        situation="control forgotten",
+    ),
+    Mutant(
+        "B: ids that the control topic has forgotten",
+        [(EPOCH, "max(used, slots, len(partitions))", "max(used, slots)")],
+        situation="control forgotten",
+    ),
+    Mutant(
+        "C: a slot whose epoch the control topic has forgotten",
+        [(SLOT, "control().newest != self._plan.epoch", "control().newest > self._plan.epoch")],
+        situation="control forgotten",
+    ),
     Mutant("B: not every ledger partition read", switches=frozenset({"ledger of own slots only"})),
     Mutant(
         "B: init_transactions at every epoch",
@@ -80,7 +95,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: control not read after init_transactions",
-        [(SLOT, "if self._ports.control().newest > self._plan.epoch:", "if False:")],
+        [(SLOT, "if self._ports.control().newest != self._plan.epoch:", "if False:")],
         situation="many drivers",
         seed=400,
     ),

@@ -134,6 +134,7 @@ class Situation:
     partition_by: str = "source"
     told: bool = False
     calls: float = 0.0
+    forget: float = 0.0
 
     @property
     def has_gaps(self) -> bool:
@@ -208,6 +209,7 @@ SITUATIONS = {
         refused=0.1,
         silent=0.2,
     ),
+    "control forgotten": Situation(forget=0.01, crash=0.006, freeze=0.006, second=0.006),
     "two drivers, no faults": Situation(
         second=0.01, crash=0, freeze=0, time_out=0, lost=0, refused=0, afterwards_s=4.0, one_remains=True
     ),
@@ -316,9 +318,20 @@ class Schedule:
             self.scheduler.freeze(draw.choice(self.scheduler.actors), draw.uniform(0, 3))
         if draw.random() < odds.crash and self.scheduler.actors:
             self._crash(draw.choice(self.scheduler.actors))
+        if odds.forget and draw.random() < odds.forget:
+            self._forget()
         alive = sum(actor.alive and actor.name.startswith("driver") for actor in self.scheduler.actors)
         if alive == 0 or (alive < 3 and draw.random() < odds.second):
             self._start(drain=bool(odds.drains) and draw.random() < odds.drains)
+
+    def _forget(self) -> None:
+        """Somebody deletes the control topic, and it is made again.
+
+        Not while it has a note, which would be lost; nor before the ledger has a record, which tells of an epoch.
+        """
+        at, known = (NAMES.control, 0), self.logs.control_now()
+        if self.logs.ledger_now(range(LEDGERS)) and not self.central.holding[at] and not known.undecided:
+            self.central.logs[at].clear()
 
     def _append(self, *, marker: bool = False) -> None:
         self.edge.append(self.scheduler.random.randrange(len(self.edge.log.partitions)), marker=marker)

@@ -136,6 +136,12 @@ class Logs:
     def control(self, meanwhile: Callable[[], None] = lambda: None) -> ControlState:
         return fold(ControlState(), self.read(self.names.control, [0], meanwhile), self.names.control)
 
+    def control_now(self) -> ControlState:
+        """The control topic as far as it is stable."""
+        topic = self.names.control
+        seen = self.central.committed((topic, 0))
+        return fold(ControlState(), [LogRecord(0, offset, entry.key, entry.value) for offset, entry in seen], topic)
+
     def ledger(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
         return self.protocol.winners(self.read(self.names.ledger, partitions), self.names.ledger)
 
@@ -172,9 +178,7 @@ class SimSlotPorts:
 
     def look(self) -> ControlState:
         self._logs.central.scheduler.pause()
-        topic = self._logs.names.control
-        seen = self._logs.central.committed((topic, 0))
-        return fold(ControlState(), [LogRecord(0, offset, entry.key, entry.value) for offset, entry in seen], topic)
+        return self._logs.control_now()
 
     def control(self) -> ControlState:
         return self._logs.control()
@@ -296,7 +300,12 @@ class SimDriverCentral:
         return self.partitions({one.central for one in self._logs.control().targets})
 
     def partitions(self, topics: Collection[str]) -> list[Place]:
-        return [(topic, at) for topic in sorted(topics) for at in range(WIDEST if topic.startswith(EDGE) else 1)]
+        width = {self._logs.names.ledger: self._logs.ledgers}
+        return [
+            (topic, at)
+            for topic in sorted(topics)
+            for at in range(width.get(topic, WIDEST if topic.startswith(EDGE) else 1))
+        ]
 
     def newest(
         self, places: Collection[Place], position_of: Callable[[Place, CentralRecord], Position | None]

@@ -4,19 +4,27 @@ Invariant: the order of these steps. If the driver fenced before it published, a
 If it read the ledger before it fenced, it would miss what an old slot commits in between. If it fenced fewer ids than
 were ever used, a zombie would stay alive. If a slot wrote to a partition with an undecided transaction of some id, the
 next transaction of that id would decide it. Everything that is undecided is therefore ended before the ledger is
-judged, and the ledger is judged before the records.
+judged, and the ledger is judged before the records. If an epoch's number were not above every number in the ledger, its
+records would lose to older ones, and each later epoch would deliver them once more. A control topic that was deleted
+knows neither the number nor the ids. The ledger knows both: partition k is that of slot k, and none is ever taken away.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.errors import Failed, Fenced, Unreachable
+from aggregator.errors import Fenced, Unreachable
 from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
 from aggregator.replicate.leadership.settlement import TransactionOwner, end_open, write_missing
 from aggregator.state.control import ControlState, Epoch, Target, former
 from aggregator.state.ledger import LedgerRecord
+
+# Epochs that were opened since the ledger's newest record; a slot of one must not take itself for one of ours.
+_UNRECORDED = 1000
+log = logging.getLogger(__name__)
 
 
 class Opened(NamedTuple):
@@ -71,9 +79,41 @@ def open_epoch(
         Fenced: another driver's epoch was published in between.
         RetryError: central did not answer in between, or what is undecided hides where the flows stand.
     """
-    before = central.control()
+    opening = partial(
+        _opened, central, slots=slots, driver=driver, places=places, whose=whose, targets=targets, asked=asked
+    )
+    opened = opening(above=-1)
+    while (newest := _newest(opened.ledger)) >= opened.epoch.epoch:
+        if central.control().epoch != opened.epoch:
+            raise Fenced(f"epoch {opened.epoch.epoch} was overtaken by another driver while it was opened")
+        log.warning(
+            "the ledger has records of epoch %d, and the control topic had forgotten it and what else it knew: the ids"
+            " of clusters, the check values of keys; who deleted it, or wrote to it?",
+            newest,
+        )
+        opened = opening(above=newest + _UNRECORDED)
+    return opened
+
+
+def _newest(ledger: Mapping[EdgePartition, LedgerRecord]) -> int:
+    return max((entry.epoch for entry in ledger.values()), default=-1)
+
+
+def _opened(
+    central: DriverCentral,
+    *,
+    slots: int,
+    driver: str,
+    places: Collection[Partition],
+    whose: TransactionOwner,
+    targets: Collection[Target],
+    asked: Collection[Partition] | None,
+    above: int,
+) -> Opened:
+    """One epoch of a number above the given one and all that control knows, as in `open_epoch`."""
+    before, partitions = central.control(), central.partitions([whose.ledger])
     used = before.epoch.ids if before.epoch else 0
-    epoch = Epoch(before.newest + 1, slots, max(used, slots), driver)
+    epoch = Epoch(max(before.newest, above) + 1, slots, max(used, slots, len(partitions)), driver)
     central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key")))
     state = central.control()
     if state.epoch != epoch:
@@ -87,33 +127,12 @@ def open_epoch(
     found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)
     settle_ledger(central, found, epoch, whose)
     ledger = central.ledger()
-    _require_newest(central, epoch, ledger)
     notes = {at: noted for at, noted in found.noted.items() if at not in internal}
     held = write_missing(central, found, notes, ledger=ledger, whose=whose)
     if found.noted:
         _read_back(central, {*found.noted} - {*found.left, *held})
     others = {at: reason for at, reason in found.left.items() if at not in internal}
     return Opened(epoch, ledger, {**others, **held})
-
-
-def _require_newest(central: DriverCentral, epoch: Epoch, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
-    """Refuse an epoch that the ledger has passed: its records would lose to older ones, and come again and again.
-
-    Raises:
-        Fenced: another driver's epoch wrote them.
-        Failed: the control topic has forgotten an epoch.
-    """
-    newest = max((entry.epoch for entry in ledger.values()), default=-1)
-    if newest < epoch.epoch:
-        return
-    if central.control().epoch != epoch:
-        raise Fenced(f"epoch {epoch.epoch} was overtaken by another driver while it was opened")
-    raise Failed(
-        f"the ledger has records of epoch {newest}, and the control topic opens epoch {epoch.epoch}: it was deleted, or"
-        " another wrote there",
-        hint=f'write the record `epoch` of the control topic once more, as {{"epoch": {newest}, "slots": {epoch.slots},'
-        f' "ids": {epoch.ids}, "driver": "<you>"}} with no fewer ids than there were slots, then start again',
-    )
 
 
 def _read_back(central: DriverCentral, settled: Collection[Partition]) -> None:
