@@ -1,4 +1,6 @@
-"""This module writes a count with its noun, for people to read."""
+"""This module writes counts and long lists as text, for people to read."""
+
+from collections.abc import Sequence
 
 
 def counted(count: int, noun: str) -> str:
@@ -9,3 +11,14 @@ def counted(count: int, noun: str) -> str:
         noun: The noun in the singular; its plural has an `s`.
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def first_of(things: Sequence[object], most: int) -> str:
+    """Return the first of some things in a sentence, and the number of the others, such as `a, b and 3 more`.
+
+    Args:
+        things: All of them, in the order in which they are shown.
+        most: Number of things that are shown.
+    """
+    shown = ", ".join(map(str, things[:most]))
+    return f"{shown} and {len(things) - most:,} more" if len(things) > most else shown

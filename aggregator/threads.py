@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from aggregator.backoff import Backoff
 from aggregator.errors import AggregatorError, ExitError, Failed, kind_and_place
+from aggregator.machine_clock import utc_now_ms
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -194,7 +195,7 @@ class Threads:
         """Return the status of every thread that should run, by name."""
         with self._lock:
             known = sorted(self._known.items())
-        now_s, now_ms = time.monotonic(), int(time.time() * 1000)
+        now_s, now_ms = time.monotonic(), utc_now_ms()
 
         def status(one: Supervised) -> ThreadStatus:
             hangs = one.hangs(now_s)

@@ -95,7 +95,7 @@ def plan_epoch(
     ready: dict[EdgePartition, FlowPlan] = {}
     silent, lost = _unasked(plan, scene, flows_at_central, entries)
     holds = []
-    meanings = _fingerprints(flows_at_central)
+    fingerprints = _fingerprints(flows_at_central)
     for one in plan.writes:
         _same_target(scene.config, one)
         if one.source.edge in scene.silent:
@@ -122,7 +122,7 @@ def plan_epoch(
             flow = _flow(one, scene, entry, left, _known(one, entry, at_central, away))
             flow = flow._replace(letters=at_central.replayed(plan.mode), asked=at_central.asked(plan.mode))
             flow = flow._replace(newest_epoch=at_central.entry.leader_epoch, backfill=plan.id)
-            ready[one.source] = flow._replace(fingerprints=meanings[one.source.edge, one.source.topic])
+            ready[one.source] = flow._replace(fingerprints=fingerprints[one.source.edge, one.source.topic])
     sources = sorted(ready)
     weights = np.array([1000.0 + offset_count(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
@@ -213,7 +213,7 @@ def _flow(
 
 
 def _fingerprints(flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Mapping[tuple[str, str], Fingerprints]:
-    """Return the meanings of schema ids in the live flows of each edge topic."""
+    """Return the fingerprints of schema ids in the live flows of each edge topic."""
     of_topic: dict[tuple[str, str], list[Fingerprints]] = defaultdict(list)
     for source, known in flows_at_central.items():
         of_topic[source.edge, source.topic].append(known.entry.schemas)

@@ -7,7 +7,6 @@ the same if a process is killed at any point, or runs beside another one.
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from aggregator.backfill.store import finish, note_policies, read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import AnotherHub, Failed
+from aggregator.machine_clock import utc_now_ms
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.names import HubNames
@@ -78,7 +78,7 @@ def carry_out(
         for table in restate_tables(config, now, spark):
             _tell_restated(backfill.plan.id, table)
     lost = {str(source): tuple((one.start, one.end) for one in some) for source, some in (outcome.lost or {}).items()}
-    finish(config.central, names, backfill.plan.id, End(int(time.time() * 1000), lost))
+    finish(config.central, names, backfill.plan.id, End(utc_now_ms(), lost))
     return outcome
 
 

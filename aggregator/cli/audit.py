@@ -5,7 +5,6 @@ durations that count back from now.
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,8 +16,9 @@ import click
 from aggregator.cli.terminal.arguments import LENGTH, TimeArgument
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
-from aggregator.counted import counted
+from aggregator.counted import counted, first_of
 from aggregator.errors import in_one_line
+from aggregator.machine_clock import utc_now_ms
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def audit(
 
     selection = Selection(edge, topic, partition, since, until)
     wait_s = wait.total_seconds() if wait is not None else None
-    answer = audited(load_config(config, os.environ), selection, now_ms=int(time.time() * 1000), wait_s=wait_s)
+    answer = audited(load_config(config, os.environ), selection, now_ms=utc_now_ms(), wait_s=wait_s)
     emit(answer.plain(), output, lambda: _text(answer))
     raise SystemExit(answer.exit_code)
 
@@ -171,8 +171,7 @@ def _text(answer: "Audit") -> Iterator[str]:
     for about, omission in answer.omissions:
         yield _omitted(about, omission)
     for one in answer.unknown_origins:
-        shown = ", ".join(f"{each.start}-{each.end - 1}" for each in one.offsets[:_RANGES_SHOWN])
-        where = f"central {one.topic}/{one.partition}, central offsets {shown}"
+        where = f"central {one.topic}/{one.partition}, central offsets {_shown(one.offsets)}"
         yield f"unexplained: {where}: their origin is none of this hub's flows"
     if answer.exit_code:
         yield "NOT OK"
@@ -188,7 +187,7 @@ def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
     for finding in flow.findings:
         yield f"{finding.kind}: {flow.source} {_where(finding)}"
     for restate in flow.restates:
-        ranges = ", ".join(f"{start}-{end - 1}" for _, (start, end) in restate.segments[:_RANGES_SHOWN])
+        ranges = _shown([offsets for _, offsets in restate.segments])
         rows = counted(restate.removed, "row")
         yield f"restated: {flow.source}: {ranges} by backfill {restate.backfill}, {rows} taken out"
     if flow.trouble:
@@ -217,10 +216,9 @@ def _final(flows: Iterable["FlowAudit"]) -> Iterator[str]:
         if len(pairs) == 1:
             yield _omitted(str(pairs[0][0].source), pairs[0][1])
             continue
-        names = ", ".join(str(flow.source) for flow, _ in pairs[:_FLOWS_SHOWN])
-        more = f" and {len(pairs) - _FLOWS_SHOWN} more" if len(pairs) > _FLOWS_SHOWN else ""
+        names = first_of([flow.source for flow, _ in pairs], _FLOWS_SHOWN)
         records = sum(one.records or 0 for _, one in pairs)
-        yield _omitted(f"{names}{more}", replace(pairs[0][1], offsets=(), records=records or None))
+        yield _omitted(names, replace(pairs[0][1], offsets=(), records=records or None))
 
 
 def _row(flow: "FlowAudit") -> tuple[object, ...]:
@@ -257,6 +255,5 @@ def _at(place: str) -> str:
 
 
 def _shown(offsets: Sequence["OffsetRange"]) -> str:
-    shown = [f"{one.start}-{one.end - 1}" if len(one) > 1 else str(one.start) for one in offsets[:_RANGES_SHOWN]]
-    more = f" and {len(offsets) - _RANGES_SHOWN} more ranges" if len(offsets) > _RANGES_SHOWN else ""
-    return f"{', '.join(shown)}{more}"
+    shown = [f"{one.start}-{one.end - 1}" if len(one) > 1 else str(one.start) for one in offsets]
+    return first_of(shown, _RANGES_SHOWN)

@@ -7,7 +7,6 @@ its record.
 
 import json
 import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, p
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed, Reason
+from aggregator.machine_clock import utc_now_ms
 
 if TYPE_CHECKING:
     from aggregator.backfill.request import Ask
@@ -134,7 +134,7 @@ def replay(
         )
     hub, ask = load_config(config, os.environ), _ask(keys, **wanted)
     if dry_run:
-        for line in plan_lines(make_plan(hub, ask, now_ms=int(time.time() * 1000), rate=rate)):
+        for line in plan_lines(make_plan(hub, ask, now_ms=utc_now_ms(), rate=rate)):
             say(line)
         return
     raise SystemExit(launch(hub, ask, rate=rate, yes=yes, master=master))

@@ -6,7 +6,6 @@ out: its next epoch leaves the edge's flows out. Nothing at the edge is touched.
 """
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
+from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago, share
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def list_(config: Path, output: str) -> None:
     """Every edge with its state, its clock, its availability, and how fast it spends its objective."""
     from aggregator.observe.status import hub_status
 
-    seen = hub_status(load_config(config, os.environ), now_ms=int(time.time() * 1000))
+    seen = hub_status(load_config(config, os.environ), now_ms=utc_now_ms())
     rows = [
         (one.edge, one.state, ago(one.heartbeat_age_ms), ago(one.skew_ms), *_past(one), one.reason)
         for one in seen.edges
@@ -140,4 +140,4 @@ def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) 
 
 
 def _now_ms() -> int:
-    return int(time.time() * 1000)
+    return utc_now_ms()

@@ -7,7 +7,6 @@ writes it to central, and the hub carries it out. Without a terminal nothing is 
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, p
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
+from aggregator.machine_clock import utc_now_ms
 from aggregator.state.gap import GapKind
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def accept(
 def _known(config: HubConfig) -> "tuple[KnownGap, ...]":
     from aggregator.observe.survey import survey
 
-    return survey(config, now_ms=int(time.time() * 1000)).gaps
+    return survey(config, now_ms=utc_now_ms()).gaps
 
 
 def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:
@@ -111,7 +111,7 @@ def _submit(config: HubConfig, still: "list[KnownGap]", by: str, reason: str) ->
     from aggregator.state.names import HubNames
     from aggregator.state.request_log import submit
 
-    now_ms = int(time.time() * 1000)
+    now_ms = utc_now_ms()
     asked = [Decision(one.source, one.position, one.gap, by, now_ms, reason) for one in still]
     decide(config, DecisionKind.GAP, [one.key for one in asked], by=by, reason=reason)
     submit(config.central, HubNames(config.hub), asked)

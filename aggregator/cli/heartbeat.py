@@ -20,6 +20,7 @@ from aggregator.cli.terminal.output import config_option, output_option, progres
 from aggregator.cli.terminal.output import emit as show
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
+from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
 
 
@@ -54,7 +55,7 @@ def emit_(config: Path, edge: str, source: str | None, lasts: timedelta | None) 
     try:
         announced = False
         while not stop.is_set() and time.monotonic() - began < for_s:
-            beat = Heartbeat(source or hub.hub, edge, int(time.time() * 1000))
+            beat = Heartbeat(source or hub.hub, edge, utc_now_ms())
             writer.write(beat.encode_key(), beat.encode_value())
             if not announced:
                 progress(f"{edge} takes the beats of {beat.source}")
@@ -71,7 +72,7 @@ def status_(config: Path, output: str) -> None:
     """Every edge's last beat: how old it is at central, how long it took, and what its clock says."""
     from aggregator.observe.status import hub_status
 
-    seen = hub_status(load_config(config, os.environ), now_ms=int(time.time() * 1000))
+    seen = hub_status(load_config(config, os.environ), now_ms=utc_now_ms())
     answer = [
         {
             "edge": one.edge,

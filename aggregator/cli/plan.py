@@ -8,7 +8,6 @@ refuses is refused before any cluster is asked.
 """
 
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,8 +26,9 @@ from aggregator.cli.terminal.output import (
     progress,
     table,
 )
-from aggregator.counted import counted
+from aggregator.counted import counted, first_of
 from aggregator.errors import ExitCode, Failed, in_one_line
+from aggregator.machine_clock import utc_now_ms
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
@@ -94,7 +94,7 @@ def plan(
     hub, policies = linted(config)
     if edge and edge not in hub.edges:
         raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
-    whole = hub_plan(hub, policies, now_ms=int(time.time() * 1000), today=utc_today())
+    whole = hub_plan(hub, policies, now_ms=utc_now_ms(), today=utc_today())
     found = PlanSelection(edge, topic).of(whole)
     shown, summary = PlanSelection(problems=problems).of(found), plan_summary(found)
     answer = {"summary": summary.plain()} | shown.plain() | {"pending": found.pending}
@@ -197,8 +197,7 @@ def _problems(found: "HubPlan") -> Iterator[str]:
             place, _, why = one.partition(": ")
             reasons[why].append(place)
         for why, places in reasons.items():
-            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-            yield from f"held: {places[0]}{more}: {why}".split("\n")
+            yield from f"held: {first_of(places, 1)}: {why}".split("\n")
         if flow.dead:
             yield f"dead letters: {flow.edge}/{flow.topic}: {flow.dead}"
 

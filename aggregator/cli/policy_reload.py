@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, in_one_line
-from aggregator.machine_clock import utc_today
+from aggregator.machine_clock import utc_now_ms, utc_today
 from aggregator.plan.policy_reload import changed, objections
 from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.privacy.policy.file import Policy
@@ -95,7 +94,7 @@ class PolicyReload:
                 log.info("the policies are as they were: nothing is taken")
                 self._told(())
                 return False
-            now_ms = int(time.time() * 1000)
+            now_ms = utc_now_ms()
             against = objections(self._config, self._policies, new, now_ms=now_ms, today=today)
         except AggregatorError as error:
             against = list(error.lines)

@@ -26,6 +26,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, Failed, HoldError
+from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
 from aggregator.threads import Threads
 
@@ -88,7 +89,7 @@ def _look(hub: HubConfig, show: "Callable[[HubStatus], None]") -> None:
     from aggregator.observe.rights import lacking_rights
     from aggregator.observe.status import hub_status, unread_status
 
-    now_ms, refusal = int(time.time() * 1000), None
+    now_ms, refusal = utc_now_ms(), None
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(lacking_rights, hub)
         try:

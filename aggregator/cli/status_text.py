@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import cluster_lines, drift_lines, table
-from aggregator.counted import counted
+from aggregator.counted import counted, first_of
 from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import NEXT
 from aggregator.observe.formatting import ago, per_second, share, size
@@ -187,10 +187,9 @@ def _refused_lines(seen: "HubStatus") -> Iterator[str]:
 def _unruled_lines(seen: "HubStatus") -> Iterator[str]:
     """Topics that nobody has decided about; nothing where there are none."""
     for edge, topics in seen.without_rule.items():
-        more = f" and {len(topics) - _NAMED_MOST} more" if len(topics) > _NAMED_MOST else ""
         yield ""
         yield (
-            f"{edge}: no rule takes {counted(len(topics), 'topic')}: {', '.join(topics[:_NAMED_MOST])}{more};"
+            f"{edge}: no rule takes {counted(len(topics), 'topic')}: {first_of(topics, _NAMED_MOST)};"
             " give them one, or name them in `exclude:`"
         )
 

@@ -5,7 +5,6 @@ has a time limit. The findings of other clusters do not depend on whether one cl
 """
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +25,7 @@ from aggregator.errors import AggregatorError, kind_and_place
 from aggregator.kafka.client.principal import ANONYMOUS, principal_of
 from aggregator.kafka.probes import inspection
 from aggregator.kafka.probes.cluster_view import ClusterView, Topics
+from aggregator.machine_clock import utc_now_ms
 from aggregator.plan.schemas import central_registry
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.discovery import snapshot
@@ -86,7 +86,7 @@ def examine(
         policies: Policies of the rules, by path.
         environ: Environment for Java and the folders.
     """
-    now_ms = int(time.time() * 1000)
+    now_ms = utc_now_ms()
     questions: dict[str, Question[ClusterSeen]] = {
         edge: partial(_edge, config, policies, edge) for edge in config.edges
     }

@@ -7,7 +7,6 @@ cluster, and what is known of that cluster is still used.
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,6 +27,7 @@ from aggregator.kafka.probes.listener import Listener
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
 from aggregator.kafka.readers import single_records
+from aggregator.machine_clock import utc_now_ms
 from aggregator.replicate.slot.key_checks import Checks, unrecorded
 from aggregator.sandbox.java import usable_java
 from aggregator.schema.registry import Registry, UnknownSchema
@@ -109,7 +109,7 @@ def skew_ms(cluster: ClusterConfig, topic: str) -> tuple[int | None, int | None]
         found = single_records.newest_stamped(cluster, topic, patience_s=STEP_S)
         if found is None:
             return None, None
-        ahead = found.stamp_ms - int(time.time() * 1000)
+        ahead = found.stamp_ms - utc_now_ms()
         return found.stamp_ms - decode(found.key, found.value).timestamp_ms, ahead
     except (AggregatorError, ValueError):
         return None, None

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from aggregator.counted import first_of
+
 # The value of `cluster` for a finding about this machine. No edge can have a name with a space.
 MACHINE = "this machine"
 _NAMES_MOST = 4
@@ -57,6 +59,4 @@ def failed(cluster: str, check: str, what: str, then: str) -> Finding:
 
 def listed(names: Iterable[object]) -> str:
     """Names in a sentence; of many the first few."""
-    known = sorted(map(str, names))
-    rest = len(known) - _NAMES_MOST
-    return ", ".join(known) if rest <= 0 else f"{', '.join(known[:_NAMES_MOST])} and {rest} more"
+    return first_of(sorted(map(str, names)), _NAMES_MOST)

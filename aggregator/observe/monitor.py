@@ -19,6 +19,7 @@ from aggregator.edges.clock import CentralClock
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import StateSpan, uptimes
 from aggregator.errors import AggregatorError, RetryError
+from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.central_tails import CentralFeeds
 from aggregator.observe.cluster_identities import ClusterIdentities
 from aggregator.observe.edge_account import OLD_NEWS_S, ClockPair, EdgeAccount
@@ -186,7 +187,7 @@ class Monitor:
 
     def _moment(self) -> ClockPair:
         now_s = time.monotonic()
-        return ClockPair(now_s, self._clock.now_ms(now_s, wall_ms=int(time.time() * 1000)))
+        return ClockPair(now_s, self._clock.now_ms(now_s, wall_ms=utc_now_ms()))
 
     def _tick(self) -> None:
         self._feeds.look(time.monotonic(), self._beat)

@@ -16,6 +16,7 @@ from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError
 from aggregator.kafka.readers import single_records
+from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries, edge_snapshot
 from aggregator.replicate.discovery.edge_watch import EVERY_S, EdgeWatch
 from aggregator.threads import Pulse, Threads
@@ -72,7 +73,7 @@ class EdgeProbe:
 
     def ask(self) -> None:
         """Ask for the logs once; without an answer the last ones stay."""
-        now_ms = int(time.time() * 1000)
+        now_ms = utc_now_ms()
         found = edge_snapshot(self._config, self._watch.edge, self._entries(), now_s=time.monotonic(), now_ms=now_ms)
         if found.logs is not None:
             skew_ms = self._skew_ms() if HEARTBEATS in self._watch.answer.topics else None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
+from aggregator.counted import first_of
 from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.observe.hub_status import EdgeStatus
@@ -125,7 +126,7 @@ def _flows(seen: Snapshot) -> Iterator[Need]:
         if source not in flows:
             found[source.edge, f"{HELD}{still.detail}"].append(source)
     for (edge, trouble), sources in found.items():
-        what = f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else str(sources[0])
+        what = first_of(sources, 1)
         why = trouble.partition("\n")[0].removeprefix(HELD)
         badge, topic = (_HELD if trouble.startswith(HELD) else _WAITS), re.escape(sources[0].topic)
         command = f"aggregator status --problems --edge {edge} --topic {shlex.quote(topic)} --partitions"
@@ -146,8 +147,12 @@ def _lake(seen: Snapshot) -> Iterator[Need]:
             yield Need(_QUALITY, table.table, "the quality gate holds its next commit", release)
         else:
             for reason, holds in _by_reason(table.held).items():
-                more = f" and {len(holds) - 1} more" if len(holds) > 1 else ""
-                yield Need(_LAKE, f"{holds[0].place}{more}", reason.partition("\n")[0], "aggregator lake status")
+                yield Need(
+                    _LAKE,
+                    first_of([hold.place for hold in holds], 1),
+                    reason.partition("\n")[0],
+                    "aggregator lake status",
+                )
 
 
 def _by_reason(held: Iterable[LakeHold]) -> dict[str, list[LakeHold]]:

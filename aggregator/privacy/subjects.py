@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from aggregator.counted import first_of
 from aggregator.errors import HoldError
 from aggregator.privacy.strip import FoundSchema
 from aggregator.schema.avro import FULL_NAME
@@ -63,10 +64,9 @@ class Subjects(NamedTuple):
         if found:
             return found
         others = sorted(origin.versions)
-        named = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
         raise HoldError(
             f"schema id {origin.name} is no {self.part} schema of topic {self.topic}: the registry has it under "
-            f"{named or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
+            f"{first_of(others, _SHOWN) or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
             hint=f"register the schema under {self.topic}-{self.part} if it is the topic's; if producers name subjects "
             f"otherwise (RecordNameStrategy), open them in the policy, under the topic: subjects: "
             f'{{"{others[0] if others else "<subject>"}": "<reason>"}}',

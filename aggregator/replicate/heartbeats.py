@@ -6,7 +6,6 @@ restarted.
 """
 
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +13,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.kafka.writers.lossy_producer import LossyProducer
+from aggregator.machine_clock import utc_now_ms
 from aggregator.threads import Pulse, Threads
 
 _BOUND_S = 30.0
@@ -58,7 +58,7 @@ class HeartbeatEmitter:
                     outlet = None
                     continue
                 outlet = outlet or LossyProducer(self._config.edges[edge])
-                beat = Heartbeat(self._config.hub, edge, int(time.time() * 1000))
+                beat = Heartbeat(self._config.hub, edge, utc_now_ms())
                 outlet.offer(HEARTBEATS, beat.encode_value(), key=beat.encode_key())
         finally:
             _close(outlet)

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +23,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, p
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, Failed
-from aggregator.machine_clock import utc_today
+from aggregator.machine_clock import utc_now_ms, utc_today
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -298,7 +297,7 @@ def _document(file: Path) -> Any:
 def _made(hub: HubConfig, ask: "Ask", rate: int | None) -> "Plan":
     from aggregator.backfill.plan_builder import make_plan
 
-    return make_plan(hub, ask, now_ms=int(time.time() * 1000), rate=rate)
+    return make_plan(hub, ask, now_ms=utc_now_ms(), rate=rate)
 
 
 def _joined(hub: HubConfig, ask: "Ask") -> "Backfill | None":
@@ -375,4 +374,4 @@ def _bound(option: str, text: str | None, now: datetime) -> "Bound | None":
 def _signed() -> "Signed":
     from aggregator.backfill.backfill_state import Signed
 
-    return Signed(claimed(), int(time.time() * 1000))
+    return Signed(claimed(), utc_now_ms())

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import rendered, table
-from aggregator.counted import counted
+from aggregator.counted import counted, first_of
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -98,5 +98,4 @@ def shown_lines(found: "Backfill") -> Iterator[str]:
 
 def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
     texts = [f"{start}-{end - 1}" if end < _OPEN else f"{start}-" for start, end in ranges]
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more if texts else "-"
+    return first_of(texts, _SHOWN) or "-"

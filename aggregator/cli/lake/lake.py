@@ -24,6 +24,7 @@ from aggregator.config.fields import versions_kept
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
 from aggregator.errors import ExitCode, Failed
+from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def status(config: Path, output: str) -> None:
     """Every table that the hub feeds: version, rows, lag, files, and what holds it; ends with 4 if something does."""
     from aggregator.lake.status import lake_status
 
-    now_ms = int(time.time() * 1000)
+    now_ms = utc_now_ms()
     found = lake_status(load_config(config, os.environ))
     emit([_plain(one) for one in found], output, lambda: _text(found, now_ms) if found else ["no tables yet"])
     if any(one.stands for one in found):

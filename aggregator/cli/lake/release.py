@@ -6,7 +6,6 @@ writes it to central, and the hub carries it out. Without a terminal nothing is 
 
 import os
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from aggregator.cli.terminal.arguments import REASON
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
+from aggregator.machine_clock import utc_now_ms
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
@@ -81,7 +81,7 @@ def _submit(config: "HubConfig", still: "Sequence[HeldRange]", by: str, reason: 
     from aggregator.state.releases import Release
     from aggregator.state.request_log import write
 
-    at_ms = int(time.time() * 1000)
+    at_ms = utc_now_ms()
     asked = [Release(one.table, one.partition, one.offsets, by, at_ms, reason) for one in still]
     decide(config, DecisionKind.RELEASE, [one.key for one in asked], by=by, reason=reason)
     write(config.central, HubNames(config.hub), (one.encode() for one in asked))

@@ -6,11 +6,11 @@ the request is not made.
 
 import getpass
 import socket
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from aggregator.escapes import recordable
+from aggregator.machine_clock import utc_now_ms
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
@@ -47,5 +47,5 @@ def decide(config: "HubConfig", kind: "DecisionKind", abouts: Iterable[str], *, 
 
     names = HubNames(config.hub)
     require_run(config.central, names, names.requests)
-    now_ms = int(time.time() * 1000)
+    now_ms = utc_now_ms()
     record(config, [Decided(kind, about, by, now_ms, reason) for about in abouts])

@@ -9,7 +9,6 @@ by which a commit that was applied and still refused is recognised.
 import json
 import math
 import string
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +38,7 @@ from aggregator.lake.tables.port import (
     check_files,
     check_growth,
 )
+from aggregator.machine_clock import utc_now_ms
 
 _ONCE = CommitProperties(max_commit_retries=0)
 _ATTEMPT = "hub.attempt"  # key in a commit's information
@@ -273,7 +273,7 @@ class DeltaHandle:
         self._check_staged(files)
         replaced = list(replaced)
         self._check_removable(replaced)
-        now_ms, news = int(time.time() * 1000), bool(positions)
+        now_ms, news = utc_now_ms(), bool(positions)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, dict(file.partition), now_ms, news, file.stats) for file in files
         ]

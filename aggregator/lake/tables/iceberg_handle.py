@@ -8,7 +8,6 @@ its mark. A table whose positions and snapshots were separated by hand is refuse
 and a table without positions would get rows twice.
 """
 
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -33,6 +32,7 @@ from aggregator.lake.partitioning import text
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.plain_files import check_plain
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
+from aggregator.machine_clock import utc_now_ms
 
 RETRIES = "commit.retry.num-retries"
 _STAY, _SNAPSHOTS = "history.expire.min-snapshots-to-keep", 100
@@ -217,7 +217,7 @@ class IcebergHandle:
         transaction, metadata = self.table.transaction(), self.table.metadata
         transaction.set_properties(dict(properties))
         protected = {one.snapshot_id for one in metadata.refs.values()}
-        forgotten = surplus(metadata.snapshots, protected, metadata.properties, now_ms=int(time.time() * 1000))
+        forgotten = surplus(metadata.snapshots, protected, metadata.properties, now_ms=utc_now_ms())
         if forgotten:
             with ExpireSnapshots(transaction) as expiry:
                 expiry.by_ids(forgotten)

@@ -16,9 +16,11 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
+from aggregator.counted import first_of
 from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
 from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.machine_clock import utc_now_ms
 from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, targets
 from aggregator.replicate.discovery.compacted_keys import losing_keys
 from aggregator.replicate.discovery.discovery import unanswered, without
@@ -147,7 +149,7 @@ class EpochRunner:
         for sentence in usage_warnings(self._config.keys, ledger.values()):
             log.warning("%s", sentence)
         unsettled = Unsettled(self._central, undecided)
-        now_ms = int(time.time() * 1000)
+        now_ms = utc_now_ms()
         requests = self._decided()
         read = {edge: one for edge, one in snapshots.items() if edge not in self._paused}
         begun = self._taken_over(without(ledger, shown), read)
@@ -376,7 +378,7 @@ def folded_holds(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:
     for hold in holds:
         found[hold.source.edge, hold.detail].append(hold.source)
     for (_, why), sources in found.items():
-        yield f"{sources[0]} is" if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more are", why
+        yield f"{first_of(sources, 1)} {'is' if len(sources) == 1 else 'are'}", why
 
 
 def is_old(age_s: float, *, refused: bool) -> bool:

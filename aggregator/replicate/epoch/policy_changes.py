@@ -7,12 +7,12 @@ offsets that were passed over.
 """
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.errors import Failed, Unreachable
+from aggregator.machine_clock import utc_now_ms
 from aggregator.privacy.policy.file import Policy
 from aggregator.state.decisions import ChainLink, Decided, DecisionKind, decode, read_decisions, record
 from aggregator.state.gap_rules import SkipRule, skip_rule
@@ -31,7 +31,7 @@ def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str)
     """
     try:
         found = map(decode, read_decisions(config.central, HubNames(config.hub)))
-        now_ms = int(time.time() * 1000)
+        now_ms = utc_now_ms()
         fresh = changed_terms(config.topics, policies, [link for link in found if link], by=by, now_ms=now_ms)
         if fresh:
             record(config, fresh)

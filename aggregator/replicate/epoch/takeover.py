@@ -16,7 +16,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import EdgePartition
-from aggregator.counted import counted
+from aggregator.counted import counted, first_of
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.cluster.members import members
 from aggregator.kafka.cluster.topics import topic_names
@@ -187,7 +187,7 @@ def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool
         _fence(cluster, [names.transactional_id(task) for task in range(tasks)])
     found = source_offsets(read(names.offsets_topic), names.connector, names.source)
     if not found.records:
-        others = ", ".join(f"{connector} of {source}" for connector, source in found.others[:_SHOWN])
+        others = first_of([f"{connector} of {source}" for connector, source in found.others], _SHOWN)
         raise HoldError(
             f"{names.offsets_topic} at central holds no offset of {names.connector} of {names.source}"
             + (f", only of {others}" if others else ""),
@@ -206,10 +206,9 @@ def require_gone(cluster: ClusterConfig, names: MirrorMaker2) -> None:
     """
     found = members(cluster, names.group, timeout_s=_PATIENCE_S)
     if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise MirrorMakerRuns(
             f"MirrorMaker 2 lives: its group {names.group} at central has {counted(len(found), 'member')}"
-            f" ({', '.join(found[:_SHOWN])}{more})",
+            f" ({first_of(found, _SHOWN)})",
             hint="stop it, and see that nothing starts it again; a killed worker leaves within its session time-out",
         )
 
@@ -260,10 +259,6 @@ def takeover_lines(takeovers: Collection[Takeover]) -> Iterator[str]:
         at = [(partition, one.position(partition)) for partition in one.partitions]
         never = [str(partition) for partition, upto in at if not upto]
         places = [f"{partition}: {upto}" for partition, upto in at if upto]
-        lacks = f"; without an offset of its own, and begun at the start: {_first(never)}" if never else ""
-        yield f"{one.edge}/{one.topic} is taken over from MirrorMaker 2 at {_first(places) or 'no position'}{lacks}"
-
-
-def _first(some: list[str]) -> str:
-    more = f" and {len(some) - _PLACES} more" if len(some) > _PLACES else ""
-    return ", ".join(some[:_PLACES]) + more
+        lacks = f"; without an offset of its own, and begun at the start: {first_of(never, _PLACES)}" if never else ""
+        taken = first_of(places, _PLACES) or "no position"
+        yield f"{one.edge}/{one.topic} is taken over from MirrorMaker 2 at {taken}{lacks}"

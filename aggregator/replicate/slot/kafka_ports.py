@@ -23,6 +23,7 @@ from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.kafka.writers.refusals import Refusal, unwritable
 from aggregator.kafka.writers.writer import TransactionalWriter
+from aggregator.machine_clock import utc_now_ms
 from aggregator.replicate.flow.limits import Limits
 from aggregator.state.control import ControlState
 from aggregator.state.control_log import ControlWatch, read_control
@@ -127,7 +128,7 @@ class KafkaSlotPorts:
             "clients": clients,
             "read": {edge: self.received(edge) for edge in self._readers},
         }
-        head = {"v": 1, "at_ms": int(time.time() * 1000), "life": self._session}
+        head = {"v": 1, "at_ms": utc_now_ms(), "life": self._session}
         self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
 
     def now(self) -> float:
@@ -136,7 +137,7 @@ class KafkaSlotPorts:
 
     def clock_ms(self) -> int:
         """Return the time of this machine's clock, in milliseconds since 1970."""
-        return int(time.time() * 1000)
+        return utc_now_ms()
 
     def sleep(self, seconds: float) -> None:
         """Wait for a number of seconds."""
