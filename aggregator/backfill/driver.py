@@ -26,13 +26,14 @@ from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Mode
 from aggregator.backfill.settlement import backfills_central, places_of_backfills
-from aggregator.backfill.store import is_cancel, passed_by, read_backfills
+from aggregator.backfill.store import generated_by, is_cancel, passed_by, read_backfills
 from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers.tail import LogTail
+from aggregator.machine_clock import utc_now_ms
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.compacted_keys import losing_keys
@@ -297,7 +298,7 @@ class BackfillDriver:
         settings: Mapping[str, dict[str, str]],
         paused: frozenset[str],
     ) -> ClusterState:
-        now_ms = int(time.time() * 1000)
+        now_ms = utc_now_ms()
         return ClusterState(
             self._config,
             {(edge, name): topic for edge, some in shown.items() for name, topic in some.items()},
@@ -320,7 +321,12 @@ class BackfillDriver:
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids, for_writing=True)
         others = [one for id_, one in backfills.items() if id_ != self._plan.id]
         return {
-            one.source: known.flow(one.source, passed_by(others, self._plan.mode, one), one.central)
+            one.source: known.flow(
+                one.source,
+                passed_by(others, self._plan.mode, one),
+                one.central,
+                generated_by(others, self._plan.mode, one),
+            )
             for one in self._plan.writes
             if one.source in known.ledger
         }

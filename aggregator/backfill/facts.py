@@ -11,7 +11,7 @@ from shlex import quote
 from typing import TypeVar
 
 from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, SampleFacts
-from aggregator.backfill.ranges import union
+from aggregator.backfill.ranges import by_incarnation, holds, union
 from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
@@ -70,18 +70,30 @@ class Central:
                     " wrote is for a hub of that version",
                 )
 
-    def flow(self, source: EdgePartition, passed: tuple[Segment, ...] = (), central: str = "") -> FlowAtCentral:
+    def flow(
+        self,
+        source: EdgePartition,
+        passed: tuple[Segment, ...] = (),
+        central: str = "",
+        generated: tuple[Segment, ...] = (),
+    ) -> FlowAtCentral:
         """Return what central knows of one flow.
 
         Args:
             source: The edge partition of the flow.
             passed: Segments that backfills into the same topic have passed.
             central: The name of that central topic.
+            generated: Those that generations have passed, if a rule names the topic by now. It has the records of their
+                dead letters, except of those that died on the way into it, too.
         """
         entry, decisions = self.ledger[source], self.decisions.get(source, ())
         if source in self.doubted:
             return FlowAtCentral(source, entry, decisions, passed=passed)
         dead, own = _unresolved(self.letters.get(source, ())), _unresolved(self.own_letters.get((source, central), ()))
+        there = {at: union(parts) for at, parts in by_incarnation(generated).items()}
+        dead = frozenset(
+            (at, offset) for at, offset in dead if (at, offset) in own or not holds(there.get(at, ()), offset)
+        )
         return FlowAtCentral(source, entry, decisions, dead, passed, own, self.delivered.get(source, frozenset()))
 
 

@@ -12,13 +12,14 @@ from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, plan_partition
-from aggregator.backfill.ranges import by_incarnation, holds, union
-from aggregator.backfill.request import Ask, Mode
-from aggregator.backfill.store import passed_by, read_backfills
+from aggregator.backfill.ranges import by_incarnation, holds, split, union
+from aggregator.backfill.request import Ask, Bound, Mode
+from aggregator.backfill.store import generated_by, passed_by, read_backfills
 from aggregator.backfill.target import refuse_live, target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.counted import counted
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.lake.sources import lake_sources
@@ -124,15 +125,19 @@ def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState |
         why = "the edge does not show this partition"
         return PartitionPlan(source, "", name, (), OffsetRange(0, 0), warnings=(why,))
     bare = PartitionPlan(source, shown.topic_id, name, (), shown.log)
-    at_central = central.flow(source, passed_by(scene.backfills, ask.mode, bare), name)
+    generated = generated_by(scene.backfills, ask.mode, bare)
+    at_central = central.flow(source, passed_by(scene.backfills, ask.mode, bare), name, generated)
     shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, shown, name)))
     letters = asked_letters(ask, central, source, name)
     only = None if letters is None else at_central.present(letters)
     plan = plan_partition(ask.mode, at_central, shown, name, only=only)
-    if source not in central.doubted:
-        return plan
-    why = f"its dead letters are not believed: it has {central.doubted[source]}"
-    return replace(plan, warnings=(*plan.warnings, why))
+    if came := (only or frozenset()) - at_central.replayed(ask.mode):
+        why = f"{counted(len(came), 'dead letter')} not written: {name} has the record since it was a generation's"
+        plan = replace(plan, warnings=(*plan.warnings, why))
+    if source in central.doubted:
+        why = f"its dead letters are not believed: it has {central.doubted[source]}"
+        plan = replace(plan, warnings=(*plan.warnings, why))
+    return plan
 
 
 def _refusal(scene: _Scene, shown: EdgePartitionState, name: str) -> str:
@@ -163,11 +168,29 @@ def asked_letters(ask: Ask, central: Central, source: EdgePartition, name: str) 
 
 
 def gone_letters(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterable[str]:
-    """Dead letters that are asked for and will not be written, because the edge no longer has their records."""
+    """Dead letters that are asked for and whose records the edge no longer has, whatever else is written or not."""
     for one in found:
         wanted = asked_letters(ask, central, one.source, one.central) or frozenset()
-        written = {at: union(parts) for at, parts in by_incarnation(one.segments).items()}
+        is_known = one.topic_id == central.ledger[one.source].topic_id
+        there = split(central.flow(one.source).segments, [one.log]) if is_known else ()
+        at_edge = {at: union(parts) for at, parts in by_incarnation(there).items()}
         for letter in _known(ask, central, one.source, one.central):
-            is_asked = (letter.incarnation, letter.offset) in wanted and holds(one.asked, letter.offset)
-            if is_asked and not holds(written.get(letter.incarnation, ()), letter.offset):
+            is_asked = (letter.incarnation, letter.offset) in wanted and _is_within(ask, letter)
+            if is_asked and not holds(at_edge.get(letter.incarnation, ()), letter.offset):
                 yield letter.key
+
+
+def _is_within(ask: Ask, letter: Letter) -> bool:
+    """Whether a window takes a letter, by what it says itself: no log shows any more where its record lay."""
+    return any(
+        window.takes(letter.source)
+        and not (window.since and _is_before(letter, window.since))
+        and not (window.until and not _is_before(letter, window.until))
+        for window in ask.windows
+    )
+
+
+def _is_before(letter: Letter, bound: Bound) -> bool:
+    if bound.time is not None:
+        return letter.timestamp_ms < bound.time.timestamp() * 1000
+    return bound.offset is not None and letter.offset < bound.offset

@@ -236,6 +236,20 @@ def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> 
     return tuple(found)
 
 
+def generated_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[Segment, ...]:
+    """Return what generations have passed into the topic that a backfill is about to write, if a rule names it by now.
+
+    A record that died in the live topic may have come into a generation, because the generation read it in between.
+
+    Args:
+        backfills: Backfills that count.
+        mode: Mode of the backfill that wants to write.
+        one: Plan of the partition to write.
+    """
+    generations = [backfill for backfill in backfills if backfill.plan.mode is Mode.INTO]
+    return passed_by(generations, mode, one) if mode is Mode.MISSING else ()
+
+
 def submit(cluster: ClusterConfig, names: HubNames, plan: Plan, signed: Signed, rate: float | None) -> None:
     """Write a plan to the topic of backfills.
 

@@ -39,4 +39,5 @@ def ledger_log(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) 
 def read_positions(cluster: ClusterConfig, names: HubNames) -> Positions:
     """Where the hub's live flows and those of its backfills stand; errors as `read_ledger`."""
     late = names.backfills()
-    return Positions(read_ledger(cluster, names), ledger_log(cluster, late), late.ledger)
+    backfills = ledger_log(cluster, late)  # first: a backfill passes only what the live flow has passed
+    return Positions(read_ledger(cluster, names), backfills, late.ledger)

@@ -32,17 +32,17 @@ class LogTail:
         starts: First offset by partition; by default all of partition 0.
 
     Attributes:
-        has_reached_end: Whether the end of some partition was met since it began, so that no backlog is left there.
+        has_reached_end: Whether the end of some partition was met since its consumer was placed: no backlog is left.
     """
 
     def __init__(self, cluster: ClusterConfig, topic: str, starts: Mapping[int, int] | None = None) -> None:
         self._topic = topic
         self._next = {0: OFFSET_BEGINNING} if starts is None else dict(starts)
-        self.has_reached_end = False
         self._connection = Connection(cluster, clients.consumer)
         self._assign()
 
     def _assign(self) -> None:
+        self.has_reached_end = False
         starts = [TopicPartition(self._topic, partition, offset) for partition, offset in self._next.items()]
         self._connection.client.assign(starts)
 
@@ -60,7 +60,7 @@ class LogTail:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code
                 self.has_reached_end = True
             elif error.code() in _LOST:  # retention or a deletion of the topic: the client stops
-                self._next[partition] = OFFSET_BEGINNING
+                self._next[partition], self.has_reached_end = OFFSET_BEGINNING, False
                 reader.incremental_unassign([TopicPartition(self._topic, partition)])
                 reader.incremental_assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING)])
         self._next |= {record.partition: record.offset + 1 for record in found}

@@ -15,7 +15,7 @@ from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
-from aggregator.backfill.store import KnownBackfills, passed_by
+from aggregator.backfill.store import KnownBackfills, generated_by, passed_by
 from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
@@ -230,6 +230,9 @@ def test_what_a_backfill_has_passed_is_what_it_wrote_or_decided():
 def test_what_speaks_against_writing_it_again(mode, central, counts):
     """The same topic, however it came there; and what came to a live topic is not missing, whatever that was called."""
     assert bool(passed_by([backfill(mode, central)], Mode.MISSING, PART)) is counts
+    generated = generated_by([backfill(mode, central)], Mode.MISSING, PART)
+    assert bool(generated) is (mode is Mode.INTO and counts), "what a rule's topic has from the generation that it was"
+    assert generated_by([backfill(mode, central)], Mode.INTO, PART) == ()
 
 
 def test_the_state_of_a_backfill_follows_from_its_records():

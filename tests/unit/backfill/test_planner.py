@@ -20,7 +20,7 @@ from aggregator.backfill.planner import (
     still_writable,
 )
 from aggregator.backfill.ranges import difference, holds, intersection, offset_count, offsets_of, union
-from aggregator.backfill.request import Ask, Letters, Mode, Window
+from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.state.dead_letters import DELIVERED, Letter, encode_resolution, letter_key
@@ -280,6 +280,22 @@ def test_a_record_of_a_generations_plan_that_dies_meanwhile_is_read_all_the_same
     assert holds(eligible_offsets(Mode.INTO, at_central), 15) is False, "a new plan leaves it to its letter"
 
 
+@pytest.mark.parametrize(("own", "written"), [((), ()), ((15,), (15,))])
+def test_a_letter_whose_record_a_generation_has_is_not_written_into_it_once_a_rule_names_it(own, written):
+    """It died in the live topic only. What died on the way into the generation, too, comes by its letter."""
+    entry = LedgerRecord(0, "id", 40, 1, 0, dead=1)
+    of_v2 = tuple(Letter(FLOW, at, 0, "too_large", 0, None, 1, central="eu.orders.v2") for at in own)
+    letters = {FLOW: (Letter(FLOW, 15, 0, "too_large", 0, None, 1),)}
+    central = Central({FLOW: entry}, {}, letters, {(FLOW, "eu.orders.v2"): of_v2})
+    brought = (Segment(0, OffsetRange(0, 30)),)
+    at_central = central.flow(FLOW, brought, "eu.orders.v2", brought)
+    shown = EdgePartitionState("id", OffsetRange(0, 40), (OffsetRange(0, 40),))
+    for only in (frozenset({15}), None):
+        plan = plan_partition(Mode.MISSING, at_central, shown, "eu.orders.v2", only=only)
+        assert numbers(offsets_of(plan.segments)) == set(written)
+    assert central.flow(FLOW, brought, "eu.orders").dead == {15}, "into any other topic it may go"
+
+
 @pytest.mark.parametrize("only", [Letters(reason="undecodable"), Letters(keys=(letter_key(FLOW, 5, 0),))])
 def test_a_letter_of_a_former_incarnation_asks_for_no_record_of_the_present_one(only):
     """The same offset is another record there; that the one that was asked for is gone is told."""
@@ -291,6 +307,32 @@ def test_a_letter_of_a_former_incarnation_asks_for_no_record_of_the_present_one(
     shown = EdgePartitionState("id", OffsetRange(0, 9), (OffsetRange(0, 9),))
     plan = plan_partition(Mode.MISSING, central.flow(FLOW), shown, "eu.orders", only=frozenset())
     assert list(gone_letters(ask, central, [plan])) == [letter_key(FLOW, 5, 0)]
+
+
+@pytest.mark.parametrize(
+    ("shown", "window", "gone"),
+    [
+        (EdgePartitionState("id", OffsetRange(0, 9), (OffsetRange(0, 9),)), Window(), {7, 20}),
+        (EdgePartitionState("id", OffsetRange(5, 9), (OffsetRange(5, 9),)), Window(), {3, 7, 20}),
+        # Refused, or outside of what is asked: the edge has their records.
+        (
+            EdgePartitionState("id", OffsetRange(0, 9), (OffsetRange(0, 9),), SampleFacts(refusal="no")),
+            Window(),
+            {7, 20},
+        ),
+        (EdgePartitionState("id", OffsetRange(5, 9), ()), Window(until=Bound("5", offset=5)), {3}),
+        (EdgePartitionState("id", OffsetRange(5, 9), ()), Window(since=Bound("5", offset=5)), {7, 20}),
+        (EdgePartitionState("id", OffsetRange(5, 9), ()), Window(edge="us"), set()),
+        (EdgePartitionState("another", OffsetRange(0, 9), ()), Window(), {3, 6, 7, 20}),
+    ],
+)
+def test_a_letter_is_gone_if_the_edge_has_its_record_no_more(shown, window, gone):
+    """Whether it would be written is another question. One of a former life may lie behind the end of today's log."""
+    entry = LedgerRecord(1, "id", 9, 1, 0, dead=3)
+    known = tuple(Letter(FLOW, at, life, "undecodable", 0, None, 1) for at, life in ((3, 1), (6, 1), (7, 0), (20, 0)))
+    central, ask = Central({FLOW: entry}, {}, {FLOW: known}, {}), Ask((window,), letters=Letters())
+    plan = plan_partition(Mode.MISSING, central.flow(FLOW), shown, "eu.orders", only=frozenset({3, 6}))
+    assert set(gone_letters(ask, central, [plan])) == {one.key for one in known if one.offset in gone}
 
 
 def test_only_the_dead_letters_that_were_asked_for():
