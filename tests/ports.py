@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
@@ -98,7 +99,7 @@ class Brokers:
             }
         )
         self._edge_admin = AdminClient({"bootstrap.servers": self._edge_bootstrap})
-        specs = [*internal_topics(self.names, 1), topics.TopicSpec(self.central, 4, {"max.message.bytes": "1000"})]
+        specs = [*internal_topics(self.names, 1), TopicSpec(self.central, 4, {"max.message.bytes": "1000"})]
         topics.ensure(config.central, specs)
         self._create()
         self.ports = KafkaSlotPorts(config, self.names, 0, batch_bytes=1_000_000)

@@ -4,8 +4,15 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import psutil
+
+
+class LoggedProcess(subprocess.Popen):
+    """A process whose output is in a file."""
+
+    log: Path
 
 
 def environment() -> dict[str, str]:

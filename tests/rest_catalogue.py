@@ -142,7 +142,7 @@ class _Request(BaseHTTPRequestHandler):
         try:
             table = catalog.load_table(name)
         except NoSuchTableError:
-            table = Table(name, None, "", None, catalog)  # type: ignore[arg-type] - as for a table that is made
+            table = Table(name, None, "", None, catalog)  # as for a table that is made
         catalog.commit_table(table, asked.requirements, asked.updates)
         return self._answer(catalog.load_table(name))
 

@@ -48,7 +48,7 @@ from aggregator.cli.main import COMMANDS
 from aggregator.cli.terminal.lazy_group import LazyGroup
 from aggregator.engine import session
 from tests.local_spark import LocalSpark
-from tests.processes import environment, kill_all
+from tests.processes import LoggedProcess, environment, kill_all
 
 ORDER = {
     "type": "record",
@@ -255,7 +255,7 @@ class Trial:
     def running(self, *arguments: str):
         """The hub as a process group of its own; killed at the end, whatever happened."""
         log = (self.folder / f"run-{uuid.uuid4().hex[:4]}.log").open("w")
-        process = subprocess.Popen(
+        process = LoggedProcess(
             self.command("run", *arguments),
             stdout=log,
             stderr=subprocess.STDOUT,

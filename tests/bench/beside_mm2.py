@@ -31,7 +31,7 @@ from tests.bench import mirrormaker
 from tests.bench.backlog import DROPPED, IDENTIFIERS, SCHEMA, SCHEMA_ID, Backlog
 from tests.bench.contest import Contestant, Result, as_dict, race
 from tests.bench.ratios import spread
-from tests.processes import kill_all
+from tests.processes import LoggedProcess, kill_all
 from tests.trial import Trial, settle
 
 TASKS = 2
@@ -104,11 +104,11 @@ class Arena:
             Trial(self.sandbox, Path(folder)).create("central", partitions, topic=topic)
 
     @contextmanager
-    def _plain(self, source: str, target: str) -> Iterator[subprocess.Popen]:
+    def _plain(self, source: str, target: str) -> Iterator[LoggedProcess]:
         log = self._folder / f"{target}.log"
         servers = [self.sandbox.edges["eu"].bootstrap, self.sandbox.central.bootstrap]
         with log.open("w") as out:
-            process = subprocess.Popen(
+            process = LoggedProcess(
                 [sys.executable, "-m", "tests.bench.plain_copy", *servers, source, target],
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -12,7 +12,6 @@ ratios are those of one round, and the median counts.
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from aggregator.config.load import load_config
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.sandbox.tour import feed
 from tests.bench.contest import PATIENCE_S, Ends
-from tests.processes import environment, kill_all
+from tests.processes import LoggedProcess, environment, kill_all
 from tests.trial import settle
 
 EDGE, PARTITIONS = "ewr", 3
@@ -97,7 +96,7 @@ def _running(config: Path):
     log = config.with_suffix(".log")
     command = [sys.executable, "-m", "aggregator.cli.main", "run", "--only", "replicate", "--config", str(config)]
     with log.open("w") as out:
-        hub = subprocess.Popen(command, stdout=out, stderr=out, env=environment(), start_new_session=True)
+        hub = LoggedProcess(command, stdout=out, stderr=out, env=environment(), start_new_session=True)
         hub.log = log
         try:
             yield hub

@@ -171,8 +171,8 @@ class Bench:
         out = str(self.folder / "spark")
         for spans in (self.warm, self.spans):
             began = cpu_s()
-            frame_ = self.spark.read.format("bench").option("bootstrap", self.bootstrap)
-            frame_ = frame_.option("spans", json.dumps(spans)).load()
+            reader = self.spark.read.format("bench").option("bootstrap", self.bootstrap)
+            frame_ = reader.option("spans", json.dumps(spans)).load()
             frame_.write.mode("overwrite").option("compression", "zstd").parquet(out)
             spent = sum(spent_s(began).values())
         found = sum(pq.read_metadata(path).num_rows for path in Path(out).glob("*.parquet"))

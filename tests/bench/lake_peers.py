@@ -105,7 +105,8 @@ class Written:
     """A Parquet file that takes tables and writes row groups."""
 
     def __init__(self, path: Path, rows: int) -> None:
-        self._path, self._rows, self._waiting, self._writer = path, rows, [], None
+        self._path, self._rows, self._waiting = path, rows, []
+        self._writer: pq.ParquetWriter | None = None
 
     def add(self, table: pa.Table) -> None:
         """Take a table."""

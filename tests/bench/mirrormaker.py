@@ -12,7 +12,7 @@ from pathlib import Path
 from aggregator.sandbox.jars import Distribution, ensure_jars, pins_of, pyspark_jars
 from aggregator.sandbox.java import find_java
 from aggregator.sandbox.ports import free_ports
-from tests.processes import kill_all
+from tests.processes import LoggedProcess, kill_all
 
 PINS = Path(__file__).with_suffix(".sha512")
 HEAP = ("-Xms256m", "-Xmx1g")
@@ -86,7 +86,7 @@ def running(folder: Path, properties: dict[str, str]):
     ]
     path = os.pathsep.join([*map(str, logging), f"{jars()}/*"])
     log = (folder / "mm2.log").open("w")
-    process = subprocess.Popen(
+    process = LoggedProcess(
         [find_java(), *HEAP, "-cp", path, "org.apache.kafka.connect.mirror.MirrorMaker", file],
         stdout=log,
         stderr=subprocess.STDOUT,

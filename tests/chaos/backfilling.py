@@ -12,7 +12,7 @@ import duckdb
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-from tests.processes import environment, kill_all
+from tests.processes import LoggedProcess, environment, kill_all
 from tests.trial import read_all
 
 CANARY = b"@x.example"
@@ -22,7 +22,7 @@ CANARY = b"@x.example"
 def running(trial, *words: str):
     """A command as a process group of its own, killed at the end."""
     with (trial.folder / f"command-{time.monotonic_ns()}.log").open("w") as log:
-        process = subprocess.Popen(
+        process = LoggedProcess(
             trial.command(*words), stdout=log, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
         )
         process.log = Path(log.name)

@@ -3,7 +3,7 @@
 import threading
 from contextlib import contextmanager
 
-from tests.processes import kill_all
+from tests.processes import LoggedProcess, kill_all
 
 _RESTARTS_MOST = 20
 # Another hub of this name runs: to start again would only disturb it.
@@ -19,7 +19,7 @@ class Supervised:
 
     def __init__(self, trial, *arguments: str) -> None:
         self.ends: list[tuple[int, str]] = []
-        self.process = None
+        self.process: LoggedProcess | None = None
         self._trial = trial
         self._arguments = arguments
         self._over = threading.Event()

@@ -32,11 +32,16 @@ def edge(tmp_path_factory):
         yield made
 
 
+class TwoTopics(Trial):
+    """A hub that wants two topics of the edge: `topic`, and `other`, which is in trouble."""
+
+    other: str
+
+
 @pytest.fixture
 def trial(edge, tmp_path):
-    """A hub that wants two topics of the edge: `topic`, and `other`, which is in trouble."""
     sandbox, _ = edge
-    made = Trial(sandbox, tmp_path, match="orders-.*")
+    made = TwoTopics(sandbox, tmp_path, match="orders-.*")
     made.other = f"{made.topic}-other"
     first = made.topic
     made.turn_to(made.other)

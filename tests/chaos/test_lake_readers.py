@@ -132,7 +132,7 @@ EXPECTED = [
 ]
 
 
-def test_duckdb_reads_the_table_by_its_own_extension(table):
+def test_duckdb_reads_the_table_by_its_own_extension(table: tuple[str, Path]):
     """Counts, sums and bounds of every type; text of the moment has the zone."""
     ((*found,),) = by_duckdb(*table, f"select {SUMS} from {{table}}")
     found[8] = found[8].removesuffix("+00")

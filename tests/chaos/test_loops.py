@@ -18,6 +18,13 @@ CALM_S = 25.0
 SHARED = "ISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+P0A="
 
 
+class Hop(Trial):
+    """A hub from one cluster to another, by their names."""
+
+    source: str
+    target: str
+
+
 class Circle:
     """Clusters whose records the same topic holds, and hubs from one to the next.
 
@@ -36,12 +43,12 @@ class Circle:
             subject.mkdir(parents=True)
             (subject / "1-7.avsc").write_text(json.dumps(ORDER))
 
-    def hub(self, source: str, target: str) -> Trial:
+    def hub(self, source: str, target: str) -> Hop:
         """A hub from one cluster to another, whose topics keep their names."""
         folder = self.folder / f"{source}-{target}"
         folder.mkdir()
         edges = {f"of-{source}": self.clusters[source]}
-        made = Trial(SimpleNamespace(central=self.clusters[target], edges=edges), folder, central="{topic}")
+        made = Hop(SimpleNamespace(central=self.clusters[target], edges=edges), folder, central="{topic}")
         made.topic = self.topic
         made.settings["topics"][0] |= {"match": self.topic}
         del made.settings["topics"][0]["lake"], made.settings["lake"]

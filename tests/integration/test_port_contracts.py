@@ -10,8 +10,8 @@ import pytest
 
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.kafka.readers.codes import RefusalKind
 from aggregator.kafka.readers.reader_events import FaultKind, Start
-from aggregator.kafka.writers.refusals import RefusalKind
 from aggregator.state.ledger import LedgerRecord
 from tests.ports import Brokers, Simulated
 from tests.trial import incompressible

@@ -17,6 +17,7 @@ from aggregator.privacy.strip import Batch
 from aggregator.schema.inherited_tags import with_heritage
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Asker, UnknownSchema
+from aggregator.schema.remote_registry import RemoteRegistry
 from aggregator.schema.wire import VALUE_ID_HEADER, frame
 from tests.apicurio import apicurio
 from tests.authority import Authority
@@ -55,6 +56,7 @@ class Place:
         }
         registry = open_registry(self.reference, references)
         if self.ask:  # a machine under load is no fault of the registry
+            assert isinstance(registry, RemoteRegistry)
             registry.wait_at_most(30.0)
         return registry
 

@@ -365,10 +365,10 @@ class BackfillSchedule(Schedule):
                     notice = (LEFT_OUT_HEADER in headers, headers[ORIGIN_HEADER])
                     told[headers[BACKFILL_HEADER].decode(), source].append(notice)
         for backfill in self._backfills():
-            for source, entry in backfill.entries.items():
+            for source, counted in backfill.entries.items():
                 notices = told[backfill.plan.id, source]
                 assert len({origin for _, origin in notices}) == len(notices), "told twice of one record"
-                counts = (entry.delivered, entry.dead + entry.suppressed)
+                counts = (counted.delivered, counted.dead + counted.suppressed)
                 found = Counter(left_out for left_out, _ in notices)
                 assert counts == (found[False], found[True]), f"read {counts}, told {dict(found)}"
 

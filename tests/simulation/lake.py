@@ -9,7 +9,8 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
+from typing import Any
 
 from greenlet import getcurrent
 
@@ -78,7 +79,7 @@ class LakeCode:
         driver.run_jobs, driver.sweep, driver.sweep_scratch = world.run_jobs, _nothing, _nothing
         return driver.LakeDriver
 
-    def _tables(self, hub: str, world: "LakeSchedule", *modules: ModuleType) -> Tables:
+    def _tables(self, hub: str, world: "LakeSchedule", *modules: Any) -> Tables:
         """The real tables of the form over a simulated library."""
         place = Place(world.storage, world.remove)
         if self.form == "delta":

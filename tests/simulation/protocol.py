@@ -9,6 +9,7 @@ import types
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 # Each imports only from those before it.
 MODULES = (
@@ -89,7 +90,7 @@ def edited(names: Sequence[str], mutant: Mutant | None) -> dict[str, str]:
     return sources
 
 
-def compiled(name: str, code: types.CodeType) -> types.ModuleType:
+def compiled(name: str, code: types.CodeType) -> Any:
     """A module of this code beside the real one."""
     made = types.ModuleType(f"copy.{name}")
     sys.modules[made.__name__] = made  # dataclasses look their module up

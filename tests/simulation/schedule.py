@@ -28,6 +28,7 @@ from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease, Target
 from aggregator.state.gap import Decision, GapKind
@@ -454,13 +455,13 @@ class Schedule:
         named.waits = bool(closed) or any(hold.reason is HoldReason.UNDECIDED for hold in flows.holds)
         return not named.waits and all(task.result is not None and task.result.result == "drained" for task in tasks)
 
-    def _task(self, driver: str, plan: object, life: str) -> Actor:
+    def _task(self, driver: str, plan: SlotPlan, life: str) -> Actor:
         world = SimSlotPorts(self.logs, self.edge, life, plan.slot, refused_calls=self.situation.calls)
         hub = DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), DIGEST_KEY)
         delivery = Delivery(hub, self._strip, PlannedLimits(world).require)
         return self._spawn(driver, plan, world, delivery)
 
-    def _spawn(self, driver: str, plan: object, world: SimSlotPorts, delivery: Delivery) -> Actor:
+    def _spawn(self, driver: str, plan: SlotPlan, world: SimSlotPorts, delivery: Delivery) -> Actor:
         slot = self.protocol.Slot(plan, world, delivery)
 
         def run() -> object:

@@ -6,6 +6,7 @@ code can catch as an error, thrown in at such a point.
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from greenlet import greenlet
 
@@ -20,7 +21,7 @@ class Actor:
     def __init__(self, name: str, body: Callable[[], object]) -> None:
         self.name = name
         self.wake_at = 0.0
-        self.result: object = None
+        self.result: Any = None
         self.crashed = False
         self._body = body
         self._let = greenlet(self._run)

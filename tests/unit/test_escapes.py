@@ -105,8 +105,10 @@ def test_a_topic_in_a_command_to_paste_is_quoted():
     for path in sorted(Path("aggregator").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
-                pairs = itertools.pairwise(node.values)
-                found += [(path, right.value) for left, right in pairs if _ends_with_topic(left)]
+                for left, right in itertools.pairwise(node.values):
+                    if _ends_with_topic(left):
+                        assert isinstance(right, ast.FormattedValue)
+                        found.append((path, right.value))
     assert len(found) > 4
     assert [str(path) for path, value in found if "quote" not in ast.unparse(value)] == []
 

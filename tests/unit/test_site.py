@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
-from mkdocs.utils import yaml_load
+from mkdocs.utils.yaml import yaml_load
 
 from aggregator.cli.main import main
 from aggregator.errors import ExitCode, Reason

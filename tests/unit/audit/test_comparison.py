@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from aggregator.audit.comparison import AuditedFlow, parsed, windows, within
 from aggregator.audit.omissions import AuditWindow
-from aggregator.audit.tally import Segment
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin
+from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Segment
 from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders.v1", 3)

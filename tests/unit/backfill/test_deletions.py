@@ -33,7 +33,7 @@ MERGING = ("casefold", "first casefold") * 2
 class World:
     """A table, the log that feeds it (whose record each offset is, whether it deletes), and the hub's policy now."""
 
-    tables: object
+    tables: DeltaTables | IcebergTables
     chance: random.Random
     log: list[tuple[str, bool]]
     policy: str

@@ -7,9 +7,16 @@ import pytest
 from aggregator.config.start import MirrorMaker2, rule_start
 
 
+def mirrormaker2(value) -> MirrorMaker2:
+    """A rule's `start` that names one."""
+    found = rule_start(value)
+    assert isinstance(found, MirrorMaker2)
+    return found
+
+
 def test_the_word_means_dedicated_mode_with_the_edges_name():
     """`source->target` workers are the group `<source>-mm2`, and keep offsets in `mm2-offsets.<source>.internal`."""
-    found = rule_start("mirrormaker2").at("eu")
+    found = mirrormaker2("mirrormaker2").at("eu")
     assert found == MirrorMaker2(
         "eu", "MirrorSourceConnector", "eu-mm2", "mm2-offsets.eu.internal", "mm2-configs.eu.internal"
     )
@@ -19,16 +26,16 @@ def test_the_word_means_dedicated_mode_with_the_edges_name():
 
 def test_names_that_differ_are_said():
     """An alias that is no edge's name; workers of a Connect cluster, which several edges share."""
-    assert rule_start({"mirrormaker2": {"source": "DC-X"}}).at("dc-x").offsets_topic == "mm2-offsets.DC-X.internal"
+    assert mirrormaker2({"mirrormaker2": {"source": "DC-X"}}).at("dc-x").offsets_topic == "mm2-offsets.DC-X.internal"
     shared = {"group": "connect", "offsets_topic": "connect-offsets", "connector": "mirror-{edge}"}
-    found = rule_start({"mirrormaker2": shared}).at("eu")
+    found = mirrormaker2({"mirrormaker2": shared}).at("eu")
     assert (found.group, found.offsets_topic, found.connector, found.source) == (
         "connect",
         "connect-offsets",
         "mirror-eu",
         "eu",
     )
-    assert rule_start(rule_start({"mirrormaker2": shared}).plain()) == rule_start({"mirrormaker2": shared})
+    assert rule_start(mirrormaker2({"mirrormaker2": shared}).plain()) == rule_start({"mirrormaker2": shared})
 
 
 def test_other_starts_are_as_ever():

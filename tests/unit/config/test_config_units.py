@@ -1,6 +1,7 @@
 """Durations, sizes and start positions: units are written, and what is read is exact."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -66,7 +67,7 @@ def test_anything_is_read_or_refused_with_a_value_error(value):
     """No input makes a reader fail in another way, or give something that is not positive."""
     for read in (duration, size_bytes, byte_rate, start_position):
         try:
-            found = read(value)
+            found: Any = read(value)
         except ValueError:
             continue
         assert found in ("earliest", "latest") or found > type(found)(0) or isinstance(found, datetime)

@@ -12,7 +12,6 @@ import pytest
 
 from aggregator.errors import ConfigError
 from aggregator.kafka.client.address import Address
-from aggregator.kafka.probes import listener_probe
 from aggregator.kafka.probes.listener import Obstacle
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, own_certificate
@@ -120,7 +119,7 @@ def test_a_name_that_nobody_knows_is_no_refused_port():
 def test_a_look_up_that_hangs_is_waited_for_no_longer_than_asked(monkeypatch):
     """The system's own look-up knows no bound."""
     over = threading.Event()
-    monkeypatch.setattr(listener_probe.socket, "getaddrinfo", lambda *_a, **_k: over.wait(5) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_a, **_k: over.wait(5) and [])
     began = time.monotonic()
     assert looked(Address("slow.example", 9092), patience_s=0.2).obstacle is Obstacle.NAME_SILENT
     over.set()
@@ -142,7 +141,7 @@ def test_a_way_that_is_not_there_is_no_port_that_is_closed(monkeypatch, error, o
     def connect(_line, _place):
         raise error
 
-    monkeypatch.setattr(listener_probe.socket.socket, "connect", connect, raising=False)
+    monkeypatch.setattr(socket.socket, "connect", connect, raising=False)
     assert looked(Address(LOOPBACK, 9)).obstacle is obstacle
 
 

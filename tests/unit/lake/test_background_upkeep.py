@@ -173,7 +173,7 @@ def test_upkeep_takes_a_tenth_of_the_time(monkeypatch):
     keeper = upkeep(DeltaTables("hub", Folder("nowhere")))
     monkeypatch.setattr(keeper, "due", lambda: ["orders", "payments"])
     clock = iter([0.0, 0.0, 1.0, 10.0, 12.0, 30.0])
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     stop = threading.Event()
     monkeypatch.setattr(keeper, "_warn", lambda _names: stop.set())
     monkeypatch.setattr(keeper, "keep_up", lambda _name: None)

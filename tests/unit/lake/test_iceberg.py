@@ -218,10 +218,10 @@ KEEPS = "history.expire.min-snapshots-to-keep"
 
 def snapshot(number: int, operation: Operation) -> Snapshot:
     """A snapshot that was made so many milliseconds after 1970, upon the one before."""
-    return Snapshot(
-        snapshot_id=number, parent_snapshot_id=number - 1 or None, sequence_number=number, timestamp_ms=number,
-        manifest_list="there", summary=Summary(operation),
-    )  # fmt: skip
+    return Snapshot.model_validate({
+        "snapshot_id": number, "parent_snapshot_id": number - 1 or None, "sequence_number": number,
+        "timestamp_ms": number, "manifest_list": "there", "summary": Summary(operation),
+    })  # fmt: skip
 
 
 @pytest.mark.parametrize(

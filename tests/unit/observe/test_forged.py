@@ -281,13 +281,13 @@ def test_what_the_hub_writes_itself_is_taken(kind):
             (heard,) = feed.slots(0.0)
             assert (heard.ages_ms, heard.read, heard.limited) == ({"eu": -1200}, {"eu": 900}, ("eu",))
         case "fields":
-            feed = FieldFeed()
-            feed.take(value)
-            assert list(feed.topics()) == [("eu", "orders")]
+            fields = FieldFeed()
+            fields.take(value)
+            assert list(fields.topics()) == [("eu", "orders")]
         case "pulse" | "refused" | "state" | "day" | "threads":
-            told = EdgeStatuses().heard([(key, value, NOW_MS)])
-            assert told != EdgeStatuses()
-            assert told.damaged == 0
+            statuses = EdgeStatuses().heard([(key, value, NOW_MS)])
+            assert statuses != EdgeStatuses()
+            assert statuses.damaged == 0
         case "gap" | "pause":
             found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
             assert (found.decisions, found.pauses) == (((DECISION,), {}) if kind == "gap" else ((), {"eu": PAUSE}))
@@ -296,8 +296,8 @@ def test_what_the_hub_writes_itself_is_taken(kind):
             found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
             assert (found.acceptances, found.damaged) == ({"eu": SUCCESSION}, ())
         case "cluster":
-            found = control.fold(ControlState(), [LogRecord(0, 4, key, value)], "h.control")
-            assert found.clusters == {"eu": "4L6g3nShT"}
+            state = control.fold(ControlState(), [LogRecord(0, 4, key, value)], "h.control")
+            assert state.clusters == {"eu": "4L6g3nShT"}
         case "release":
             assert releases.fold_releases([LogRecord(0, 4, key, value)]) == (RELEASE,)
         case "epoch" | "lease" | "end":
@@ -307,9 +307,9 @@ def test_what_the_hub_writes_itself_is_taken(kind):
         case "letter":
             assert dead_letters.reason_of(value) == ("eu", "orders", "undecodable")
         case "backfill":
-            told = KnownBackfills()
-            told.take_requests([LogRecord(0, 4, key, value)], "h.backfill.requests")
-            assert told.cancelled["aa"].by == "ada"
+            backfills = KnownBackfills()
+            backfills.take_requests([LogRecord(0, 4, key, value)], "h.backfill.requests")
+            assert backfills.cancelled["aa"].by == "ada"
 
 
 def test_a_history_of_centuries_is_not_cut_into_days():

@@ -7,7 +7,7 @@ bytes are rejected, that a registry that is away decides nothing, that counts ar
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from aggregator.coordinates import EdgePartition
@@ -208,7 +208,7 @@ def _rejected_lists() -> list[str]:
     return Exposed(("bad value", "bad key"), topic(policy, registry).strip(batch), ()).found()
 
 
-CHECKS: dict[str, Callable[[], object]] = {
+CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "rejected lists": _rejected_lists,
     "dead records": _dead_records,
     "failing operators": _failing_operators,

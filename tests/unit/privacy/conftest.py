@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 
 import fastavro
 import pytest
@@ -17,6 +18,7 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registry
 from aggregator.schema.wire import frame, split
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.corpus import unwrapped
@@ -30,11 +32,11 @@ TODAY = date(2026, 11, 1)
 class Lab:
     """Registers schemas, encodes records, strips them, and decodes what comes out."""
 
-    root: object
+    root: Path
     keys: dict
     made: object = staticmethod(topic_strip)
-    edge: object = field(init=False)
-    central: object = field(init=False)
+    edge: Registry = field(init=False)
+    central: Registry = field(init=False)
 
     def __post_init__(self):
         self.edge = open_registry(f"directory:{self.root / 'edge'}")

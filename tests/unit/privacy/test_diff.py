@@ -171,8 +171,8 @@ def test_a_later_end_of_a_keep_is_a_loosening_from_the_earlier_one():
     """`expires` extended by a year: nothing differs today, and from the old day on it does."""
     keep = "{{keep: {{reason: r, owner: o, expires: {}}}}}"
     old, new = (TOPIC.format(keep.format(day)) for day in ("2026-12-01", "2027-12-01"))
-    policies = (parse_policy(f"policy: p\nversion: 1\n{text}") for text in (old, new))
-    (found,) = [one for one in policy_changes(*policies, ORDERS, TODAY) if one.verdict is not Strictness.SAME]
+    before, after = (parse_policy(f"policy: p\nversion: 1\n{text}") for text in (old, new))
+    (found,) = [one for one in policy_changes(before, after, ORDERS, TODAY) if one.verdict is not Strictness.SAME]
     assert (found.path, found.verdict, found.since) == ("id", Strictness.LOOSER, date(2026, 12, 1))
     assert verdicts(new, old)["id"] == "stricter"
     assert verdicts(old, new, today=date(2028, 1, 1)) == {}
@@ -276,10 +276,10 @@ def test_samples_are_tried_once_for_each_pair_of_rules():
         fields = [{"name": "a", "type": shape}, {"name": "b", "type": f"R{n + 1}"}]
         shape = {"type": "record", "name": f"R{n}", "fields": fields}
     tables = [{f"k{n}": f"v{n % few}" for n in range(100)} for few in (50, 10)]
-    policies = [parse_policy(f"policy: p\nversion: 1\ntopics: {{orders: {{fields: {{'**': {json.dumps(rule)}}}}}}}")
-                for rule in ({"lookup": {"table": table}} for table in tables)]  # fmt: skip
+    old, new = (parse_policy(f"policy: p\nversion: 1\ntopics: {{orders: {{fields: {{'**': {json.dumps(rule)}}}}}}}")
+                for rule in ({"lookup": {"table": table}} for table in tables))  # fmt: skip
     tried.cache_clear()
-    changes = policy_changes(*policies, [WriterSchema("orders", json.dumps(shape))], TODAY)
+    changes = policy_changes(old, new, [WriterSchema("orders", json.dumps(shape))], TODAY)
     assert sum(change.proof == "sample" for change in changes) > 100
     met = tried.cache_info()
     assert met.hits > 100

@@ -6,6 +6,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, ExitCode
 from aggregator.kafka.cluster.cluster_metadata import ClusterMetadata
 from aggregator.replicate.discovery import edge_watch
+from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.identity.clusters import (
     KEY_OF_CENTRAL,
@@ -158,8 +159,8 @@ class Answers:
 
     def _discovered(self, _config, _edge, counts, known, before):
         self.asked_for_topics += 1
-        topic = edge_watch.EdgeTopic("orders", f"id-{self.asked_for_topics}", (0,), (0,), (9,), (None,))
-        return edge_watch.EdgeShown({"orders": topic})
+        topic = EdgeTopic("orders", f"id-{self.asked_for_topics}", (0,), (0,), (9,), (None,))
+        return EdgeShown({"orders": topic})
 
 
 def watch(*, kept: str | None) -> EdgeWatch:

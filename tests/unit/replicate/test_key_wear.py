@@ -6,7 +6,7 @@ from msgspec import structs
 from aggregator.config.secrets import key_ring
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError
-from aggregator.kafka.readers.log import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.epoch.key_usage import REFUSE_AT, WARN_AT, usage_warnings
 from aggregator.replicate.flow.cursor import Cursor
 from aggregator.state.ledger import LedgerRecord, decode

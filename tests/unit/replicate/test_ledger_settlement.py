@@ -373,18 +373,18 @@ class Refusing:
 @pytest.mark.parametrize("refused", [1, 2])
 def test_nothing_commits_behind_a_note_that_was_refused(refused):
     """The tombstone of the note may be undecided, and the next commit to the control topic would decide it."""
-    central = KafkaDriverCentral.__new__(KafkaDriverCentral)
-    central._writer, central._lock, central._names, central._lost = Refusing(refused), threading.Lock(), NAMES, ""
+    central, writer = KafkaDriverCentral.__new__(KafkaDriverCentral), Refusing(refused)
+    central._writer, central._lock, central._names, central._lost = writer, threading.Lock(), NAMES, ""
     central._ids, central._renew_from_s, central._driver = 1, 0.0, ""
     with pytest.raises(TransactionAborted if refused == 1 else OutcomeUnknown):
         central.write_again(Undecided("eu.orders", 0, 3, 9), [])
     if refused == 1:
         central.publish(Lease("d", 7))
-        assert central._writer.said[-1] == "commit"
+        assert writer.said[-1] == "commit"
         return
     with pytest.raises(OutcomeUnknown, match=r"eu\.orders-0 could not be noted"):
         central.publish(Lease("d", 7))
-    assert "commit" not in central._writer.said
+    assert "commit" not in writer.said
 
 
 class Purging:
@@ -415,8 +415,8 @@ class Purging:
 
 def test_a_partition_that_refuses_its_record_keeps_no_other_from_being_ended():
     """Two of 25 times that was so on a broker, whose ledger stayed undecided beside a topic that took it no more."""
-    central = KafkaDriverCentral.__new__(KafkaDriverCentral)
-    central._writer, central._lock, central._renew_from_s = Purging(ORDERS), threading.Lock(), 0.0
+    central, writer = KafkaDriverCentral.__new__(KafkaDriverCentral), Purging(ORDERS)
+    central._writer, central._lock, central._renew_from_s = writer, threading.Lock(), 0.0
     central.control = ControlState
     central.end_undecided({ORDERS: delivered(7), LEDGER: delivered(8), LETTERS: letter(9)}, [], allowed=lambda _: None)
-    assert central._writer.arrived.keys() == {LEDGER, LETTERS}
+    assert writer.arrived.keys() == {LEDGER, LETTERS}

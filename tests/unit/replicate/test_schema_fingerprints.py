@@ -10,7 +10,7 @@ from msgspec import structs
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.log import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
@@ -89,9 +89,9 @@ class Hub:
             fingerprints=fingerprints,
         )
         flow, size = Flow(plan, self.entry, persisted=True), len(values)
-        contents = (list(values), [None] * size) if place == "key" else ([None] * size, list(values))
+        keys, contents = (list(values), [None] * size) if place == "key" else ([None] * size, list(values))
         offsets = list(range(self.offset, self.offset + size))
-        chunk = Chunk("orders", 0, *contents, [None] * size, [0] * size, offsets)
+        chunk = Chunk("orders", 0, keys, contents, [None] * size, [0] * size, offsets)
         Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip, lambda *_: None).deliver(
             self.log, flow, chunk, lambda: None, now_ms=1_700_000_000_000
         )

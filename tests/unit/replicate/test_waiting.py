@@ -38,7 +38,8 @@ class Edge:
     """One record, which comes some seconds after it was asked for; a reader of it, and the slot's world."""
 
     def __init__(self, latency_s: float) -> None:
-        self.latency_s, self.time_s, self.asked_s = latency_s, 0.0, None
+        self.latency_s, self.time_s = latency_s, 0.0
+        self.asked_s: float | None = None
 
     def assign(self, *_):
         self.asked_s = self.time_s
@@ -126,19 +127,24 @@ class Flood(Delivery):
 
 def test_what_stands_before_a_flood_goes_on_and_the_flow_waits():
     """The rest is read again after a pause, from where it stands; nothing is left out."""
-    edge, delivery, starts = Edge(0.1), Flood(), []
+    delivery, starts = Flood(), []
 
-    def poll(_most, wait_s):
-        edge.time_s += wait_s
-        if edge.asked_s is None:
-            return Polled()
-        offsets = list(range(2 if delivery.taken else 0, 4))
-        starts.append((offsets[0], round(edge.time_s, 1)))
-        none = [None] * len(offsets)
-        return Polled([Chunk("orders", 0, none, none, none, [0] * len(offsets), offsets)])
+    class Four(Edge):
+        touched = ()
 
-    edge.poll, edge.produce, edge.touched = poll, lambda *_, **__: None, ()
-    outcome = drained(edge, delivery, until=4)
+        def poll(self, _most, wait_s):
+            self.time_s += wait_s
+            if self.asked_s is None:
+                return Polled()
+            offsets = list(range(2 if delivery.taken else 0, 4))
+            starts.append((offsets[0], round(self.time_s, 1)))
+            none = [None] * len(offsets)
+            return Polled([Chunk("orders", 0, none, none, none, [0] * len(offsets), offsets)])
+
+        def produce(self, *_, **__):
+            return
+
+    outcome = drained(Four(0.1), delivery, until=4)
     assert delivery.taken == [[0, 1], [2, 3]]
     assert [first for first, _ in starts] == [0, 2]
     assert starts[1][1] - starts[0][1] >= 0.5

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from aggregator.budgets import ANSWER_BYTES
+from aggregator.budgets import ANSWER_BYTES, ANSWER_SECONDS
 from aggregator.errors import Unreachable
 from aggregator.schema import bounded_responses
 from aggregator.schema.confluent import ConfluentRegistry
@@ -83,7 +83,7 @@ def test_an_answer_that_is_too_large_is_not_held(serve, how):
 @pytest.mark.slow
 def test_an_answer_in_drops_is_cut_off(serve, monkeypatch):
     """Each byte is in time, and all of them never are: the question ends."""
-    monkeypatch.setattr(bounded_responses, "ANSWER_SECONDS", bounded_responses.ANSWER_SECONDS._replace(limit=0.2))
+    monkeypatch.setattr(bounded_responses, "ANSWER_SECONDS", ANSWER_SECONDS._replace(limit=0.2))
     server = serve(None, [b" "] * 600, pause_s=0.05)
     registry = ConfluentRegistry(server.address, {}, wait_s=20.0)
     began = time.monotonic()
@@ -130,7 +130,7 @@ class Dripping(threading.Thread):
 @pytest.mark.slow
 def test_a_head_in_drops_is_given_up(monkeypatch):
     """It ends in no time of its own; the registry is asked anew, and nothing of the old question is left running."""
-    monkeypatch.setattr(bounded_responses, "ANSWER_SECONDS", bounded_responses.ANSWER_SECONDS._replace(limit=0.2))
+    monkeypatch.setattr(bounded_responses, "ANSWER_SECONDS", ANSWER_SECONDS._replace(limit=0.2))
     server = Dripping(2)
     registry = ConfluentRegistry(server.address, {}, wait_s=0.1)
     began, text = time.monotonic(), None

@@ -18,6 +18,7 @@ from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, U
 from aggregator.schema import confluent
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.confluent import ConfluentRegistry
+from aggregator.schema.connection import connect
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import AnswerPending, Asker, Registered, UnknownSchema
 
@@ -334,7 +335,7 @@ def test_a_credential_that_is_away_for_a_moment_holds_what_needs_it_only(double,
 
 def test_a_registry_that_keeps_refusing_costs_no_more_and_more_connections(double, tmp_path, monkeypatch):
     """Each refusal may need a new client: the former one is closed, but not while a question is under way on it."""
-    made, connect = [], confluent.connect
+    made = []
     monkeypatch.setattr(confluent, "connect", lambda *of: made.append(connect(*of)) or made[-1])
     monkeypatch.setattr(confluent, "_RENEW_AGAIN_S", 0.0)
     secret = tmp_path / "user"

@@ -11,6 +11,7 @@ import pytest
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, Unreachable
 from aggregator.schema.bounded_responses import Exchange
+from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.tokens import ClientCredentials, TokenRefused
 
@@ -118,6 +119,7 @@ def test_a_registry_gets_the_token_and_what_stands_beside_it(server, options, do
     double.token = "first"
     given = {**options, "bearer.auth.logical.cluster": "lsrc-1", "bearer.auth.identity.pool.id": "pool-1"}
     registry = open_registry(double.address, given)
+    assert isinstance(registry, ConfluentRegistry)
     sent = []
     registry._connection.client._rest_client.session.event_hooks["request"].append(
         lambda request: sent.append(dict(request.headers))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from datetime import date
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aggregator import code_cache, jit
+from aggregator import jit
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, compiled
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.kernel.decoder import number, number_end
@@ -193,7 +194,7 @@ def test_groups_are_by_schema_id(values):
 
 def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
     """The user's cache; the temporary folder when that cannot be; none rather than one that others can write."""
-    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     folder = jit.cache_folder(cache)
@@ -233,7 +234,7 @@ def test_a_given_folder_of_compiled_code_is_ours_alone(tmp_path):
 )
 def test_compiled_code_is_where_nobody_else_can_put_other_code(tmp_path, monkeypatch, mode, is_safe):
     """Whoever may write in a folder above takes ours away and puts his own there, unless a sticky bit keeps him."""
-    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     shared = tmp_path / "shared"
     given, cache = shared / "between" / "given", shared / "between" / "cache"

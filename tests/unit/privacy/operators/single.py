@@ -31,7 +31,7 @@ def rule(name, /, **parameters):
     return _RULES.validate_python({name: parameters})
 
 
-def operator(made, leaf=TEXT, keys=None, place=("orders", "x"), today=TODAY):
+def operator(made, leaf=TEXT, keys=None, place: tuple[str, str] = ("orders", "x"), today=TODAY):
     """The operator of a rule, as a function of lists."""
     return operators.build(made, leaf, keys or {}, operators.context(made, *place, today))
 
