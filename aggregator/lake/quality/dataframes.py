@@ -42,13 +42,12 @@ def _carried(spark: SparkSession, folder: Folder, names: Sequence[str], schema: 
     def body(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for name in (names[number] for batch in batches for number in batch.column(0).to_pylist()):
             first = 0
-            with folder.parquet(name) as file:
-                for rows in batches(file):
-                    numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
-                    table = conformed(rows, columns)
-                    table = table.append_column(FILE, pa.repeat(name, rows.num_rows)).append_column(ROW, numbers)
-                    first += rows.num_rows
-                    yield from table.combine_chunks().to_batches()
+            for rows in folder.batches(name):
+                numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
+                table = conformed(rows, columns)
+                table = table.append_column(FILE, pa.repeat(name, rows.num_rows)).append_column(ROW, numbers)
+                first += rows.num_rows
+                yield from table.combine_chunks().to_batches()
 
     return spark.range(0, len(names), 1, len(names)).mapInArrow(body, wanted)
 
