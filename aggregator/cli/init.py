@@ -190,7 +190,7 @@ def _require_plain(cluster: ClusterConfig) -> None:
     if str(cluster.client.get("security.protocol", "")).lower() in _ENCRYPTED:
         return
     for one in map(Address.parse, cluster.bootstrap_servers.split(",")):
-        if probe(one, {}, None, patience_s=_LOOK_S).obstacle is Obstacle.SPEAKS_TLS:
+        if probe(one, {}, None, timeout_s=_LOOK_S).obstacle is Obstacle.SPEAKS_TLS:
             raise Failed(
                 f"{one} speaks TLS, and `init` connects without",
                 hint="say how to connect: --client security.protocol=SSL, and what else docs/connections.md names",

@@ -131,7 +131,7 @@ def _sampled(cluster: ClusterConfig, counts: Mapping[str, int]) -> dict[str, lis
         positions = {at: _position(log, turn) for at, log in logs.items()}
         fresh = {at: offset for at, offset in positions.items() if (at, offset) not in read}
         read |= set(fresh.items())
-        for (name, _), record in single_records.records_at(cluster, fresh, patience_s=_PATIENCE_S).items():
+        for (name, _), record in single_records.records_at(cluster, fresh, timeout_s=_PATIENCE_S).items():
             if record.value is not None:
                 found[name].append((record.value, list(record.headers)))
     return found

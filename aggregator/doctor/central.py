@@ -87,7 +87,7 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     snapshots = {edge: one.topics for edge, one in shown.items()}
     specs = {spec.name: spec for spec in central_topics(config, snapshots)}
     asked = {*specs, *(spec.name for spec in own), names.decisions, *mirrormaker_topics(config)}
-    found = inspection.topics(config.central, sorted({*asked, _TRANSACTION_STATE}), patience_s=_LOOK_S)
+    found = inspection.topics(config.central, sorted({*asked, _TRANSACTION_STATE}), timeout_s=_LOOK_S)
     state = found.views.get(_TRANSACTION_STATE)
     topics = Topics(
         {name: one for name, one in found.views.items() if name != _TRANSACTION_STATE},
@@ -126,7 +126,7 @@ def _writable(config: HubConfig, needs: Iterable[Right], view: ClusterView) -> M
         ids,
         unused=HubNames(config.hub).unused_id,
         longest_ms=int(longest) if longest.isdecimal() else None,
-        patience_s=_COORDINATOR_S,
+        timeout_s=_COORDINATOR_S,
     )
 
 

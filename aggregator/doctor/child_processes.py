@@ -56,11 +56,11 @@ class ChildQuestions:
 
     Args:
         questions: The question for each child.
-        bound_s: Time after which a running child is ended.
+        timeout_s: Time after which a running child is ended.
     """
 
-    def __init__(self, questions: Mapping[str, Question[Any]], *, bound_s: float) -> None:
-        self._until_s = time.monotonic() + bound_s
+    def __init__(self, questions: Mapping[str, Question[Any]], *, timeout_s: float) -> None:
+        self._until_s = time.monotonic() + timeout_s
         self._children = {name: _begun(question) for name, question in questions.items()}
 
     def results(self) -> dict[str, Ended]:

@@ -90,7 +90,7 @@ def examine(
     questions: dict[str, Question[ClusterSeen]] = {
         edge: partial(_edge, config, policies, edge) for edge in config.edges
     }
-    asked = ChildQuestions(questions | {_CENTRAL_KEY: partial(_central, config)}, bound_s=_CLUSTER_S)
+    asked = ChildQuestions(questions | {_CENTRAL_KEY: partial(_central, config)}, timeout_s=_CLUSTER_S)
     ours = facts.machine(config, environ)
     clusters = config.edges | {_CENTRAL_KEY: config.central}
     seen = {name: _survived(clusters[name], one) for name, one in asked.results().items()}
@@ -155,7 +155,7 @@ def _ledger_view(config: HubConfig, central: ClusterSeen, shown: Mapping[str, Ed
     def read(tell: Tell[CentralView]) -> None:
         tell(read_central(config, view, shown, now_ms))
 
-    told = ChildQuestions({CENTRAL: read}, bound_s=_CLUSTER_S).results()[CENTRAL]
+    told = ChildQuestions({CENTRAL: read}, timeout_s=_CLUSTER_S).results()[CENTRAL]
     if told.error is not None:
         central.trouble.append(("topics", told.error.message, told.error.hint))
         return CentralView()
@@ -209,7 +209,7 @@ def _cluster(cluster: ClusterConfig, tell: Tell[ClusterSeen]) -> ClusterSeen:
     if known is not None and brokers:
 
         def look() -> None:
-            seen.view = inspection.look(cluster, known, brokers[0], patience_s=_LOOK_S)
+            seen.view = inspection.look(cluster, known, brokers[0], timeout_s=_LOOK_S)
 
         seen.ask("protocol", look, tell)
     return seen
@@ -227,7 +227,7 @@ def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, tell: T
         def name() -> None:
             shown = seen.shown or EdgeShown({})
             asked = {*shown.topics, *shown.unanswered, *_named(config, edge), HEARTBEATS}
-            seen.topics = inspection.topics(cluster, sorted(asked), patience_s=_LOOK_S)
+            seen.topics = inspection.topics(cluster, sorted(asked), timeout_s=_LOOK_S)
 
         def sample() -> None:
             shown = seen.shown or EdgeShown({})

@@ -81,7 +81,7 @@ def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None
         return Reach(client, settings=error.message, settings_next=error.hint)
 
     def look(address: Address) -> Listener:
-        return probe(address, cluster.client, encryption, patience_s=STEP_S)
+        return probe(address, cluster.client, encryption, timeout_s=STEP_S)
 
     with ThreadPoolExecutor(len(addresses)) as pool:
         listeners = tuple(pool.map(look, addresses))
@@ -89,7 +89,7 @@ def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None
         tell(greeted)
         open_ones = [one.address for one in listeners if one.obstacle is None and takes(greeted, one)]
         alone = [cluster.model_copy(update={"bootstrap_servers": str(address)}) for address in open_ones]
-        ends = pool.map(lambda one: inspection.sign_in(one, patience_s=_SIGN_IN_S), alone)
+        ends = pool.map(lambda one: inspection.sign_in(one, timeout_s=_SIGN_IN_S), alone)
         sign_ins = dict(zip(open_ones, ends, strict=True))
     found = Reach(client, listeners, sign_ins, own=own)
     if found.view is None:
@@ -106,7 +106,7 @@ def skew_ms(cluster: ClusterConfig, topic: str) -> tuple[int | None, int | None]
     None where there is no such stamp, or none that we may read.
     """
     try:
-        found = single_records.newest_stamped(cluster, topic, patience_s=STEP_S)
+        found = single_records.newest_stamped(cluster, topic, timeout_s=STEP_S)
         if found is None:
             return None, None
         ahead = found.stamp_ms - utc_now_ms()

@@ -16,7 +16,7 @@ from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted
 from aggregator.threads import map_concurrently
 
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 
 
 class Greeted(NamedTuple):
@@ -46,7 +46,7 @@ def _release(cluster: ClusterConfig) -> str:
         encryption = context(cluster.client) if is_encrypted(cluster.client) else None
     except AggregatorError:
         return ""  # the client reports the same error, with the next step
-    found = probe(address, cluster.client, encryption, patience_s=_PATIENCE_S)
+    found = probe(address, cluster.client, encryption, timeout_s=_TIMEOUT_S)
     return release(found.versions) if found.versions else ""
 
 

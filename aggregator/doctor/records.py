@@ -21,7 +21,7 @@ from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.schema.wire import VALUE_ID_HEADER, glue_split, header_id, split
 
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 300
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, 
     positions = dict(list(_positions(config, policies, edge, shown))[:_PARTITIONS])
     ids, bad, seen = defaultdict[int, set[str]](set), defaultdict[str, int](int), defaultdict[str, int](int)
     by_glue = is_glue(config.edges[edge].schemas or "")
-    for (topic, _), record in single_records.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S).items():
+    for (topic, _), record in single_records.records_at(config.edges[edge], positions, timeout_s=_TIMEOUT_S).items():
         if record.value is None:
             continue
         seen[topic] += 1

@@ -105,11 +105,11 @@ def edge_logs(
     ranges = {s: logs[at].readable for s, at in same.items()}
     behind = {s: at for s, at in same.items() if entries[s].next_offset < logs[at].last_stable}
     waiting = {at: max(entries[s].next_offset, logs[at].start) for s, at in behind.items()}
-    ages = single_records.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
+    ages = single_records.timestamps_at(cluster, waiting, timeout_s=_PEEK_S)
     oldest = ends.first_timestamps(cluster, behind.values(), refused=refused)
     undecided = {s: at for s, at in same.items() if logs[at].undecided}
     opened = single_records.timestamps_at(
-        cluster, {at: logs[at].last_stable for at in undecided.values()}, patience_s=_PEEK_S, committed=False
+        cluster, {at: logs[at].last_stable for at in undecided.values()}, timeout_s=_PEEK_S, committed=False
     )
     settings = _settings(config, edge, {s.topic for s in behind})
     margins = {

@@ -82,7 +82,7 @@ class EdgeProbe:
     def _skew_ms(self) -> int | None:
         cluster = self._config.edges[self._watch.edge]
         try:
-            found = single_records.newest_stamped(cluster, HEARTBEATS, patience_s=_QUESTION_S)
+            found = single_records.newest_stamped(cluster, HEARTBEATS, timeout_s=_QUESTION_S)
             return None if found is None else found.stamp_ms - decode(found.key, found.value).timestamp_ms
         except (AggregatorError, ValueError):  # no right to read heartbeats, or another writer's records
             return None

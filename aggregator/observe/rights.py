@@ -30,7 +30,7 @@ from aggregator.state.rights import (
 )
 from aggregator.threads import map_concurrently
 
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 
 
 class MissingRights(NamedTuple):
@@ -109,7 +109,7 @@ def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[MissingRights]:
         for one in needed
     }
     asked = [name for name in name_of.values() if name != names.unused_id]
-    answers = writable(config.central, asked, unused=names.unused_id, longest_ms=None, patience_s=_PATIENCE_S)
+    answers = writable(config.central, asked, unused=names.unused_id, longest_ms=None, timeout_s=_TIMEOUT_S)
     for one in needed:
         if not answers.get(name_of[one], True):
             shown = f"{one.name}*" if one.prefixed else one.name
@@ -133,7 +133,7 @@ def _is_filled(config: HubConfig, name: str) -> bool:
 def _names(cluster: ClusterConfig) -> Collection[str] | None:
     """Topics that a cluster shows; None where it does not answer, which is said wherever it is needed."""
     try:
-        return topic_names(cluster, timeout_s=_PATIENCE_S)
+        return topic_names(cluster, timeout_s=_TIMEOUT_S)
     except Unreachable:
         return None
 
@@ -143,7 +143,7 @@ def _of(
 ) -> list[MissingRights]:
     needed = _needed(rights, there, takes)
     try:
-        may = authorized(cluster, needed, patience_s=_PATIENCE_S)
+        may = authorized(cluster, needed, timeout_s=_TIMEOUT_S)
     except Unreachable:
         return []  # reported wherever the cluster is needed
     own = {one.name for one in rights if one.why == OWN}

@@ -190,7 +190,7 @@ def _heartbeats(config: HubConfig) -> dict[str, int]:
     """Arrival of each edge's last beat at central, in central's ms."""
     there = topics.topic_names(config.central)
     wanted = {central_heartbeats(edge): edge for edge in config.edges if central_heartbeats(edge) in there}
-    found = last_timestamps(config.central, [(topic, 0) for topic in wanted], patience_s=ends.TIMEOUT_S)
+    found = last_timestamps(config.central, [(topic, 0) for topic in wanted], timeout_s=ends.TIMEOUT_S)
     return {wanted[topic]: timestamp for (topic, _), timestamp in found.items()}
 
 

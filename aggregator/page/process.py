@@ -28,7 +28,7 @@ from aggregator.web.server import WebServer
 
 _ASK_EVERY_S = 0.2
 _TURN_BOUND_S = 10.0
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 _ENDS_S = 3.0
 
 
@@ -111,7 +111,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the hub, too, and the hub ends this process
     logging.getLogger().addHandler(logging.NullHandler())
     link, listens = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
-    end = PageLink(link, patience_s=_PATIENCE_S)
+    end = PageLink(link, timeout_s=_TIMEOUT_S)
     setup = end.receive()
     assert isinstance(setup, Setup)
     PageProcess(setup, end, listens).run()

@@ -29,7 +29,7 @@ from aggregator.web.server import listening
 _ENDS_S = 5.0
 _BOUND_S = 30.0
 _LOOK_S = 0.5
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 # The process asks several times a second. Its first message takes as long as Python's imports on a busy machine.
 _SILENT_S, _FIRST_S = 15.0, 60.0
 
@@ -80,7 +80,7 @@ class PageServer:
             command, pass_fds=numbers, env=self._environment(), stdin=subprocess.DEVNULL
         )
         theirs.close()
-        link = PageLink(ours, patience_s=_PATIENCE_S)
+        link = PageLink(ours, timeout_s=_TIMEOUT_S)
         try:
             link.send(self._setup)
             self._answer(link, pulse)

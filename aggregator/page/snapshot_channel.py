@@ -22,11 +22,11 @@ class PageLink:
 
     Args:
         end: A connected socket, which this closes.
-        patience_s: Longest time for a message that has begun, either way.
+        timeout_s: Longest time for a message that has begun, either way.
     """
 
-    def __init__(self, end: socket.socket, *, patience_s: float) -> None:
-        self._end, self._patience_s = end, patience_s
+    def __init__(self, end: socket.socket, *, timeout_s: float) -> None:
+        self._end, self._timeout_s = end, timeout_s
 
     def close(self) -> None:
         """Close this end; the other end reads that as the end of the page."""
@@ -78,7 +78,7 @@ class PageLink:
         return bytes(body)
 
     def _send(self, message: bytes) -> None:
-        self._end.settimeout(self._patience_s)
+        self._end.settimeout(self._timeout_s)
         try:
             self._end.sendall(message)
         except OSError:

@@ -102,7 +102,7 @@ def _sampled(
             newest[topic, partition] = late
     for positions in (first, newest):
         try:
-            seen = single_records.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S)
+            seen = single_records.records_at(config.edges[edge], positions, timeout_s=_PATIENCE_S)
         except RetryError:
             return
         for (topic, partition), record in sorted(seen.items(), key=lambda one: one[0]):

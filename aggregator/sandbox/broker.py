@@ -27,10 +27,10 @@ _HEAP = ("-Xms96m", "-Xmx448m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256
 # In a cluster of three a broker leads a third of the partitions, and nine such brokers must fit a laptop.
 _REPLICA_HEAP = ("-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=192m")
 # Four brokers on one busy core need about a minute; an idle machine with two cores 10 s.
-START_PATIENCE_S = 120.0
+START_TIMEOUT_S = 120.0
 # A controlled shutdown takes two seconds. A broker whose disk hangs is killed after this time.
-STOP_PATIENCE_S = 20.0
-_FORMAT_PATIENCE_S = 60.0
+STOP_TIMEOUT_S = 20.0
+_FORMAT_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,33 +144,33 @@ class Broker:
         heap = _HEAP if len(self.quorum) == 1 else _REPLICA_HEAP
         self.daemon.spawn([self.kafka.java, *heap, *self.kafka.arguments("kafka.Kafka"), self.properties])
 
-    def wait_ready(self, patience_s: float = START_PATIENCE_S, *, beside: Collection[int] = ()) -> None:
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S, *, beside: Collection[int] = ()) -> None:
         """Wait until the broker answers a metadata request and is one of the brokers in the answer.
 
         Args:
-            patience_s: How long.
+            timeout_s: How long.
             beside: Nodes that must be in its answer, too: a client drops its connections to those that are not.
 
         Raises:
             Failed: its process ended, or it does not answer in time; names the log.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         while not (answers(self.port) and {self.node, *beside} <= self._brokers()):
             if self.pid is None:
                 raise Failed(f"the broker of {self.name} ended while it started", hint=self._advice())
             if time.monotonic() > deadline:
-                raise Failed(f"the broker of {self.name} was not ready after {patience_s:.0f} s", hint=self._advice())
+                raise Failed(f"the broker of {self.name} was not ready after {timeout_s:.0f} s", hint=self._advice())
             time.sleep(0.1)
 
     def stop(self) -> None:
         """End the broker by a controlled shutdown: others take its partitions first; data and address stay."""
-        stop_all([self.daemon], patience_s=STOP_PATIENCE_S)
+        stop_all([self.daemon], timeout_s=STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """End the broker by SIGKILL, as a power cut would; its data and its address stay."""
         process = self.daemon.signal(signal.SIGKILL)
         if process is not None:
-            gone(process, STOP_PATIENCE_S)
+            gone(process, STOP_TIMEOUT_S)
         self.daemon.forget()
 
     def freeze(self) -> None:
@@ -200,7 +200,7 @@ class Broker:
         command += ["format", "--cluster-id", self.cluster_id, "--config", str(self.properties)]
         if self.kafka.release.voters_are_formatted:
             command += ["--initial-controllers", ",".join(self._voters())]
-        if run_java(self.kafka.java, command, log=self.log, timeout_s=_FORMAT_PATIENCE_S) != 0:
+        if run_java(self.kafka.java, command, log=self.log, timeout_s=_FORMAT_TIMEOUT_S) != 0:
             raise Failed(f"the storage of {self.name} could not be formatted", hint=self._advice())
 
     def _voters(self) -> list[str]:

@@ -15,7 +15,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.counted import counted
 from aggregator.errors import Failed
 from aggregator.kafka.client.clients import consumer
-from aggregator.sandbox.broker import START_PATIENCE_S, STOP_PATIENCE_S, Broker
+from aggregator.sandbox.broker import START_TIMEOUT_S, STOP_TIMEOUT_S, Broker
 from aggregator.sandbox.process import stop_all
 from aggregator.sandbox.program import Kafka
 from aggregator.sandbox.state import SavedCluster
@@ -114,14 +114,14 @@ class Cluster:
         self._each(lambda broker: broker.spawn(settings))
         self.wait_ready()
 
-    def wait_ready(self, patience_s: float = START_PATIENCE_S) -> None:
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until every broker is ready and knows all the others.
 
         Raises:
             Failed: a broker ended, or does not answer in time; names its log.
         """
         nodes = [broker.node for broker in self.brokers]
-        self._each(lambda broker: broker.wait_ready(patience_s, beside=nodes))
+        self._each(lambda broker: broker.wait_ready(timeout_s, beside=nodes))
 
     def stop(self) -> None:
         """End all brokers cleanly; data and addresses stay."""
@@ -181,18 +181,18 @@ class Cluster:
         """
         return [at for at, shown in self._partitions().items() if len(shown.isrs) < len(shown.replicas)]
 
-    def wait_in_sync(self, patience_s: float = START_PATIENCE_S) -> None:
+    def wait_in_sync(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until every replica of every topic is in sync, as one does before the next broker is stopped.
 
         Raises:
             Failed: not in time; names a partition.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         while lagging := self.lagging():
             if time.monotonic() > deadline:
                 topic, partition = lagging[0]
                 raise Failed(
-                    f"{counted(len(lagging), 'partition')} of {self.name} not in sync after {patience_s:.0f} s, "
+                    f"{counted(len(lagging), 'partition')} of {self.name} not in sync after {timeout_s:.0f} s, "
                     f"{topic}-{partition} among them",
                     hint=f"read the ends of the logs in {self.folder}",
                 )
@@ -231,6 +231,6 @@ class Cluster:
 
 def stop_clusters(clusters: Sequence[Cluster]) -> None:
     """End all processes of clusters: their brokers together, and then what these spoke to."""
-    stop_all([broker.daemon for cluster in clusters for broker in cluster.brokers], patience_s=STOP_PATIENCE_S)
+    stop_all([broker.daemon for cluster in clusters for broker in cluster.brokers], timeout_s=STOP_TIMEOUT_S)
     keepers = [cluster.zookeeper.daemon for cluster in clusters if cluster.zookeeper]
-    stop_all(keepers, patience_s=STOP_PATIENCE_S)
+    stop_all(keepers, timeout_s=STOP_TIMEOUT_S)

@@ -51,18 +51,18 @@ def usable_java(environ: Mapping[str, str] = os.environ) -> tuple[Path, int]:
     return java, version
 
 
-def java_version(java: Path, *, patience_s: float = 20.0) -> int:
+def java_version(java: Path, *, timeout_s: float = 20.0) -> int:
     """Feature version (17, 21, …) that `java -version` reports.
 
     Args:
         java: The program.
-        patience_s: So long it may take.
+        timeout_s: So long it may take.
 
     Raises:
         Failed: it does not run, or reports nothing readable.
     """
     try:
-        text = _beginning([java, "-version"], patience_s)
+        text = _beginning([java, "-version"], timeout_s)
     except OSError as error:
         raise Failed(f"{java} does not run: {error.strerror}", hint=_INSTALL) from None
     match = _VERSION.search(text)
@@ -71,13 +71,13 @@ def java_version(java: Path, *, patience_s: float = 20.0) -> int:
     return int(match[1])
 
 
-def _beginning(command: Sequence[str | Path], patience_s: float) -> bytes:
+def _beginning(command: Sequence[str | Path], timeout_s: float) -> bytes:
     """What a program says first, on whatever stream; it is ended then, and where it says nothing for long.
 
     Raises:
         OSError: it does not run.
     """
-    text, until_s = b"", time.monotonic() + patience_s
+    text, until_s = b"", time.monotonic() + timeout_s
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as process:

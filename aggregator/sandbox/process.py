@@ -100,8 +100,8 @@ class Daemon:
         self.pid_file.unlink(missing_ok=True)
 
 
-def stop_all(daemons: Sequence[Daemon], *, patience_s: float) -> list[Daemon]:
-    """End daemons together: SIGTERM, and after `patience_s` SIGKILL.
+def stop_all(daemons: Sequence[Daemon], *, timeout_s: float) -> list[Daemon]:
+    """End daemons together: SIGTERM, and after `timeout_s` SIGKILL.
 
     Returns:
         Those that had to be killed.
@@ -109,19 +109,19 @@ def stop_all(daemons: Sequence[Daemon], *, patience_s: float) -> list[Daemon]:
     asked = [(daemon, process) for daemon in daemons if (process := daemon.signal(signal.SIGTERM)) is not None]
     for daemon, _ in asked:
         daemon.signal(signal.SIGCONT)  # a frozen process reacts to SIGTERM only after it is continued
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     stubborn = [pair for pair in asked if not gone(pair[1], deadline - time.monotonic())]
     for daemon, process in stubborn:
         daemon.signal(signal.SIGKILL)
-        gone(process, patience_s)
+        gone(process, timeout_s)
     for daemon in daemons:
         daemon.forget()
     return [daemon for daemon, _ in stubborn]
 
 
-def gone(process: psutil.Process, patience_s: float) -> bool:
+def gone(process: psutil.Process, timeout_s: float) -> bool:
     """Whether a process ended in time. A zombie has ended, whoever has yet to reap it; a child of ours is reaped."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while not _ended(process):
         if time.monotonic() >= deadline:
             return False

@@ -103,7 +103,7 @@ def test_a_question_for_the_right_to_an_id_takes_it_from_nobody(epochs):
     """The time-out that is asked for is refused, and whoever has the id commits on."""
     epochs.central.publish(Lease("first", 1))
     ids = [epochs.names.driver_id, epochs.names.decisions]
-    told = writable(epochs.config.central, ids, unused=epochs.names.unused_id, longest_ms=None, patience_s=10.0)
+    told = writable(epochs.config.central, ids, unused=epochs.names.unused_id, longest_ms=None, timeout_s=10.0)
     assert told == dict.fromkeys([*ids, epochs.names.unused_id], True)
     epochs.central.publish(Lease("first", 2))
     assert epochs.central.control().lease.beat == 2

@@ -134,9 +134,9 @@ def test_what_central_says_of_a_topic_is_what_it_refuses_of_its_records(epochs):
     trial.create("central", 2)
     there, nowhere = trial.topic, f"nowhere-{trial.mark}"
     asked = [(nowhere, 0), (there, 0), (there, 1), (there, -1)]
-    (refusal,) = unwritable(central, asked, patience_s=5)
+    (refusal,) = unwritable(central, asked, timeout_s=5)
     assert (refusal.topic, refusal.partition, refusal.kind) == (nowhere, -1, RefusalKind.TOPIC_GONE)
-    (refusal,) = unwritable(central, [*asked[1:], (there, 7)], patience_s=5)
+    (refusal,) = unwritable(central, [*asked[1:], (there, 7)], timeout_s=5)
     assert (refusal.topic, refusal.partition, refusal.kind) == (there, 7, RefusalKind.TOPIC_GONE)
 
 

@@ -28,7 +28,7 @@ def test_the_last_timestamp_is_that_of_the_last_committed_record(clusters, trial
         producer.flush(30)
         producer.abort_transaction(30)
     partitions = [(trial.topic, at) for at in range(3)]
-    found = last_timestamps(clusters.central.config, partitions, patience_s=30)
+    found = last_timestamps(clusters.central.config, partitions, timeout_s=30)
     assert found == {partitions[0]: 2000, partitions[1]: 1500}
 
 

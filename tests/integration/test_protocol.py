@@ -425,7 +425,7 @@ def test_to_its_end_waits_for_an_open_transaction(epochs):
     other.produce(ledger, "k", b"v", partition=0)
     wait_for(lambda: _end_is_held(epochs, ledger, 0), timeout=10, what="the open transaction")
     with pytest.raises(Failed, match=ledger):
-        read_to_end(central, ledger, [0], bound_s=0.5)
+        read_to_end(central, ledger, [0], timeout_s=0.5)
     found = []
     reading = threading.Thread(target=lambda: found.extend(read_to_end(central, ledger, [0])))
     reading.start()

@@ -128,7 +128,7 @@ def test_a_frozen_broker_answers_nobody_until_it_is_thawed(running):
     jfk.freeze()
     try:
         with pytest.raises(Failed, match="was not ready after 1 s"):
-            jfk.wait_ready(patience_s=1)
+            jfk.wait_ready(timeout_s=1)
     finally:
         jfk.thaw()
     jfk.wait_ready()

@@ -117,7 +117,7 @@ class Logs:
         upto = self.protocol.stable_ends(
             lambda: ends(self.central.log_end),
             lambda: ends(self.central.stable_end),
-            bound_s=BOUND_S,
+            timeout_s=BOUND_S,
             now=lambda: self.central.scheduler.now,
             sleep=sleep,
         )

@@ -12,17 +12,17 @@ from aggregator.kafka.client.address import Address
 from aggregator.threads import ask_aside
 
 
-def why_not_listening(bootstrap_servers: str, *, patience_s: float) -> str:
+def why_not_listening(bootstrap_servers: str, *, timeout_s: float) -> str:
     """Why none of the addresses takes a connection now; empty where one does, or does not say.
 
     Args:
         bootstrap_servers: As librdkafka takes them.
-        patience_s: For each address, at most.
+        timeout_s: For each address, at most.
     """
     why = ""
     for text in bootstrap_servers.split(","):
         try:
-            why = ask_aside(partial(_attempt, Address.parse(text), patience_s), "connection").result(patience_s)
+            why = ask_aside(partial(_attempt, Address.parse(text), timeout_s), "connection").result(timeout_s)
         except (OSError, ValueError):  # a time-out is an OSError
             return ""
         if not why:
@@ -30,9 +30,9 @@ def why_not_listening(bootstrap_servers: str, *, patience_s: float) -> str:
     return why
 
 
-def _attempt(address: Address, patience_s: float) -> str:
+def _attempt(address: Address, timeout_s: float) -> str:
     try:
-        socket.create_connection(address, timeout=patience_s).close()
+        socket.create_connection(address, timeout=timeout_s).close()
     except ConnectionRefusedError:
         return os.strerror(errno.ECONNREFUSED)
     except socket.gaierror as unknown:

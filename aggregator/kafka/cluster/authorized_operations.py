@@ -24,15 +24,13 @@ _NAMES = {
 EVERY = frozenset(_NAMES.values())
 
 
-def authorized(
-    cluster: ClusterConfig, names: Collection[str], *, patience_s: float
-) -> dict[str, frozenset[str] | None]:
+def authorized(cluster: ClusterConfig, names: Collection[str], *, timeout_s: float) -> dict[str, frozenset[str] | None]:
     """Return the operations that we may do, by topic; None if it is hidden, and no entry if it does not exist.
 
     Args:
         cluster: Which one.
         names: Topics.
-        patience_s: How long to wait for an answer.
+        timeout_s: How long to wait for an answer.
 
     Raises:
         Unreachable: no answer.
@@ -40,12 +38,12 @@ def authorized(
     if not names:
         return {}
     asked = clients.admin(cluster).describe_topics(
-        TopicCollection(sorted(names)), include_authorized_operations=True, request_timeout=patience_s
+        TopicCollection(sorted(names)), include_authorized_operations=True, request_timeout=timeout_s
     )
     found: dict[str, frozenset[str] | None] = {}
     for name, future in asked.items():
         try:
-            operations = future.result(patience_s + 1).authorized_operations
+            operations = future.result(timeout_s + 1).authorized_operations
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 found[name] = None

@@ -45,7 +45,7 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
             metadata = clients.admin(cluster).list_topics(timeout=min(timeout_s, _LISTENS_S))
         except KafkaException:
             if timeout_s <= _LISTENS_S or (
-                refused := why_not_listening(cluster.bootstrap_servers, patience_s=_CONNECTS_S)
+                refused := why_not_listening(cluster.bootstrap_servers, timeout_s=_CONNECTS_S)
             ):
                 raise
             clients.renew_admin(cluster, older_than_s=_LISTENS_S)

@@ -50,9 +50,9 @@ class EdgeTopicIds:
         self._client.ask(number, topics, broker, TIMEOUT_S)
         self._open.add(number)
 
-    def answer(self, wait_s: float) -> Answer | None:
-        """The next answer, after waiting at most `wait_s` seconds; a question of two seconds' age is answered, too."""
-        found = self._client.answer(wait_s)
+    def answer(self, timeout_s: float) -> Answer | None:
+        """The next answer, after at most `timeout_s` seconds; a question of two seconds' age is answered, too."""
+        found = self._client.answer(timeout_s)
         if found is not None:
             self._open.discard(found.number)
         if found is not None and found.code and time.monotonic() - self._connected > _LEAST_AGE_S:

@@ -108,14 +108,14 @@ class Consumer(Client):
             with _listed(()) as nothing:
                 refused(rd.commit_queue(self.handle, nothing, self._queue, self._polled, None))
 
-    def poll(self, most: int, wait_s: float) -> Poll:
-        """Take what is there, waiting at most `wait_s` seconds for the first message."""
+    def poll(self, most: int, timeout_s: float) -> Poll:
+        """Take what is there, waiting at most `timeout_s` seconds for the first message."""
         if len(self._messages) < most:
             self._messages = np.zeros(most, np.int64)
         at = self._messages.ctypes.data
         count = rd.consume_batch_queue(self._queue, 0, at, most)
-        if not count and wait_s > 0:
-            first = rd.consumer_poll(self.handle, milliseconds(wait_s))
+        if not count and timeout_s > 0:
+            first = rd.consumer_poll(self.handle, milliseconds(timeout_s))
             if first:
                 self._messages[0] = first
                 count = 1 + max(0, rd.consume_batch_queue(self._queue, 0, at + _ADDRESS, most - 1))

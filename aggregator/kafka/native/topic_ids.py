@@ -74,9 +74,9 @@ class TopicIdClient(Client):
         rd.AdminOptions_destroy(options)
         rd.TopicCollection_destroy(asked)
 
-    def answer(self, wait_s: float) -> Answer | None:
-        """The next answer, after waiting at most `wait_s` seconds for it."""
-        event = rd.queue_poll(self._queue, milliseconds(wait_s))
+    def answer(self, timeout_s: float) -> Answer | None:
+        """The next answer, after waiting at most `timeout_s` seconds for it."""
+        event = rd.queue_poll(self._queue, milliseconds(timeout_s))
         if not event:
             return None
         try:

@@ -39,7 +39,7 @@ _GRACE_S = 1.0
 _FINAL = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "UNSUPPORTED_SASL_MECHANISM")
 
 
-def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignInResult:
+def sign_in(cluster: ClusterConfig, *, timeout_s: float) -> SignInResult:
     """Connect as the hub does, and ask for nothing but the brokers.
 
     Raises:
@@ -50,8 +50,8 @@ def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignInResult:
         cluster, {"error_cb": heard.append, "stats_cb": statistics.append, "statistics.interval.ms": _STATISTICS_MS}
     )
     asked, deadline = (
-        ask_aside(lambda: client.list_topics(timeout=patience_s), "sign in"),
-        time.monotonic() + patience_s,
+        ask_aside(lambda: client.list_topics(timeout=timeout_s), "sign in"),
+        time.monotonic() + timeout_s,
     )
     final: KafkaError | None = None
     while not asked.done() and final is None and time.monotonic() < deadline + 1:
@@ -104,22 +104,22 @@ def _mended(why: str) -> str:
     return "correct the `client` block"
 
 
-def look(cluster: ClusterConfig, view: ClusterView, broker: int, *, patience_s: float) -> ClusterView:
+def look(cluster: ClusterConfig, view: ClusterView, broker: int, *, timeout_s: float) -> ClusterView:
     """The rest of what a cluster tells of itself.
 
     Args:
         cluster: The cluster.
         view: View from the sign-in.
         broker: Number of the one whose settings are asked for.
-        patience_s: Patience for all answers together.
+        timeout_s: Patience for all answers together.
     """
-    admin, deadline = clients.admin(cluster), time.monotonic() + patience_s + _GRACE_S
+    admin, deadline = clients.admin(cluster), time.monotonic() + timeout_s + _GRACE_S
     every = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
-    shown = admin.describe_cluster(include_authorized_operations=True, request_timeout=patience_s)
-    configs = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=patience_s)
-    acls = admin.describe_acls(every, request_timeout=patience_s)
+    shown = admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout_s)
+    configs = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=timeout_s)
+    acls = admin.describe_acls(every, request_timeout=timeout_s)
     described = _answer(shown, deadline)
     settings = _answer(next(iter(configs.values())), deadline)
     rules = _answer(acls, deadline)
@@ -132,17 +132,17 @@ def look(cluster: ClusterConfig, view: ClusterView, broker: int, *, patience_s: 
     )
 
 
-def topics(cluster: ClusterConfig, names: Collection[str], *, patience_s: float) -> Topics:
+def topics(cluster: ClusterConfig, names: Collection[str], *, timeout_s: float) -> Topics:
     """What a cluster tells of topics; one that is not there is left out."""
     if not names:
         return Topics()
-    admin, deadline = clients.admin(cluster), time.monotonic() + patience_s + _GRACE_S
+    admin, deadline = clients.admin(cluster), time.monotonic() + timeout_s + _GRACE_S
     asked = admin.describe_topics(
-        TopicCollection(list(names)), include_authorized_operations=True, request_timeout=patience_s
+        TopicCollection(list(names)), include_authorized_operations=True, request_timeout=timeout_s
     )
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     settings = {
-        one.name: future for one, future in admin.describe_configs(resources, request_timeout=patience_s).items()
+        one.name: future for one, future in admin.describe_configs(resources, request_timeout=timeout_s).items()
     }
     views, refused = dict[str, ProbedTopic](), dict[str, str]()
     for name, future in asked.items():

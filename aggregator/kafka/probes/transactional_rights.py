@@ -41,7 +41,7 @@ class _Answer(Enum):
 
 
 def writable(
-    cluster: ClusterConfig, ids: Collection[str], *, unused: str, longest_ms: int | None, patience_s: float
+    cluster: ClusterConfig, ids: Collection[str], *, unused: str, longest_ms: int | None, timeout_s: float
 ) -> Mapping[str, bool]:
     """Whether we may write under each of these ids; one of which nobody tells is left out.
 
@@ -50,13 +50,13 @@ def writable(
         ids: Those that the hub uses.
         unused: One that nobody uses, and for which there may be a right.
         longest_ms: The longest time-out that the brokers allow, where they tell it.
-        patience_s: For each answer.
+        timeout_s: For each answer.
     """
     is_refused = longest_ms is not None and longest_ms < LONGEST_MS
     asked = [unused, *ids] if is_refused else [unused]
 
     def ask(names: Collection[str]) -> dict[str, _Answer]:
-        return map_concurrently(lambda one: _asked(cluster, one, patience_s), names)
+        return map_concurrently(lambda one: _asked(cluster, one, timeout_s), names)
 
     answers = ask(asked)
     if not is_refused and answers[unused] is _Answer.TOO_LONG:
@@ -65,10 +65,10 @@ def writable(
     return {name: known[answer] for name, answer in answers.items() if answer in known}
 
 
-def _asked(cluster: ClusterConfig, transactional_id: str, patience_s: float) -> _Answer:
+def _asked(cluster: ClusterConfig, transactional_id: str, timeout_s: float) -> _Answer:
     options = clients.connection_options(cluster, clients.Role.PRODUCER)
     options |= {"transactional.id": transactional_id, "transaction.timeout.ms": LONGEST_MS, "enable.idempotence": True}
-    producer, deadline = Producer(options, logger=_SILENT), time.monotonic() + patience_s
+    producer, deadline = Producer(options, logger=_SILENT), time.monotonic() + timeout_s
     try:
         for calls in count(1):
             step_s = _STEPS.pause_s(calls)

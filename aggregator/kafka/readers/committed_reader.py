@@ -23,7 +23,7 @@ from aggregator.kafka.readers.polls import poll_batch
 
 _POLL_S = 0.2
 _CONSUME_RECORDS = 2000  # messages taken at once; `max_bytes` bounds the kept ones
-_PATIENCE_S = 30.0  # a read without new records fails after this time
+_TIMEOUT_S = 30.0  # a read without new records fails after this time
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class CommittedReader:
                     self._consumer.incremental_unassign([TopicPartition(*at)])
             if size > before:
                 quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > _PATIENCE_S:
+            elif time.monotonic() - quiet_since > _TIMEOUT_S:
                 raise _silent(ends, trouble)
             if size >= self._max_bytes:
                 yield from pieces.values()
@@ -197,7 +197,7 @@ def _ends(piece: Committed, message: Message, end: int) -> bool:
 def _silent(ends: Mapping[Partition, int], trouble: str) -> Unreachable:
     (topic, partition), end = next(iter(ends.items()))
     return Unreachable(
-        f"central: {topic}-{partition} delivered {trouble} for {_PATIENCE_S:.0f} s before offset {end}",
+        f"central: {topic}-{partition} delivered {trouble} for {_TIMEOUT_S:.0f} s before offset {end}",
         hint="is the partition's leader up?",
     )
 

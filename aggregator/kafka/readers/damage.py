@@ -17,7 +17,7 @@ from aggregator.kafka.readers.codes import Passing, when_reading
 from aggregator.kafka.readers.reader_events import FaultKind
 
 # Less than half of a transaction's time-out, because the slot that asks may have a transaction open.
-_PATIENCE_S = 7.0
+_TIMEOUT_S = 7.0
 _UNKNOWN = -1
 
 
@@ -38,10 +38,10 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
         Unreachable: the edge does not answer.
     """
     reader = clients.consumer(cluster, **{"queued.min.messages": 1})
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     try:
         return next_readable_offset(
-            lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _PATIENCE_S / 2
+            lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _TIMEOUT_S / 2
         )
     except KafkaException as failure:
         raise no_answer(at, failure.args[0].str()) from None

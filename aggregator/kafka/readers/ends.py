@@ -117,7 +117,7 @@ class _UnansweredError(Exception):
         self.code = code
 
 
-def _answer(future: "Future[Any]", bound_s: float) -> Any:
+def _answer(future: "Future[Any]", timeout_s: float) -> Any:
     """Return what a partition's leader answered.
 
     Of a leader that does not answer in time librdkafka 2.x makes a result that has no error, and no offset.
@@ -126,7 +126,7 @@ def _answer(future: "Future[Any]", bound_s: float) -> Any:
         _UnansweredError: it told no offset.
     """
     try:
-        result = future.result(bound_s)
+        result = future.result(timeout_s)
     except KafkaException as failure:
         raise _UnansweredError(failure.args[0].code(), failure.args[0].str()) from None
     except TimeoutError:

@@ -30,7 +30,7 @@ def stable_ends(
     log_end: Callable[[], Mapping[Partition, int]],
     stable_end: Callable[[], Mapping[Partition, int]],
     *,
-    bound_s: float,
+    timeout_s: float,
     now: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> Mapping[Partition, int]:
@@ -39,7 +39,7 @@ def stable_ends(
     Args:
         log_end: Asks for the high watermarks, open transactions included.
         stable_end: Asks for the last stable offsets.
-        bound_s: Seconds until a stuck end is an error.
+        timeout_s: Seconds until a stuck end is an error.
         now: Seconds on a clock that only goes forward.
         sleep: Waits.
 
@@ -50,7 +50,7 @@ def stable_ends(
         Failed: the last stable offset did not reach the end within the bound.
     """
     targets = log_end()
-    deadline = now() + bound_s
+    deadline = now() + timeout_s
     while True:
         stable = stable_end()
         stuck = sorted(at for at, end in targets.items() if stable[at] < end)
@@ -59,7 +59,7 @@ def stable_ends(
         if now() > deadline:
             names = ", ".join(f"{topic}/{partition}" for topic, partition in stuck)
             raise Failed(
-                f"{names}: a transaction holds the last stable offset for over {bound_s:.0f} s",
+                f"{names}: a transaction holds the last stable offset for over {timeout_s:.0f} s",
                 hint="start the hub: it settles what its own ids left. `kafka-transactions.sh find-hanging` names the "
                 "producer; abort only what is another's or in the hub's control topic: any other may have committed",
             )
@@ -67,14 +67,14 @@ def stable_ends(
 
 
 def decided_ranges(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, bound_s: float = END_BOUND_S
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = END_BOUND_S
 ) -> dict[Partition, OffsetRange]:
     """From the first offset to everything that is in the logs now, once open transactions are decided.
 
     Args:
         cluster: Central.
         partitions: Topics and partitions.
-        bound_s: Seconds until a stuck end is an error.
+        timeout_s: Seconds until a stuck end is an error.
 
     Raises:
         Failed: the last stable offset did not reach the end within the bound.
@@ -83,7 +83,7 @@ def decided_ranges(
     upto = stable_ends(
         lambda: ends.log_end_offsets(cluster, partitions),
         lambda: ends.stable_end_offsets(cluster, partitions),
-        bound_s=bound_s,
+        timeout_s=timeout_s,
         now=time.monotonic,
         sleep=time.sleep,
     )
@@ -92,7 +92,7 @@ def decided_ranges(
 
 
 def read_to_end(
-    cluster: ClusterConfig, topic: str, partitions: Collection[int], *, bound_s: float = END_BOUND_S
+    cluster: ClusterConfig, topic: str, partitions: Collection[int], *, timeout_s: float = END_BOUND_S
 ) -> list[LogRecord]:
     """Read partitions of an internal topic from their beginning to their end.
 
@@ -100,7 +100,7 @@ def read_to_end(
         cluster: Central.
         topic: An internal topic.
         partitions: Which partitions.
-        bound_s: Seconds until a stuck end is an error; the read never goes on with what is merely visible.
+        timeout_s: Seconds until a stuck end is an error; the read never goes on with what is merely visible.
 
     Returns:
         Records in log order within each partition.
@@ -109,8 +109,8 @@ def read_to_end(
         Failed: the last stable offset did not reach the end within the bound.
         Unreachable: central does not answer.
     """
-    deadline = time.monotonic() + bound_s
-    decided = decided_ranges(cluster, [(topic, partition) for partition in partitions], bound_s=bound_s)
+    deadline = time.monotonic() + timeout_s
+    decided = decided_ranges(cluster, [(topic, partition) for partition in partitions], timeout_s=timeout_s)
     pending = {at: offsets for at, offsets in decided.items() if offsets.end > offsets.start}
     return _read(cluster, pending, deadline) if pending else []
 
@@ -141,7 +141,7 @@ def read_last(cluster: ClusterConfig, topic: str, most: int) -> list[LogRecord]:
     if not topics.partition_count(cluster, topic):
         return []
     deadline = time.monotonic() + END_BOUND_S
-    start, end = decided_ranges(cluster, [(topic, 0)], bound_s=END_BOUND_S)[topic, 0]
+    start, end = decided_ranges(cluster, [(topic, 0)], timeout_s=END_BOUND_S)[topic, 0]
     return _read(cluster, {(topic, 0): OffsetRange(max(start, end - most), end)}, deadline) if end > start else []
 
 

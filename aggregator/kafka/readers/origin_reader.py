@@ -22,7 +22,7 @@ from aggregator.kafka.readers.polls import poll_batch
 _BATCH = 1000
 _POLL_S = 0.1
 # A partition is given up if nothing of it has arrived for this long.
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 # A look needs few records. A broker returns whole batches, and the other records of a batch are looked at, too.
 _PIECE_BYTES = 256 * 1024
 # The largest offset in Kafka, and its digits: any producer at central can write anything into a header.
@@ -94,8 +94,8 @@ class OriginReader:
                         heard[at] = time.monotonic()
                         self._take(seen[at], asked[at], message)
                 now_s = time.monotonic()
-                for at in [one for one in open_ if now_s - heard[one] > _PATIENCE_S]:
-                    seen[at].trouble = f"nothing came for {_PATIENCE_S:.0f} s"
+                for at in [one for one in open_ if now_s - heard[one] > _TIMEOUT_S]:
+                    seen[at].trouble = f"nothing came for {_TIMEOUT_S:.0f} s"
                 done = {at for at in open_ if self._is_done(seen[at], asked[at])}
                 if done:
                     open_ -= done

@@ -7,18 +7,18 @@ gets fewer messages than it was asked for.
 from confluent_kafka import Consumer, Message
 
 
-def poll_batch(consumer: Consumer, most: int, wait_s: float) -> list[Message]:
+def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
     """What is queued, after waiting for the first.
 
     Args:
         consumer: Consumer to poll.
         most: Messages, events among them; at least two.
-        wait_s: Seconds that the first may take.
+        timeout_s: Seconds that the first may take.
 
     Raises:
         KafkaException: as `Consumer.poll`.
     """
-    first = consumer.poll(wait_s)
+    first = consumer.poll(timeout_s)
     if first is None:
         return []
     return [first, *consumer.consume(most - 1, timeout=0)]

@@ -50,9 +50,9 @@ class RateLimitedReader:
         """Stop reading one partition; the others go on."""
         self._of(at).release(at)
 
-    def poll(self, most: int, wait_s: float) -> Polled:
+    def poll(self, most: int, timeout_s: float) -> Polled:
         """Take what is there: records as `EdgeReader`, so with `most` 0 none and nothing is fetched; beats always."""
-        polled = self._records.poll(most, wait_s)
+        polled = self._records.poll(most, timeout_s)
         if self._beats is None:
             return polled
         beats = self._beats.poll(_BEATS, 0.0)

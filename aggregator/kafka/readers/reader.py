@@ -71,8 +71,8 @@ class EdgeReader:
         if self._starts.pop(at, None) is not None:
             self._connection.client.incremental_unassign([at])
 
-    def poll(self, most: int, wait_s: float) -> Polled:
-        """Take what is there, waiting at most `wait_s` seconds for the first record.
+    def poll(self, most: int, timeout_s: float) -> Polled:
+        """Take what is there, waiting at most `timeout_s` seconds for the first record.
 
         With `most` 0 nothing is taken, and a reader that has a rate fetches nothing more until it is asked again.
         """
@@ -83,7 +83,7 @@ class EdgeReader:
             return polled
         if self._connection.renew():
             self._read()
-        found = self._connection.client.poll(most, wait_s)
+        found = self._connection.client.poll(most, timeout_s)
         polled.served = found.served
         damaged: dict[Partition, int] = {}
         for event in found.events:

@@ -23,7 +23,7 @@ from aggregator.kafka.readers.reader_events import Start
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.2
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 _KEPT_BYTES = 256 * 1024 * 1024
 SEARCHED_OFFSETS = 100_000  # counted from the end of each partition
 _WIDER = 8
@@ -49,7 +49,7 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | N
         Unreachable: the cluster does not answer within the patience.
     """
     logs = sorted(_logs(cluster, topic, partition).items())
-    until_s = time.monotonic() + _PATIENCE_S
+    until_s = time.monotonic() + _TIMEOUT_S
     found: list[list[Sampled]] = []
     for begin in range(0, len(logs), _PARTITIONS):
         found += _newest(cluster, dict(logs[begin : begin + _PARTITIONS]), count, until_s)
@@ -99,7 +99,7 @@ def beginning(cluster: ClusterConfig, topic: str, partition: int, offset: int, c
             f"{topic}/{partition} has no offset {offset}, but {there}", hint="leave the offset out: the newest"
         )
     found: list[Sampled] = []
-    until_s = time.monotonic() + _PATIENCE_S
+    until_s = time.monotonic() + _TIMEOUT_S
     with closing(_read(cluster, {(topic, partition): OffsetRange(offset, log.end)}, until_s)) as read:
         for _, records in read:
             found += records

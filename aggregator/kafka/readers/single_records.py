@@ -24,14 +24,14 @@ _FURTHER = 50
 
 
 def timestamps_at(
-    cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float, committed: bool = True
+    cluster: ClusterConfig, positions: Mapping[Partition, int], *, timeout_s: float, committed: bool = True
 ) -> dict[Partition, int]:
     """Timestamp in ms of the first record at or after each position.
 
     Args:
         cluster: Where to look.
         positions: Next offsets.
-        patience_s: Seconds after which what has not answered is left out.
+        timeout_s: Seconds after which what has not answered is left out.
         committed: False: also records of transactions that are open or aborted.
 
     Returns:
@@ -40,7 +40,7 @@ def timestamps_at(
     Raises:
         Unreachable: the client could not be used at all.
     """
-    found = _first_at(cluster, positions, patience_s, committed=committed)
+    found = _first_at(cluster, positions, timeout_s, committed=committed)
     return {at: message.timestamp()[1] for at, message in found.items()}
 
 
@@ -53,7 +53,7 @@ class Stamped(NamedTuple):
 
 
 def last_timestamps(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, patience_s: float
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float
 ) -> dict[Partition, int]:
     """Timestamp in ms of the last committed record of each partition; partitions without one are left out.
 
@@ -62,43 +62,43 @@ def last_timestamps(
     Args:
         cluster: Where to look.
         partitions: Which.
-        patience_s: Seconds for each of the questions.
+        timeout_s: Seconds for each of the questions.
 
     Raises:
         Unreachable: the cluster does not answer.
     """
-    logs = ends.readable_ranges(cluster, partitions, timeout_s=patience_s)
+    logs = ends.readable_ranges(cluster, partitions, timeout_s=timeout_s)
     found: dict[Partition, int] = {}
     span = _NEWEST
     while asked := {at: max(log.start, log.end - span) for at, log in logs.items() if len(log) and at not in found}:
-        found |= _last_behind(cluster, asked, patience_s)
+        found |= _last_behind(cluster, asked, timeout_s)
         logs = {at: log for at, log in logs.items() if log.end - span > log.start}
         span *= _FURTHER
     return found
 
 
-def newest_stamped(cluster: ClusterConfig, topic: str, *, patience_s: float) -> Stamped | None:
+def newest_stamped(cluster: ClusterConfig, topic: str, *, timeout_s: float) -> Stamped | None:
     """One of the newest records of a topic's first partition, if the cluster stamps the topic itself.
 
     Args:
         cluster: Where to look.
         topic: Its name.
-        patience_s: Seconds for each of the questions.
+        timeout_s: Seconds for each of the questions.
 
     Raises:
         Unreachable: the cluster does not answer, or has no such topic.
     """
     at = (topic, 0)
-    log = ends.readable_ranges(cluster, [at], timeout_s=patience_s)[at]
+    log = ends.readable_ranges(cluster, [at], timeout_s=timeout_s)[at]
     if not len(log):
         return None
-    message = _first_at(cluster, {at: max(log.start, log.end - _NEWEST)}, patience_s).get(at)
+    message = _first_at(cluster, {at: max(log.start, log.end - _NEWEST)}, timeout_s).get(at)
     if message is None or message.timestamp()[0] != TIMESTAMP_LOG_APPEND_TIME:
         return None
     return Stamped(message.key(), message.value(), message.timestamp()[1])
 
 
-def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], patience_s: float) -> dict[Partition, int]:
+def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], timeout_s: float) -> dict[Partition, int]:
     """Timestamp of the last committed record behind each position; none where nothing but markers lies there.
 
     Raises:
@@ -107,7 +107,7 @@ def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], pat
     reader = clients.consumer(cluster)
     found: dict[Partition, int] = {}
     asked = set(positions)
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     try:
         reader.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()])
         while asked:
@@ -139,15 +139,15 @@ class RecordContent(NamedTuple):
 
 
 def records_at(
-    cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float
+    cluster: ClusterConfig, positions: Mapping[Partition, int], *, timeout_s: float
 ) -> dict[Partition, RecordContent]:
     """The first committed record at or after each position; arguments and errors as `timestamps_at`."""
-    found = _first_at(cluster, positions, patience_s)
+    found = _first_at(cluster, positions, timeout_s)
     return {at: RecordContent(one.key(), one.value(), tuple(one.headers() or ())) for at, one in found.items()}
 
 
 def _first_at(
-    cluster: ClusterConfig, positions: Mapping[Partition, int], patience_s: float, *, committed: bool = True
+    cluster: ClusterConfig, positions: Mapping[Partition, int], timeout_s: float, *, committed: bool = True
 ) -> dict[Partition, Message]:
     """The first record at or after each position, as far as they come in time."""
     if not positions:
@@ -157,7 +157,7 @@ def _first_at(
     reader = clients.consumer(cluster, **fetch) if committed else clients.uncommitted_consumer(cluster, **fetch)
     found: dict[Partition, Message] = {}
     asked = set(positions)
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     try:
         reader.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()])
         while asked and time.monotonic() < deadline:

@@ -19,7 +19,7 @@ from aggregator.kafka.readers.codes import Passing, when_reading
 from aggregator.kafka.readers.damage import first_behind, no_answer
 from aggregator.kafka.readers.reader_events import FaultKind, TruncationPoint
 
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 _SMALL = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
 
 
@@ -30,7 +30,7 @@ def find_truncation(cluster: ClusterConfig, at: Partition, log: OffsetRange, lea
         Unreachable: the edge does not answer.
     """
     reader = clients.consumer(cluster, **_SMALL)
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     try:
         return search(
             partial(_found_at, reader, at, log.end, deadline),

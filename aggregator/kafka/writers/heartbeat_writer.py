@@ -12,7 +12,7 @@ from aggregator.errors import Failed
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.connection import Connection, drop
 
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 _WRITE = "give the principal the right to write `heartbeats`"
 _REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: _WRITE,
@@ -47,7 +47,7 @@ class HeartbeatWriter:
             producer.produce(
                 HEARTBEATS, value, key, 0, on_delivery=lambda error, _: errors.append(error) if error else None
             )
-            producer.flush(_PATIENCE_S)
+            producer.flush(_TIMEOUT_S)
         except BufferError:  # the edge has been away for a long time
             producer.poll(0)
             return

@@ -25,7 +25,7 @@ class LossyProducer:
             producer.produce(topic, value, key, 0)
         producer.poll(0)
 
-    def close(self, patience_s: float = 1.0) -> None:
+    def close(self, timeout_s: float = 1.0) -> None:
         """Give what is queued a moment, then leave."""
-        self._connection.client.flush(patience_s)
+        self._connection.client.flush(timeout_s)
         self._connection.close()

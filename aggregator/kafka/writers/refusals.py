@@ -17,7 +17,7 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.native.reports import Failure
 from aggregator.kafka.readers.codes import RefusalKind, text_of, when_writing
 
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 _ONE_OF_MANY = frozenset({RefusalKind.TOPIC_GONE, RefusalKind.DENIED})
 
 
@@ -52,21 +52,21 @@ def refusals(cluster: ClusterConfig, failed: Collection[Failure], code: int) -> 
     found = tuple(dict.fromkeys(_of(failed)))
     if found or when_writing(code) not in _ONE_OF_MANY:
         return found
-    return unwritable(cluster, [(one.topic, one.partition) for one in failed], patience_s=_PATIENCE_S)
+    return unwritable(cluster, [(one.topic, one.partition) for one in failed], timeout_s=_TIMEOUT_S)
 
 
-def unwritable(cluster: ClusterConfig, places: Collection[Partition], *, patience_s: float) -> tuple[Refusal, ...]:
+def unwritable(cluster: ClusterConfig, places: Collection[Partition], *, timeout_s: float) -> tuple[Refusal, ...]:
     """What central would refuse of records for these partitions, by what it says of their topics.
 
     Args:
         cluster: Central.
         places: Topic and partition; -1 where the partitioner chooses.
-        patience_s: How long to wait for an answer; without one nothing is refused.
+        timeout_s: How long to wait for an answer; without one nothing is refused.
     """
     asked: dict[str, int] = {}
     for topic, partition in sorted(places):
         asked[topic] = max(partition, asked.get(topic, -1))
-    return tuple(_of(_failures(cluster, asked, patience_s)))
+    return tuple(_of(_failures(cluster, asked, timeout_s)))
 
 
 def _of(failed: Iterable[Failure]) -> Iterable[Refusal]:
@@ -76,16 +76,16 @@ def _of(failed: Iterable[Failure]) -> Iterable[Refusal]:
             yield Refusal(topic, partition, kind, text_of(code))
 
 
-def _failures(cluster: ClusterConfig, highest: Mapping[str, int], patience_s: float) -> Iterable[Failure]:
+def _failures(cluster: ClusterConfig, highest: Mapping[str, int], timeout_s: float) -> Iterable[Failure]:
     """Topics that are not there, or not as wide as the highest partition, or that our principal may not write."""
     if not highest:
         return
     asked = clients.admin(cluster).describe_topics(
-        TopicCollection(list(highest)), include_authorized_operations=True, request_timeout=patience_s
+        TopicCollection(list(highest)), include_authorized_operations=True, request_timeout=timeout_s
     )
     for name, future in asked.items():
         try:
-            topic = future.result(patience_s + 1)
+            topic = future.result(timeout_s + 1)
         except KafkaException as error:
             yield Failure(name, -1, error.args[0].code())
         except TimeoutError:

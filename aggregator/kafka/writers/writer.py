@@ -68,14 +68,14 @@ class TransactionalWriter:
         self._why = 0  # the code of the last error
         self._not_queued: list[Failure] = []
 
-    def open(self, *, patience_s: float = INIT_TIMEOUT_S) -> None:
+    def open(self, *, timeout_s: float = INIT_TIMEOUT_S) -> None:
         """Take the id and fence whoever had it; waits until an open transaction of the predecessor is aborted.
 
         Raises:
             Fenced: a newer producer took the id at the same moment.
             Unreachable: no answer within the bound.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         for calls in count(1):
             step_s = _INIT_STEPS.pause_s(calls)
             try:

@@ -177,7 +177,7 @@ def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool
         # A look does not wait for a transaction that a killed task left open. A run has aborted it before.
         partitions = range(there[topic])
         return (
-            read_to_end(cluster, topic, partitions, bound_s=_END_S)
+            read_to_end(cluster, topic, partitions, timeout_s=_END_S)
             if fences
             else read_visible(cluster, topic, partitions)
         )
@@ -219,7 +219,7 @@ def _fence(cluster: ClusterConfig, ids: Collection[str]) -> None:
     def take(one: str) -> None:
         writer = TransactionalWriter(cluster, one)
         try:
-            writer.open(patience_s=_FENCE_S)
+            writer.open(timeout_s=_FENCE_S)
         finally:
             writer.close()
 

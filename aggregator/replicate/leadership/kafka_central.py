@@ -128,7 +128,7 @@ class KafkaDriverCentral:
         self._require_lead()
         fresh = TransactionalWriter(self._config.central, self._names.driver_id)
         try:
-            fresh.open(patience_s=_RENEW_S)
+            fresh.open(timeout_s=_RENEW_S)
         except Unreachable as error:
             fresh.close()
             log.warning(

@@ -153,7 +153,7 @@ class KafkaSlotPorts:
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
-        return unwritable(self._config.central, places, patience_s=_SOON_S)
+        return unwritable(self._config.central, places, timeout_s=_SOON_S)
 
     def partitions(self, topic: str) -> int:
         """Partitions of a topic of central; asked once."""

@@ -64,7 +64,7 @@ class Reader(Protocol):
     def release(self, at: Partition) -> None:
         """Stop reading one partition."""
 
-    def poll(self, most: int, wait_s: float) -> Polled:
+    def poll(self, most: int, timeout_s: float) -> Polled:
         """Take what is there; with `most` 0 no records but heartbeats, and where a rate holds it, fetch none."""
 
     def log_range(self, at: Partition) -> OffsetRange:
@@ -89,8 +89,8 @@ class TopicIds(Protocol):
     def ask(self, number: int, topics: Collection[str], broker: int) -> None:
         """Ask a broker, or where `broker` is below 0 any; the answer comes under this number."""
 
-    def answer(self, wait_s: float) -> Answer | None:
-        """The next answer, after waiting at most `wait_s` seconds for it."""
+    def answer(self, timeout_s: float) -> Answer | None:
+        """The next answer, after waiting at most `timeout_s` seconds for it."""
 
     def close(self) -> None:
         """Close the client of the edge."""

@@ -65,16 +65,16 @@ class CheckedReader:
             self._polled = _without(self._polled, {at})
         self._reader.release(at)
 
-    def poll(self, most: int, wait_s: float) -> Polled:
+    def poll(self, most: int, timeout_s: float) -> Polled:
         """What was polled and is vouched for by now; nothing new is polled before that."""
         if self._polled is None:
-            polled = self._reader.poll(most, wait_s)
+            polled = self._reader.poll(most, timeout_s)
             if not polled.served:
                 return polled
             self._ask(polled)
             self._waited = self._now() >= self._far_until_s
-            wait_s = _NEAR_S if self._waited else 0.0
-        self._hear(wait_s)
+            timeout_s = _NEAR_S if self._waited else 0.0
+        self._hear(timeout_s)
         overdue = self._now() - self._asked_at > _PATIENCE_S
         return self._handed_over() if overdue or not self._asked else Polled()
 
@@ -85,9 +85,9 @@ class CheckedReader:
             self._asked[self._last] = broker, frozenset(topics)
             self._ids.ask(self._last, topics, broker)
 
-    def _hear(self, wait_s: float) -> None:
+    def _hear(self, timeout_s: float) -> None:
         """Take the answers that come within this time."""
-        until = self._now() + wait_s
+        until = self._now() + timeout_s
         while self._asked:
             answer = self._ids.answer(max(0.0, until - self._now()))
             if answer is None:

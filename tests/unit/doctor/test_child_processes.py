@@ -26,7 +26,7 @@ def test_answers_come_side_by_side_and_the_last_one_counts():
         tell("x" * 1_000_000)
 
     began = time.monotonic()
-    told = ChildQuestions({"a": wide, "b": wide, "c": lambda _: None}, bound_s=20).results()
+    told = ChildQuestions({"a": wide, "b": wide, "c": lambda _: None}, timeout_s=20).results()
     assert {name: (len(answer or ""), end) for name, (answer, end, _) in told.items()} == {
         "a": (1_000_000, ""),
         "b": (1_000_000, ""),
@@ -43,13 +43,13 @@ def test_a_child_that_is_ended_by_an_answer_leaves_what_it_told(number):
         tell("known before")
         os.kill(os.getpid(), number)
 
-    told = ChildQuestions({"dies": dies, "lives": lambda tell: tell(1)}, bound_s=20).results()
+    told = ChildQuestions({"dies": dies, "lives": lambda tell: tell(1)}, timeout_s=20).results()
     assert told == {"dies": Ended("known before", f"ended by {number.name}"), "lives": Ended(1)}
 
 
 def test_a_child_that_goes_on_is_ended_and_one_that_raises_is_heard():
     """Nobody waits for ever; an error is an answer, whoever raised it, and keeps no other back."""
-    asked = ChildQuestions({"hangs": lambda tell: (tell(1), time.sleep(60))}, bound_s=0.3)
+    asked = ChildQuestions({"hangs": lambda tell: (tell(1), time.sleep(60))}, timeout_s=0.3)
     assert asked.results() == {"hangs": Ended(1, "did not come to an end in time")}
 
     def fails(_):
@@ -59,7 +59,7 @@ def test_a_child_that_goes_on_is_ended_and_one_that_raises_is_heard():
         tell("known before")
         raise Unpicklable
 
-    told = ChildQuestions({"fails": fails, "breaks": breaks}, bound_s=20).results()
+    told = ChildQuestions({"fails": fails, "breaks": breaks}, timeout_s=20).results()
     assert (told["fails"].error.message, told["fails"].error.hint) == ("no broker answers", "start it")
     assert told["breaks"].answer == "known before"
     assert told["breaks"].error.message.startswith("what it answers cannot be read (Unpicklable at ")
@@ -77,7 +77,7 @@ def test_children_end_with_their_parent(tmp_path):
                 file.write(f"{{os.getpid()}}\\n")
             time.sleep(600)
 
-        ChildQuestions({{"a": hangs, "b": hangs}}, bound_s=600).results()
+        ChildQuestions({{"a": hangs, "b": hangs}}, timeout_s=600).results()
     """)
     with subprocess.Popen([sys.executable, "-c", program]) as parent:
         wait_for(lambda: place.exists() and len(place.read_text().split()) == 2, timeout=60, what="two children")

@@ -39,7 +39,7 @@ def test_whoever_listens_is_waited_for(silent):
 def test_what_refuses(silent):
     """A name that nobody has does; one who is silent, or an address that cannot be read, does not."""
     refused = "Connection refused"
-    assert why_not_listening(NOBODY, patience_s=5) == why_not_listening(f"[::1]:1, {NOBODY}", patience_s=5) == refused
-    assert why_not_listening(f"{NOBODY},{UNKNOWN}", patience_s=30) in ("the name broker.invalid is unknown", "")
+    assert why_not_listening(NOBODY, timeout_s=5) == why_not_listening(f"[::1]:1, {NOBODY}", timeout_s=5) == refused
+    assert why_not_listening(f"{NOBODY},{UNKNOWN}", timeout_s=30) in ("the name broker.invalid is unknown", "")
     for other in (silent, f"{NOBODY},{silent}", f"{NOBODY},127.0.0.1:port", "127.0.0.1"):
-        assert why_not_listening(other, patience_s=5) == ""
+        assert why_not_listening(other, timeout_s=5) == ""

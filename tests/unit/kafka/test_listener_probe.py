@@ -95,8 +95,8 @@ def trusting(authority, **more):
     }
 
 
-def looked(address, client=None, patience_s=2.0):
-    return probe(address, client or {}, context(client) if client else None, patience_s=patience_s)
+def looked(address, client=None, timeout_s=2.0):
+    return probe(address, client or {}, context(client) if client else None, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize("mechanisms", [None, ("PLAIN", "SCRAM-SHA-256")])
@@ -121,7 +121,7 @@ def test_a_look_up_that_hangs_is_waited_for_no_longer_than_asked(monkeypatch):
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_a, **_k: over.wait(5) and [])
     began = time.monotonic()
-    assert looked(Address("slow.example", 9092), patience_s=0.2).obstacle is Obstacle.NAME_SILENT
+    assert looked(Address("slow.example", 9092), timeout_s=0.2).obstacle is Obstacle.NAME_SILENT
     over.set()
     assert time.monotonic() - began < 2
 
@@ -170,7 +170,7 @@ def test_a_controller_is_no_broker():
         line.sendall(struct.pack(">i", len(body)) + body)
 
     with serving(controller) as address:
-        assert probe(address, {}, None, patience_s=2).obstacle is Obstacle.CONTROLLER
+        assert probe(address, {}, None, timeout_s=2).obstacle is Obstacle.CONTROLLER
 
 
 def test_a_key_of_another_certificate_is_told_so(authority):
@@ -187,8 +187,8 @@ def test_a_broker_that_hangs_is_silent(authority):
     """Its kernel takes the connection, and nobody answers; with TLS, too."""
     with socket.create_server((LOOPBACK, 0)) as server:
         address = Address(LOOPBACK, server.getsockname()[1])
-        assert looked(address, patience_s=0.2).obstacle is Obstacle.SILENT
-        assert looked(address, trusting(authority), patience_s=0.2).obstacle is Obstacle.SILENT
+        assert looked(address, timeout_s=0.2).obstacle is Obstacle.SILENT
+        assert looked(address, trusting(authority), timeout_s=0.2).obstacle is Obstacle.SILENT
 
 
 def test_a_believed_certificate_lets_the_greeting_through(authority):

@@ -57,6 +57,6 @@ def test_whatever_a_java_says_is_read_to_a_bound(tmp_path, says, told):
     java.write_text(f"#!/bin/sh\n{says}\n")
     java.chmod(0o755)
     try:
-        assert str(java_version(java, patience_s=2)) == told
+        assert str(java_version(java, timeout_s=2)) == told
     except Failed as error:
         assert told in error.message

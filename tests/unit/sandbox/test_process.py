@@ -25,7 +25,7 @@ def daemon(tmp_path):
     """A daemon that is gone after the test."""
     one = Daemon(tmp_path / "one.pid", str(tmp_path / "mark"), tmp_path / "one.log")
     yield one
-    stop_all([one], patience_s=0.1)
+    stop_all([one], timeout_s=0.1)
 
 
 def test_a_daemon_lives_in_a_session_of_its_own(daemon):
@@ -51,7 +51,7 @@ def test_stop_ends_it_and_forgets_it(daemon):
     """After stop there is neither a process nor a file that names one."""
     _up(daemon, SLEEP)
     pid = daemon.find().pid
-    assert stop_all([daemon], patience_s=5) == []
+    assert stop_all([daemon], timeout_s=5) == []
     assert not psutil.pid_exists(pid)
     assert not daemon.pid_file.exists()
 
@@ -59,7 +59,7 @@ def test_stop_ends_it_and_forgets_it(daemon):
 def test_a_stubborn_one_is_killed(daemon):
     """SIGTERM is a request, SIGKILL is not."""
     _up(daemon, STUBBORN)
-    assert stop_all([daemon], patience_s=0.2) == [daemon]
+    assert stop_all([daemon], timeout_s=0.2) == [daemon]
     assert daemon.find() is None
 
 
@@ -67,14 +67,14 @@ def test_a_frozen_one_ends_without_being_killed(daemon):
     """A process under SIGSTOP takes SIGTERM once it is let go on."""
     _up(daemon, SLEEP)
     daemon.signal(signal.SIGSTOP)
-    assert stop_all([daemon], patience_s=5) == []
+    assert stop_all([daemon], timeout_s=5) == []
 
 
 def test_a_reused_process_id_is_never_hit(daemon):
     """The file may name a process that is somebody else's by now: ours, here."""
     daemon.pid_file.write_text(str(os.getpid()))
     assert daemon.find() is None
-    assert stop_all([daemon], patience_s=0.1) == []
+    assert stop_all([daemon], timeout_s=0.1) == []
 
 
 @pytest.mark.parametrize("content", ["", "abc", "-1", "99999999"])
