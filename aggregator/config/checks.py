@@ -169,7 +169,8 @@ def _rules(parts: Parts, folder: Path) -> Iterator[ConfigFault]:
         if draft.get("lake") is not None and not parts.lake:
             yield ConfigFault((*place, "lake"), "names a table, but there is no `lake:` section")
         if isinstance(policy, str) and not (folder / policy).is_file():
-            yield ConfigFault((*place, "policy"), "there is no such file (relative paths are relative to this file)")
+            what = "is no regular file" if (folder / policy).exists() else "there is no such file"
+            yield ConfigFault((*place, "policy"), f"{what} (relative paths are relative to this file)")
         if edges == []:
             yield ConfigFault((*place, "edges"), "is empty; leave it out for all edges")
         for position, edge in enumerate(edges or ()):

@@ -138,6 +138,7 @@ CROSS = [
     ),
     pytest.param(LAKE, "", "hub.yaml:13: topics[0].lake: ", "no `lake:` section", id="lake section"),
     pytest.param("retail.yaml", "other.yaml", "hub.yaml:10: topics[0].policy: ", "no such file", id="policy file"),
+    pytest.param("retail.yaml", ".", "hub.yaml:10: topics[0].policy: ", "no regular file", id="policy folder"),
     pytest.param(
         '    lake: "{topic}"\n', "    edges: [eu, asia]\n", "hub.yaml:13: topics[0].edges[1]: ", "no edge", id="edge"
     ),
