@@ -19,7 +19,7 @@ def test_a_running_hub_keeps_its_tables_up(trial):
     """Files become few, every record is in the table once, and the next hub counts on; killed twice, with -9."""
     trial.settings["lake"]["commit_interval"] = "1s"
     trial.write()
-    done = {"rewritten": 0}
+    done: dict = {"rewritten": 0}
     with trial.traffic("eu", "us", batch=5) as produced:
         for _ in range(2):
             before = done["rewritten"]

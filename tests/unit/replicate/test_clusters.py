@@ -173,8 +173,7 @@ def test_nothing_of_a_stranger_is_looked_at(monkeypatch):
     """It is as if the edge were away: none of its topics is known, and why is told; its own is taken up again."""
     answers, one = Answers(monkeypatch, "B", "A", "A"), watch(kept="A")
     one.ask()
-    assert one.topics is None
-    assert answers.asked_for_topics == 0
+    assert (one.topics, answers.asked_for_topics) == (None, 0)
     assert "stood for cluster A" in one.answer.foreign == one.answer.trouble
     assert one.answer.answered_s is None
     one.ask()

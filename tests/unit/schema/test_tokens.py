@@ -22,7 +22,8 @@ class TokenServer:
     """Answers with what it is told, and keeps what it was asked."""
 
     def __init__(self):
-        self.answer = 200, {"access_token": "first", "expires_in": 100, "token_type": "Bearer"}
+        told = {"access_token": "first", "expires_in": 100, "token_type": "Bearer"}
+        self.answer: tuple[int, dict | bytes] = 200, told
         self.asked = []
         outer = self
 
