@@ -14,6 +14,7 @@ from aggregator.coordinates import Partition
 from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers.codes import Passing, when_reading
+from aggregator.kafka.readers.polls import messages_until
 from aggregator.kafka.readers.reader_events import FaultKind
 
 # Less than half of a transaction's time-out, because the slot that asks may have a transaction open.
@@ -98,10 +99,7 @@ def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -
     The client tells where its batch begins, a broker that cannot read its own log does not.
     """
     reader.assign([TopicPartition(*at, offset)])
-    while time.monotonic() < deadline:
-        message = reader.poll(0.2)
-        if message is None:
-            continue
+    for message in messages_until(reader, deadline):
         error = message.error()
         meaning = None if error is None else when_reading(error.code())
         if error is None or meaning is Passing.END:

@@ -1,8 +1,11 @@
-"""This module polls confluent-kafka's consumer for a batch of messages.
+"""This module polls confluent-kafka's consumer.
 
-Invariant: the poll returns as soon as a message is there. `Consumer.consume` alone waits for its whole time-out if it
+Invariant: a poll returns as soon as a message is there. `Consumer.consume` alone waits for its whole time-out if it
 gets fewer messages than it was asked for.
 """
+
+import time
+from collections.abc import Iterator
 
 from confluent_kafka import Consumer, Message
 
@@ -22,3 +25,15 @@ def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]
     if first is None:
         return []
     return [first, *consumer.consume(most - 1, timeout=0)]
+
+
+def messages_until(consumer: Consumer, deadline_s: float) -> Iterator[Message]:
+    """Yield one message after another, events among them, until a moment of the monotonic clock.
+
+    Raises:
+        KafkaException: as `Consumer.poll`.
+    """
+    while time.monotonic() < deadline_s:
+        message = consumer.poll(0.2)
+        if message is not None:
+            yield message

@@ -17,6 +17,7 @@ from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers.codes import Passing, when_reading
 from aggregator.kafka.readers.damage import first_behind, no_answer
+from aggregator.kafka.readers.polls import messages_until
 from aggregator.kafka.readers.reader_events import FaultKind, TruncationPoint
 
 _TIMEOUT_S = 10.0
@@ -116,10 +117,7 @@ def _first(
 ) -> tuple[int, int] | FaultKind | None:
     """Offset and leader epoch of the first record from a start on, or why there is none; None at the end."""
     reader.assign([start])
-    while time.monotonic() < deadline:
-        message = reader.poll(0.2)
-        if message is None:
-            continue
+    for message in messages_until(reader, deadline):
         error = message.error()
         if error is None:
             return message.offset() or 0, message.leader_epoch() or 0
