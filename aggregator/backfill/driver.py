@@ -319,13 +319,10 @@ class BackfillDriver:
     def _flows_at_central(self, known: Central, ids: int) -> dict[EdgePartition, FlowAtCentral]:
         """Return the state of the plan's flows at central, and the offsets that other backfills have passed."""
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids, for_writing=True)
-        others = [one for id_, one in backfills.items() if id_ != self._plan.id]
+        mode, others = self._plan.mode, [one for id_, one in backfills.items() if id_ != self._plan.id]
         return {
             one.source: known.flow(
-                one.source,
-                passed_by(others, self._plan.mode, one),
-                one.central,
-                generated_by(others, self._plan.mode, one),
+                one.source, passed_by(others, mode, one), one.central, generated_by(others, mode, one)
             )
             for one in self._plan.writes
             if one.source in known.ledger

@@ -2,8 +2,8 @@
 until a commit names it.
 
 Invariant: a file name is used only once. A file is fsync'd before any other process learns of it. Memory holds one row
-group and what is given at a time. A row group has twice its bound of bytes at most, or a single row beside it, so that
-every reader of a row group is bounded too. Statistics have Delta's form, and hold nothing that the file does not hold.
+group and what is given at a time. A row group has three times its bound of bytes at most, or a single row beside it, so
+that every reader of a row group is bounded too. Statistics have Delta's form, and hold nothing that the file does not.
 """
 
 import contextlib
@@ -186,8 +186,8 @@ class StagingWriter:
 
 
 def _pieces(rows: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """Rows in halves, and halves of these, until each has so many bytes at most, or is one row."""
-    if rows.nbytes <= most_bytes or rows.num_rows <= 1:
+    """Rows in halves, and halves of these, until each has twice so many bytes at most, or is one row."""
+    if rows.nbytes <= 2 * most_bytes or rows.num_rows <= 1:
         yield rows
         return
     half = rows.num_rows // 2

@@ -83,6 +83,8 @@ def test_a_topic_that_lets_decisions_go_is_named(trial):
     """Whoever may create topics at central may be there first."""
     topic = NewTopic(f"{trial.hub}.decisions", 1, config={"retention.ms": "3600000", "cleanup.policy": "delete"})
     settle(trial.admin("central").create_topics([topic]))
+    central = load_config(trial.config, {}).central
+    wait_for(lambda: partition_count(central, f"{trial.hub}.decisions"), timeout=10, what="its topic")
     (fault,) = audited(trial, expect=1)["faults"]
     assert (fault["kind"], fault["offset"]) == ("unprotected", 0)
     assert fault["note"] == "the topic has retention.ms=3600000, which lets decisions go; set it to -1"

@@ -86,7 +86,7 @@ def filled(kind, tmp_path):
 def test_a_condition_skips_row_groups_of_other_values(kind, tmp_path, monkeypatch):
     """The same rows as before, in groups whose bounds do not overlap; positions are untouched."""
     monkeypatch.setattr(compaction, "in_runs", partial(in_runs, piece_bytes=2000))
-    monkeypatch.setattr(compaction, "StagingWriter", partial(StagingWriter, group_bytes=1))
+    monkeypatch.setattr(compaction, "StagingWriter", partial(StagingWriter, group_bytes=2000))
     tables = filled(kind, tmp_path)
     before = read(tables, "customer, parts, more::varchar", "all")
     assert compact(tables, tables.folder / NAME, NAME, cluster_by=("customer",)) == Compacted(4, 1)

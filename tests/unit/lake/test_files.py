@@ -128,5 +128,5 @@ def test_a_row_group_is_bounded_by_the_bytes_of_its_values(tmp_path_factory, siz
     with folder.parquet(file.path) as source:
         for number in range(source.num_row_groups):
             group = source.read_row_group(number)
-            assert group.nbytes <= 2 * most + max(text.slice(at, 1).nbytes for at in range(len(text)))
+            assert group.nbytes <= 3 * most + max(text.slice(at, 1).nbytes for at in range(len(text)))
     assert pa.concat_tables(folder.batches(file.path))["text"].to_pylist() == text["text"].to_pylist()
