@@ -54,7 +54,7 @@ class OffsetRange(NamedTuple):
         return max(0, self.end - self.start)
 
 
-class Segment(NamedTuple):
+class IncarnationRange(NamedTuple):
     """Offsets of an edge's log that belong to one incarnation."""
 
     incarnation: int

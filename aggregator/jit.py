@@ -65,7 +65,7 @@ numba.config.CACHE_DIR = str(_FOLDER or "")
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def borrowed(_typing: Any, array: Any) -> Any:
+def without_refcount(_typing: Any, array: Any) -> Any:
     """The same array without a count of its references: the caller of the machine holds it, and counting them at every
     step takes ten times as long as the step.
     """
@@ -85,7 +85,7 @@ def inlined(function: F) -> F:
     return compiled
 
 
-def woven(function: F) -> F:
+def inlined_early(function: F) -> F:
     """The same for a long function with one caller: becomes part of it before anything is compiled, and so once."""
     compiled: F = numba.njit(inline="always", nogil=True, boundscheck=False)(function)
     return compiled

@@ -15,7 +15,7 @@ from aggregator.audit.tally import AuditFinding
 from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.ranges import difference, intersection, offset_count, offsets_of
 from aggregator.backfill.request import Mode
-from aggregator.coordinates import CentralPartition, EdgePartition, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Restate:
 
     backfill: str
     at_ms: int | None
-    segments: tuple[Segment, ...]
+    segments: tuple[IncarnationRange, ...]
     removed: int
     mark: CentralPartition
 

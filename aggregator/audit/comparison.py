@@ -20,7 +20,7 @@ from aggregator.audit.records import Letters, committed
 from aggregator.audit.tally import AuditFinding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
 from aggregator.backfill.ranges import union
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
-from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange, Partition
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
@@ -68,7 +68,7 @@ class AuditedFlow:
     source: EdgePartition
     entry: LedgerRecord
     asked: AuditWindow
-    segments: list[Segment]
+    segments: list[IncarnationRange]
     late_suppressed: int = 0
     restates: tuple[Restate, ...] = ()
     sums: Sums = field(default_factory=Sums)
@@ -368,16 +368,16 @@ def _replicated_to(config: HubConfig, source: EdgePartition) -> str | None:
         return None
 
 
-def within(part: Segment, asked: OffsetRange) -> Segment:
+def within(part: IncarnationRange, asked: OffsetRange) -> IncarnationRange:
     """Return the part of a segment that was asked for; it may be empty."""
     start, end = max(part.offsets.start, asked.start), min(part.offsets.end, asked.end)
-    return Segment(part.incarnation, OffsetRange(start, max(start, end)))
+    return IncarnationRange(part.incarnation, OffsetRange(start, max(start, end)))
 
 
-def windows(parts: list[Segment], size: int) -> list[Segment]:
+def windows(parts: list[IncarnationRange], size: int) -> list[IncarnationRange]:
     """Segments in pieces of at most `size` offsets."""
     return [
-        Segment(part.incarnation, OffsetRange(start, min(part.offsets.end, start + size)))
+        IncarnationRange(part.incarnation, OffsetRange(start, min(part.offsets.end, start + size)))
         for part in parts
         for start in range(part.offsets.start, part.offsets.end, size)
     ]

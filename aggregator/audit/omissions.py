@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.audit.tally import Sums
-from aggregator.coordinates import OffsetRange, Segment
+from aggregator.coordinates import IncarnationRange, OffsetRange
 from aggregator.state.ledger import LedgerRecord
 
 EDGE, CENTRAL, LAKE, FLOW = "edge", "central", "lake", "flow"
@@ -66,7 +66,7 @@ class AuditWindow:
     held: str = ""
 
 
-def at_edge(asked: AuditWindow, entry: LedgerRecord, segments: Sequence[Segment]) -> list[Omission]:
+def at_edge(asked: AuditWindow, entry: LedgerRecord, segments: Sequence[IncarnationRange]) -> list[Omission]:
     """Return the offsets that the edge no longer has, and those that the hub has not read yet.
 
     Args:

@@ -13,7 +13,7 @@ from aggregator.audit.tally import Offsets
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import HoldError
-from aggregator.kafka.readers.committed_reader import Committed, read_committed
+from aggregator.kafka.readers.committed_reader import CommittedRecords, read_committed
 from aggregator.state.letter_log import read_letters
 from aggregator.state.names import HubNames
 
@@ -21,7 +21,7 @@ _PIECE_BYTES = 8 * 1024 * 1024
 Letters = Mapping[tuple[EdgePartition, int], Offsets]
 
 
-def committed(cluster: ClusterConfig, wanted: Mapping[Partition, OffsetRange], what: str) -> Iterator[Committed]:
+def committed(cluster: ClusterConfig, wanted: Mapping[Partition, OffsetRange], what: str) -> Iterator[CommittedRecords]:
     """Committed records of these ranges, in pieces.
 
     Raises:

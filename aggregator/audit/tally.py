@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 
 Offsets = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -43,7 +43,7 @@ def ranges_of(offsets: Iterable[int]) -> list[OffsetRange]:
 class Tally:
     """Counts what was seen of one segment, or of a window of it."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: IncarnationRange) -> None:
         self.segment = segment
         length = len(segment.offsets)
         self.edge, self.central, self.lake, self.dead = (np.zeros(length, np.uint8) for _ in range(4))
@@ -205,7 +205,7 @@ def compare(tally: Tally, rules: Rules) -> tuple[list[AuditFinding], Marks]:
     return found, absent & ~tally.expired
 
 
-def marks_of(parts: Iterable[Segment], segment: Segment) -> Marks:
+def marks_of(parts: Iterable[IncarnationRange], segment: IncarnationRange) -> Marks:
     """Return which offsets of a segment lie in these parts."""
     marks = np.zeros(len(segment.offsets), np.bool_)
     for incarnation, (start, end) in parts:
@@ -215,5 +215,5 @@ def marks_of(parts: Iterable[Segment], segment: Segment) -> Marks:
     return marks
 
 
-def _finding(kind: str, place: str, segment: Segment, marks: Marks) -> AuditFinding:
+def _finding(kind: str, place: str, segment: IncarnationRange, marks: Marks) -> AuditFinding:
     return AuditFinding(kind, place, segment.incarnation, tuple(ranges(marks, segment.offsets.start)))

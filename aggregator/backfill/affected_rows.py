@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.backfill.plan import PartitionPlan
-from aggregator.coordinates import EdgePartition, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange
 
 Marks = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -75,6 +75,6 @@ def numbered(rows: pa.Table) -> Numbers:
     return np.asarray(incarnations * INCARNATION + offsets, np.int64)
 
 
-def _bounds(segments: Iterable[Segment]) -> tuple[Numbers, Numbers]:
+def _bounds(segments: Iterable[IncarnationRange]) -> tuple[Numbers, Numbers]:
     pairs = sorted((at * INCARNATION + start, at * INCARNATION + end) for at, (start, end) in segments)
     return np.array([start for start, _ in pairs], np.int64), np.array([end for _, end in pairs], np.int64)

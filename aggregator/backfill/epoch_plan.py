@@ -17,7 +17,7 @@ from aggregator.backfill.planner import FlowAtCentral, still_writable, unrecover
 from aggregator.backfill.ranges import Ranges, difference, intersection, offset_count, offsets_of
 from aggregator.backfill.request import Mode
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 from aggregator.errors import Failed
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
@@ -25,7 +25,7 @@ from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.gaps import with_unread
-from aggregator.replicate.flow.limits import Limits, is_compacted
+from aggregator.replicate.flow.limits import TopicLimits, is_compacted
 from aggregator.replicate.flow.route import Route
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints, merged_fingerprints
 from aggregator.state.ledger import LedgerRecord
@@ -155,25 +155,25 @@ def _unasked(
 
 def _left(
     plan: Plan, one: PartitionPlan, at_central: FlowAtCentral | None, entry: LedgerRecord | None
-) -> tuple[Segment, ...]:
+) -> tuple[IncarnationRange, ...]:
     """Parts of a partition's plan that are not written yet and may be."""
     if at_central is None:
         return ()
     behind = entry.next_offset if entry is not None and entry.topic_id == one.topic_id else 0
     return tuple(
-        Segment(at, OffsetRange(max(start, behind), end))
+        IncarnationRange(at, OffsetRange(max(start, behind), end))
         for at, (start, end) in still_writable(plan.mode, at_central, one.segments)
         if end > behind
     )
 
 
-def _ahead(parts: Iterable[Segment], entry: LedgerRecord | None) -> Ranges:
+def _ahead(parts: Iterable[IncarnationRange], entry: LedgerRecord | None) -> Ranges:
     """Offsets that the backfill has not passed yet."""
     return intersection(offsets_of(parts), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
 
 
 def _known(
-    one: PartitionPlan, entry: LedgerRecord | None, at_central: FlowAtCentral, away: Iterable[Segment]
+    one: PartitionPlan, entry: LedgerRecord | None, at_central: FlowAtCentral, away: Iterable[IncarnationRange]
 ) -> LedgerRecord:
     """The flow's record, or its first, with what nobody can bring any more: its position will pass over that unread."""
     if entry is None:
@@ -182,8 +182,8 @@ def _known(
         entry = LedgerRecord(incarnation, one.topic_id, begin, 0, 0, schemas=at_central.entry.schemas, resolved=0)
     unread = entry.unread
     for at, part in away:
-        for fresh in difference(_ahead([Segment(at, part)], entry), offsets_of(unread)):
-            unread = with_unread(unread, Segment(at, fresh))
+        for fresh in difference(_ahead([IncarnationRange(at, part)], entry), offsets_of(unread)):
+            unread = with_unread(unread, IncarnationRange(at, fresh))
     return structs.replace(entry, unread=unread)
 
 
@@ -191,7 +191,7 @@ def _flow(
     one: PartitionPlan,
     scene: ClusterState,
     entry: LedgerRecord | None,
-    left: tuple[Segment, ...],
+    left: tuple[IncarnationRange, ...],
     known: LedgerRecord,
 ) -> FlowPlan:
     first = Route(left).position(left[0].offsets.start)
@@ -205,7 +205,7 @@ def _flow(
         fresh=now != entry,
         central=one.central,
         by_key=is_by_key(scene.config, one.source.edge, one.source.topic),
-        limits=Limits.of(central),
+        limits=TopicLimits.of(central),
         until=left[-1].offsets.end,
         skips=True,
         segments=left,

@@ -16,7 +16,7 @@ from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Partition
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
@@ -73,9 +73,9 @@ class Central:
     def flow(
         self,
         source: EdgePartition,
-        passed: tuple[Segment, ...] = (),
+        passed: tuple[IncarnationRange, ...] = (),
         central: str = "",
-        generated: tuple[Segment, ...] = (),
+        generated: tuple[IncarnationRange, ...] = (),
     ) -> FlowAtCentral:
         """Return what central knows of one flow.
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aggregator.backfill.ranges import Ranges, offset_count, offsets_of
 from aggregator.backfill.request import Mode
-from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange
 from aggregator.errors import Failed
 
 VERSION = 1
@@ -49,7 +49,7 @@ class PartitionPlan:
     taken: Ranges = ()
     already_backfilled: int = 0
     ahead: int = 0
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[IncarnationRange, ...] = ()
     letters: int = 0
     records: int = 0
     bytes: int = 0
@@ -98,7 +98,7 @@ class PartitionPlan:
             _ranges(body["retention_took"]),
             int(body["already_there"]),
             int(body["left_to_live"]),
-            tuple(Segment(int(at), OffsetRange(int(start), int(end))) for at, start, end in body["write"]),
+            tuple(IncarnationRange(int(at), OffsetRange(int(start), int(end))) for at, start, end in body["write"]),
             int(body["letters"]),
             int(body["records"]),
             int(body["bytes"]),

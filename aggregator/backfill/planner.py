@@ -21,7 +21,7 @@ from aggregator.backfill.ranges import (
     union,
 )
 from aggregator.backfill.request import Mode
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 from aggregator.counted import first_of
 from aggregator.replicate.flow.gaps import read_end, segments
 from aggregator.state.gap import Decision
@@ -49,7 +49,7 @@ class FlowAtCentral:
     entry: LedgerRecord
     decisions: tuple[Decision, ...] = ()
     letters: frozenset[tuple[int, int]] = frozenset()
-    passed: tuple[Segment, ...] = ()
+    passed: tuple[IncarnationRange, ...] = ()
     own_letters: frozenset[tuple[int, int]] = frozenset()
     delivered: frozenset[tuple[int, int]] = frozenset()
 
@@ -59,11 +59,13 @@ class FlowAtCentral:
         return read_end(self.entry)
 
     @property
-    def segments(self) -> list[Segment]:
+    def segments(self) -> list[IncarnationRange]:
         """Return the passed offsets, each under the incarnation that it belongs to."""
         found = segments(self.entry.position, 0, self.decisions)
         return [
-            Segment(at, part) for at, offsets in found for part in intersection([offsets], [OffsetRange(0, self.upto)])
+            IncarnationRange(at, part)
+            for at, offsets in found
+            for part in intersection([offsets], [OffsetRange(0, self.upto)])
         ]
 
     @property
@@ -168,11 +170,13 @@ def eligible_offsets(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[i
     return union((*difference(unread, (*at_central.already_backfilled, *copied)), *dead))
 
 
-def _of_incarnation(segments: Iterable[Segment], incarnation: int) -> Ranges:
+def _of_incarnation(segments: Iterable[IncarnationRange], incarnation: int) -> Ranges:
     return offsets_of(one for one in segments if one.incarnation == incarnation)
 
 
-def still_writable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
+def still_writable(
+    mode: Mode, at_central: FlowAtCentral, frozen: Iterable[IncarnationRange]
+) -> tuple[IncarnationRange, ...]:
     """What of a frozen plan may be written now: less what others have written since, and former incarnations.
 
     A record of a generation's plan that has died since, on its way into the live topic, is read all the same: it is
@@ -182,19 +186,21 @@ def still_writable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segme
     if mode is Mode.INTO:
         still = union((*still, *difference(_points(at_central.dead), at_central.already_backfilled)))
     return tuple(
-        Segment(at, part)
+        IncarnationRange(at, part)
         for at, ours in by_incarnation(frozen).items()
         for part in intersection(intersection(ours, still), _of_incarnation(now, at))
     )
 
 
-def unrecoverable(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
+def unrecoverable(
+    mode: Mode, at_central: FlowAtCentral, frozen: Iterable[IncarnationRange]
+) -> tuple[IncarnationRange, ...]:
     """What of a frozen plan nobody can bring any more: its log was cut, or the flow's record has forgotten it."""
     now, replayed = at_central.segments, at_central.replayed(mode)
     letters = (*_points(at_central.dead), *_points(replayed))
     known = union((*eligible_offsets(mode, at_central), *at_central.already_backfilled, *letters))
     return tuple(
-        Segment(at, part)
+        IncarnationRange(at, part)
         for at, ours in by_incarnation(frozen).items()
         for part in difference(ours, intersection(known, _of_incarnation(now, at)))
     )

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 
-from aggregator.coordinates import OffsetRange, Segment
+from aggregator.coordinates import IncarnationRange, OffsetRange
 
 Ranges = tuple[OffsetRange, ...]
 
@@ -67,7 +67,7 @@ def holds(ranges: Ranges, offset: int) -> bool:
     return at > 0 and offset < ranges[at - 1].end
 
 
-def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[Segment, ...]:
+def split(segments: Iterable[IncarnationRange], ranges: Iterable[OffsetRange]) -> tuple[IncarnationRange, ...]:
     """Return the wanted ranges, each offset under its incarnation.
 
     Args:
@@ -75,15 +75,15 @@ def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[S
         ranges: The wanted ranges.
     """
     wanted = union(ranges)
-    return tuple(Segment(at, part) for at, offsets in segments for part in intersection([offsets], wanted))
+    return tuple(IncarnationRange(at, part) for at, offsets in segments for part in intersection([offsets], wanted))
 
 
-def offsets_of(segments: Iterable[Segment]) -> Ranges:
+def offsets_of(segments: Iterable[IncarnationRange]) -> Ranges:
     """Return the union of the offset ranges of some segments."""
     return union(one.offsets for one in segments)
 
 
-def by_incarnation(parts: Iterable[Segment]) -> dict[int, list[OffsetRange]]:
+def by_incarnation(parts: Iterable[IncarnationRange]) -> dict[int, list[OffsetRange]]:
     """Offsets of segments by their incarnation, in order."""
     found: dict[int, list[OffsetRange]] = defaultdict(list)
     for at, offsets in parts:

@@ -10,7 +10,7 @@ from aggregator.backfill.planner import SampleFacts
 from aggregator.backfill.ranges import Ranges
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
-from aggregator.kafka.readers.committed_reader import Committed, read_committed
+from aggregator.kafka.readers.committed_reader import CommittedRecords, read_committed
 
 _PLACES = 4
 _RECORDS = 100
@@ -90,6 +90,6 @@ def _read(cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange]) -> di
     return found
 
 
-def _rows(piece: Committed) -> Iterable[tuple[int, int]]:
+def _rows(piece: CommittedRecords) -> Iterable[tuple[int, int]]:
     pairs = zip(piece.keys, piece.values, strict=True)
     return list(zip(piece.timestamps_ms, (len(key or b"") + len(value or b"") for key, value in pairs), strict=True))

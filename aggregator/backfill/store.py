@@ -17,7 +17,7 @@ from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
 from aggregator.backfill.request import Mode
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end, read_visible
@@ -216,7 +216,7 @@ def read_plans(cluster: ClusterConfig, names: HubNames) -> dict[str, Plan]:
     return {id_: plan for id_, (plan, *_) in known.plans.items()}
 
 
-def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[Segment, ...]:
+def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[IncarnationRange, ...]:
     """Return the offsets of an edge partition that backfills have passed and that must not be written again.
 
     Into one topic nothing is written twice; and what any backfill has brought to a live topic is not missing, whatever
@@ -227,7 +227,7 @@ def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> 
         mode: Mode of the backfill that wants to write.
         one: Plan of the partition to write: source, topic id and central topic.
     """
-    found: list[Segment] = []
+    found: list[IncarnationRange] = []
     for backfill in backfills:
         for other in backfill.plan.writes:
             same = other.central == one.central or mode is backfill.plan.mode is Mode.MISSING
@@ -236,7 +236,7 @@ def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> 
     return tuple(found)
 
 
-def generated_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[Segment, ...]:
+def generated_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[IncarnationRange, ...]:
     """Return what generations have passed into the topic that a backfill is about to write, if a rule names it by now.
 
     A record that died in the live topic may have come into a generation, because the generation read it in between.

@@ -17,7 +17,7 @@ from aggregator.config.features import MECHANISMS
 from aggregator.config.glue import PROFILE, profile_refusal
 from aggregator.config.librdkafka import ADDRESSES, ALIASES, ALLOWED, IDENTITY, REFUSED, ROLES
 from aggregator.config.secrets import SecretRef, secret_ref
-from aggregator.config.transport import INSECURE, PROTOCOLS, Opening, reason_refusal, unreasoned
+from aggregator.config.transport import INSECURE, PROTOCOLS, InsecureSetting, reason_refusal, unreasoned
 
 SECRET_PROPERTIES = frozenset(
     {
@@ -155,7 +155,7 @@ Options = dict[str, str | SecretRef]
 
 def checked(
     why: Callable[[str, str | SecretRef], str | None],
-    open_by: Callable[[Options], tuple[Opening, ...]] | None = None,
+    open_by: Callable[[Options], tuple[InsecureSetting, ...]] | None = None,
 ) -> Callable[[Options], Options]:
     """Make a validator of a block of options.
 

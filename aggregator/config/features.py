@@ -11,7 +11,7 @@ from aggregator.config.secrets import SecretRef
 
 Options = Mapping[str, str | SecretRef]
 # A judge of a block yields the settings that this build cannot carry out, each with the reason.
-Judge = Callable[[Options], Iterator[tuple[str, str]]]
+FeatureCheck = Callable[[Options], Iterator[tuple[str, str]]]
 
 
 class Library(NamedTuple):

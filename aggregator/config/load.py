@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from aggregator.config.checks import Parts, cross_faults
 from aggregator.config.document import ConfigFault, Document, Place, read_document, show_place, shown_lines, unknown
-from aggregator.config.features import Judge
+from aggregator.config.features import FeatureCheck
 from aggregator.config.interpolation import interpolate
 from aggregator.config.lake_model import TableConfig
 from aggregator.config.librdkafka import ROLES
@@ -48,7 +48,7 @@ _FAULTS_MADE = 1000
 def load_config(
     path: Path,
     environ: Mapping[str, str],
-    judge: Judge | None = None,
+    judge: FeatureCheck | None = None,
     trial: Callable[[HubConfig], Iterator[ConfigFault]] | None = None,
 ) -> HubConfig:
     """Read, fill in, validate and cross-check one configuration.
@@ -97,7 +97,7 @@ def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[ConfigFault]:
             yield ConfigFault(("lake",), what)
 
 
-def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[ConfigFault]:
+def _unsupported(filled: Mapping[str, Any], judge: FeatureCheck) -> Iterator[ConfigFault]:
     """Yield what no client supports in blocks that are valid by themselves."""
     edges = filled.get("edges")
     named = [(("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())]

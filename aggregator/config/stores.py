@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from aggregator.config.client import IN_CLEAR, is_secret_property
 from aggregator.config.secrets import SecretRef
-from aggregator.config.transport import INSECURE, Opening, properties, reason_refusal
+from aggregator.config.transport import INSECURE, InsecureSetting, properties, reason_refusal
 
 Options = Mapping[str, str | SecretRef]
 
@@ -184,7 +184,7 @@ def refused(name: str, value: str) -> str | None:
     return kind.what if kind and not kind.instead and kind.opens(value.strip().lower()) else None
 
 
-def catalog_openings(options: Options) -> tuple[Opening, ...]:
+def catalog_openings(options: Options) -> tuple[InsecureSetting, ...]:
     """Return the openings that the options of a table catalogue leave.
 
     That is the way to every server that it signs in to or that it exchanges a secret with, and the way to the store,
@@ -195,7 +195,7 @@ def catalog_openings(options: Options) -> tuple[Opening, ...]:
     signed = any(map(_is_credential, options.items()))
     return (
         *(
-            Opening(name, "sends the catalogue's credential in clear", _HTTPS)
+            InsecureSetting(name, "sends the catalogue's credential in clear", _HTTPS)
             for name in own
             if signed and _seen(plain[name]).startswith("http:")
         ),
@@ -204,13 +204,13 @@ def catalog_openings(options: Options) -> tuple[Opening, ...]:
     )
 
 
-def storage_openings(options: Options) -> tuple[Opening, ...]:
+def storage_openings(options: Options) -> tuple[InsecureSetting, ...]:
     """Return the openings that the literal options of an object store leave; references are not examined."""
     plain = {name: value for name, value in properties(options).items() if isinstance(value, str)}
     return tuple(one for said in plain.items() for one in (*_opening(*said), *_within(*said)))
 
 
-def environment_openings(environ: Mapping[str, str]) -> tuple[Opening, ...]:
+def environment_openings(environ: Mapping[str, str]) -> tuple[InsecureSetting, ...]:
     """Return the openings and redirections by variables that the stores' clients read beside the file.
 
     A cloud's own addresses, a path on them and switches decide nothing.
@@ -218,21 +218,21 @@ def environment_openings(environ: Mapping[str, str]) -> tuple[Opening, ...]:
     return tuple(_said_outside(environ))
 
 
-def _said_outside(environ: Mapping[str, str]) -> Iterator[Opening]:
+def _said_outside(environ: Mapping[str, str]) -> Iterator[InsecureSetting]:
     for name, value in sorted(environ.items()):
         bare = _bare(name)
         if not (_OURS.match(name) or _BARE.fullmatch(bare) or _ROOTS.search(bare)):
             continue
         kind, low = _kind(name), value.strip().lower()
         if kind is _ADDRESS and _goes_elsewhere(bare, low):
-            yield Opening(name, "says where tables or credentials go", "")
+            yield InsecureSetting(name, "says where tables or credentials go", "")
         elif kind is not _ADDRESS and kind and kind.opens(low):
-            yield Opening(name, kind.what, "")
+            yield InsecureSetting(name, kind.what, "")
         elif _ROOTS.search(bare) and low:
-            yield Opening(name, "says whose certificates are taken", "")
+            yield InsecureSetting(name, "says whose certificates are taken", "")
 
 
-def profile_openings(name: str, text: str) -> tuple[Opening, ...]:
+def profile_openings(name: str, text: str) -> tuple[InsecureSetting, ...]:
     """Return the clear-text addresses in a file of credentials that a client reads by itself.
 
     Args:
@@ -240,7 +240,7 @@ def profile_openings(name: str, text: str) -> tuple[Opening, ...]:
         text: JSON, or lines as `endpoint_url = http://…`.
     """
     found = dict(_pairs(text) or re.findall(r"^\s*(\w+)\s*=\s*(\S+)\s*$", text, re.MULTILINE))
-    return tuple(Opening(f"{name}: {one.setting}", one.what, one.instead) for one in storage_openings(found))
+    return tuple(InsecureSetting(f"{name}: {one.setting}", one.what, one.instead) for one in storage_openings(found))
 
 
 def _goes_elsewhere(bare: str, value: str) -> bool:
@@ -260,17 +260,17 @@ def _kind(name: str) -> _Kind | None:
     return next((kind for kind in _KINDS if kind.names.search(bare)), None)
 
 
-def _opening(name: str, value: str) -> Iterator[Opening]:
+def _opening(name: str, value: str) -> Iterator[InsecureSetting]:
     kind = _kind(name)
     if kind and kind.opens(value.strip().lower()):
-        yield Opening(name, kind.what, kind.instead)
+        yield InsecureSetting(name, kind.what, kind.instead)
 
 
-def _within(name: str, value: str) -> Iterator[Opening]:
+def _within(name: str, value: str) -> Iterator[InsecureSetting]:
     """Yield the openings within a value that holds options itself: JSON keys, connection strings, queries."""
     for inner, said in _pairs(value):
         for one in _opening(inner, said):
-            yield Opening(name, f"holds {one.setting}, which {one.what}", one.instead or "take it out")
+            yield InsecureSetting(name, f"holds {one.setting}, which {one.what}", one.instead or "take it out")
 
 
 def _pairs(value: str) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ _BESIDE_A_TOKEN = ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"
 Options = Mapping[str, str | SecretRef]
 
 
-class Opening(NamedTuple):
+class InsecureSetting(NamedTuple):
     """A setting that leaves a connection open.
 
     Attributes:
@@ -58,32 +58,36 @@ def properties(options: Options) -> dict[str, str | SecretRef]:
     return {name: value for name, value in options.items() if name != INSECURE}
 
 
-def client_openings(options: Options) -> tuple[Opening, ...]:
+def client_openings(options: Options) -> tuple[InsecureSetting, ...]:
     """Return the openings that a cluster's `client:` block leaves."""
     return tuple(_client_openings({name: value for name, value in options.items() if isinstance(value, str)}, options))
 
 
-def _client_openings(plain: Mapping[str, str], options: Options) -> Iterator[Opening]:
+def _client_openings(plain: Mapping[str, str], options: Options) -> Iterator[InsecureSetting]:
     protocol = plain.get("security.protocol", "plaintext").lower()
     if protocol == "sasl_plaintext":
-        yield Opening("security.protocol", "sends password and records in clear", "write SASL_SSL")
+        yield InsecureSetting("security.protocol", "sends password and records in clear", "write SASL_SSL")
     if not protocol.startswith("sasl_") and (idle := _first(options, "sasl.")):
-        yield Opening(idle, "is never used, and nobody signs in", "write `security.protocol: SASL_SSL` beside it")
+        yield InsecureSetting(
+            idle, "is never used, and nobody signs in", "write `security.protocol: SASL_SSL` beside it"
+        )
     if not protocol.endswith("ssl") and (idle := _first(options, "ssl.")):
-        yield Opening(idle, "is never used, and nothing is encrypted", "write `security.protocol: SSL` or SASL_SSL")
+        yield InsecureSetting(
+            idle, "is never used, and nothing is encrypted", "write `security.protocol: SSL` or SASL_SSL"
+        )
     if plain.get(_CERTIFICATE, "true").lower() not in _YES:
-        yield Opening(_CERTIFICATE, "takes any certificate", "name the right `ssl.ca.location`")
+        yield InsecureSetting(_CERTIFICATE, "takes any certificate", "name the right `ssl.ca.location`")
     if plain.get(_HOST, "https").lower() != "https":
-        yield Opening(
+        yield InsecureSetting(
             _HOST,
             "takes the certificate of any host",
             "leave it out, and use the names that the certificates hold",
         )
     if not plain.get(_TOKENS, "https://").lower().startswith("https://"):
-        yield Opening(_TOKENS, "sends the client's secret in clear", "write an https:// address")
+        yield InsecureSetting(_TOKENS, "sends the client's secret in clear", "write an https:// address")
 
 
-def registry_openings(address: str, options: Options) -> tuple[Opening, ...]:
+def registry_openings(address: str, options: Options) -> tuple[InsecureSetting, ...]:
     """Return the openings that a registry's address and its `schemas_client:` block leave.
 
     Args:
@@ -93,16 +97,16 @@ def registry_openings(address: str, options: Options) -> tuple[Opening, ...]:
     return tuple(_registry_openings(options, is_plain="http://" in address.lower()))
 
 
-def _registry_openings(options: Options, *, is_plain: bool) -> Iterator[Opening]:
+def _registry_openings(options: Options, *, is_plain: bool) -> Iterator[InsecureSetting]:
     if is_plain:
         for name in CREDENTIALS:
             if name in options:
                 what = "goes" if name in CREDENTIALS[:2] else "gets tokens, which go"
-                yield Opening(name, f"{what} over the network in clear", "write an https:// address")
+                yield InsecureSetting(name, f"{what} over the network in clear", "write an https:// address")
         if idle := _first(options, "ssl."):
-            yield Opening(idle, "is never used, and nothing is encrypted", "write an https:// address")
+            yield InsecureSetting(idle, "is never used, and nothing is encrypted", "write an https:// address")
     if not str(options.get(ISSUER, "https://")).lower().startswith("https://"):
-        yield Opening(ISSUER, "sends the client's secret in clear", "write an https:// address")
+        yield InsecureSetting(ISSUER, "sends the client's secret in clear", "write an https:// address")
 
 
 def registry_faults(address: str, options: Options) -> Iterator[tuple[str, str]]:
@@ -146,7 +150,7 @@ def reason_refusal(value: str | SecretRef) -> str | None:
     return None
 
 
-def unreasoned(openings: tuple[Opening, ...], options: Options) -> Iterator[tuple[str, str]]:
+def unreasoned(openings: tuple[InsecureSetting, ...], options: Options) -> Iterator[tuple[str, str]]:
     """Settings that are refused, each with why: openings without a reason, or a reason without an opening."""
     if INSECURE not in options:
         yield from ((one.setting, one.fault) for one in openings)

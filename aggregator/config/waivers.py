@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from aggregator.config.model import HubConfig
 from aggregator.config.stores import catalog_openings, storage_openings
-from aggregator.config.transport import INSECURE, Opening, Options, client_openings, registry_openings
+from aggregator.config.transport import INSECURE, InsecureSetting, Options, client_openings, registry_openings
 
 
 class Waiver(NamedTuple):
@@ -49,6 +49,6 @@ def _of_registry(connection: str, address: str | None, options: Options) -> Iter
     return _of(connection, options, registry_openings(address or "", options))
 
 
-def _of(connection: str, options: Options, openings: tuple[Opening, ...]) -> Iterator[Waiver]:
+def _of(connection: str, options: Options, openings: tuple[InsecureSetting, ...]) -> Iterator[Waiver]:
     for one in openings:
         yield Waiver(connection, one.setting, one.what, str(options.get(INSECURE, "")))

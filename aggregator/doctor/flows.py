@@ -19,7 +19,7 @@ from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.replicate.flow.cursor import Hold, HoldReason
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 
 # Part of a cluster's answer where a right is missing. The check of rights reports it.
 _DENIED = "authorization failed"
@@ -77,12 +77,12 @@ def sizes(
     """
     well, compared = True, 0
     for name, topic in sorted(shown.topics.items()):
-        takes = Limits.of(topic.settings).record_bytes
+        takes = TopicLimits.of(topic.settings).record_bytes
         goal = target(config, edge, name)
         if name == HEARTBEATS or goal not in central:
             continue
         compared += 1
-        limit = min(Limits.of(central[goal].settings).record_bytes, RECORD_BYTES_MOST)
+        limit = min(TopicLimits.of(central[goal].settings).record_bytes, RECORD_BYTES_MOST)
         if takes <= limit:
             continue
         well = False

@@ -17,7 +17,7 @@ from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
 from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
-from aggregator.lake.ranges import Held, Settlement, StagingOutcome, committable
+from aggregator.lake.ranges import CommittableOutcomes, Held, StagingOutcome, committable
 from aggregator.lake.tables.port import TableHandle, Tables
 
 
@@ -34,7 +34,7 @@ class CommitResult:
 
     version: int | None
     positions: Mapping[CentralPartition, int]
-    settled: Settlement
+    settled: CommittableOutcomes
     held: tuple[Held, ...] = ()
 
     @property

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.errors import DeadLetterError, HoldError
-from aggregator.kafka.readers.committed_reader import Committed
+from aggregator.kafka.readers.committed_reader import CommittedRecords
 from aggregator.lake.arrow_types import RECORD_TIMES, ArrowRecord, Nothing, Shape, read_shape
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.native_columns import lift
@@ -199,7 +199,7 @@ class Decoding:
     schema_text: Callable[[int], str]
     decoders: dict[bytes, Decoder] = field(default_factory=dict)
 
-    def table(self, batch: Committed) -> pa.Table:
+    def table(self, batch: CommittedRecords) -> pa.Table:
         """Rows of a batch: the fixed columns, then the fields of all its schemas, then what is out of range of them.
 
         Raises:
@@ -210,7 +210,7 @@ class Decoding:
         times = ColumnPlace(_TIMESTAMP, partial(np.arange, len(batch)))
         return with_notes(self._table(batch, _fixed_columns(batch, times)), times.notes)
 
-    def _table(self, batch: Committed, fixed: pa.Table) -> pa.Table:
+    def _table(self, batch: CommittedRecords, fixed: pa.Table) -> pa.Table:
         columns = self._alike(batch)
         if columns is not None:
             return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
@@ -218,9 +218,9 @@ class Decoding:
         for index, value in enumerate(batch.values):
             if value is not None:
                 groups.setdefault(value[:HEADER_BYTES], []).append(index)
-        return self._woven(batch, groups, fixed) if groups else fixed
+        return self._merge_groups(batch, groups, fixed) if groups else fixed
 
-    def _alike(self, batch: Committed) -> pa.Table | None:
+    def _alike(self, batch: CommittedRecords) -> pa.Table | None:
         """The columns of values that share one schema, as most do; None where they do not, or one does not decode.
 
         Nobody looks at the frames before: each is compared while its value is decoded.
@@ -237,7 +237,7 @@ class Decoding:
         except Undecodable:
             return None
 
-    def _woven(self, batch: Committed, groups: dict[bytes, list[int]], fixed: pa.Table) -> pa.Table:
+    def _merge_groups(self, batch: CommittedRecords, groups: dict[bytes, list[int]], fixed: pa.Table) -> pa.Table:
         """Several schemas, or tombstones between values: decode each group, then put the rows back in order."""
         decoded = [self._group(batch, frame, indices) for frame, indices in groups.items()]
         schema = decoded[0].schema
@@ -250,7 +250,7 @@ class Decoding:
         columns = stacked.combine_chunks().take(pa.array(rows, pa.int64()))
         return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
 
-    def _group(self, batch: Committed, frame: bytes, indices: Sequence[int]) -> pa.Table:
+    def _group(self, batch: CommittedRecords, frame: bytes, indices: Sequence[int]) -> pa.Table:
         decoder = self._decoder(batch, frame, indices[0])
         values = cast("Sequence[bytes]", batch.values)
         if len(indices) < len(batch):
@@ -260,7 +260,7 @@ class Decoding:
         except Undecodable:
             raise record_held(batch, _first_bad(decoder, values, indices), "does not decode under its schema") from None
 
-    def _decoder(self, batch: Committed, frame: bytes, index: int) -> Decoder:
+    def _decoder(self, batch: CommittedRecords, frame: bytes, index: int) -> Decoder:
         known = self.decoders.get(frame)
         if known is not None:
             return known
@@ -287,7 +287,7 @@ class RecordHeld(HoldError):
         self.offset = offset
 
 
-def newest_schema(batch: Committed) -> int:
+def newest_schema(batch: CommittedRecords) -> int:
     """The index at which the last new schema of a batch begins.
 
     Args:
@@ -303,7 +303,7 @@ def newest_schema(batch: Committed) -> int:
     return max(first.values(), default=0)
 
 
-def record_held(batch: Committed, index: int, what: str, hint: str = "") -> RecordHeld:
+def record_held(batch: CommittedRecords, index: int, what: str, hint: str = "") -> RecordHeld:
     """Return the error for a record of a batch that the table cannot go past, with its place and its fault."""
     offset = batch.offsets[index]
     return RecordHeld(
@@ -323,7 +323,7 @@ def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]
     return indices[0]
 
 
-def _fixed_columns(batch: Committed, times: ColumnPlace) -> pa.Table:
+def _fixed_columns(batch: CommittedRecords, times: ColumnPlace) -> pa.Table:
     """The fixed columns; without a readable `hub.origin` the origin's columns are null."""
     count = len(batch)
     edge, topic, partition, offset, incarnation = origin_columns(batch.origins)

@@ -31,7 +31,7 @@ from aggregator.lake.ranges import Held, StagingOutcome, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.storage_errors import storage_errors
-from aggregator.lake.table_plan import Limits, TablePlan, limits_by_table, next_offsets, together, up_to
+from aggregator.lake.table_plan import OffsetBounds, TablePlan, next_offsets, plan_batches, released_spans, table_limits
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.lake.task import StagingTask
@@ -135,7 +135,7 @@ class LakeDriver:
         planned = self._side_by_side(lambda name: self._told(name, lambda: self._plan(name, limits[name])), limits)
         done = {one.table: one for one in planned if isinstance(one, TableReport)}
         plans = [one for one in planned if isinstance(one, TablePlan)]
-        for found in together(plans, self._bounds.cycle_records, apart=self._lost):
+        for found in plan_batches(plans, self._bounds.cycle_records, apart=self._lost):
             is_over = stop is not None and stop.is_set()
             done |= {one.table: one for one in ([] if is_over else self._round(found, force=force))}
             done |= {one.name: one.idle() for one in found if is_over}
@@ -205,7 +205,7 @@ class LakeDriver:
         partitions = central_partitions(self._config.central, topics)
         return log_end_offsets(self._config.central, [(one.topic, one.partition) for one in partitions])
 
-    def _limits(self, sources: Mapping[str, frozenset[str]]) -> dict[str, Limits | RetryError]:
+    def _limits(self, sources: Mapping[str, frozenset[str]]) -> dict[str, OffsetBounds | RetryError]:
         """Return what each table's central partitions hold, or central's error; all tables are asked for at once."""
         undescribed: dict[str, str] = {}
         refused: Refused = {}
@@ -214,12 +214,12 @@ class LakeDriver:
             bounds = offset_bounds(self._config.central, found, refused)
         except RetryError as error:
             return dict.fromkeys(sorted(sources), error)
-        return limits_by_table(sources, bounds, undescribed | {topic: why for (topic, _), why in refused.items()})
+        return table_limits(sources, bounds, undescribed | {topic: why for (topic, _), why in refused.items()})
 
     def _side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Work on the items in parallel, and return the results in their order."""
         todo = dict(enumerate(items))
-        return [*map_concurrently(lambda at: work(todo[at]), todo, most=self._bounds.tables).values()]
+        return [*map_concurrently(lambda number: work(todo[number]), todo, most=self._bounds.tables).values()]
 
     @staticmethod
     def _told(name: str, work: Callable[[], R]) -> R | TableReport:
@@ -234,10 +234,10 @@ class LakeDriver:
         except AggregatorError:  # such an error ends the lake
             raise
         except Exception as error:  # noqa: BLE001 - metadata that somebody damaged raises anything, and others wait
-            why = f"table {name}: {kind_and_place(error)}"
-            return TableReport(name, failed=RetryError(why, hint="is its metadata whole? else report this line"))
+            hint = "is its metadata whole? else report this line"
+            return TableReport(name, failed=RetryError(f"table {name}: {kind_and_place(error)}", hint=hint))
 
-    def _plan(self, name: str, limits: Limits | RetryError) -> TablePlan | TableReport:
+    def _plan(self, name: str, limits: OffsetBounds | RetryError) -> TablePlan | TableReport:
         """Return the work to do for a table, or a report if there is none."""
         if isinstance(limits, RetryError):
             raise limits
@@ -245,11 +245,10 @@ class LakeDriver:
         self._sweep(name)
         positions = handle.positions(list(limits)) if handle else {}
         decided = self._decided(name, positions, limits)
-        gate = None if decided else self._gates.get(name)
-        if gate:
+        if gate := None if decided else self._gates.get(name):
             gate.repair_verdicts(handle, positions)
         released = self._released(name, positions, limits) if gate else {}
-        bounds = decided or up_to(released, limits) or limits
+        bounds = decided or released_spans(released, limits) or limits
         todo = backlog(positions, bounds, records=self._bounds.cycle_records)
         release = next(iter(released.values()), None)
         plan = TablePlan(name, handle, positions, limits, todo, is_decided=bool(decided), release=release)
@@ -265,8 +264,8 @@ class LakeDriver:
         fit = [(plan, task) for plan, task in tasks_of if isinstance(task, StagingTask)]
         outcomes = run_jobs(self._spark, [task for _, task in fit], parallel=self._bounds.parallel) if fit else []
         both = [(plan, found) for (plan, _), found in zip(fit, outcomes, strict=True)]
-        self._lost = self._lost - {plan.name for plan, _ in both}
-        self._lost |= {plan.name for plan, found in both if isinstance(found, JobLost)}
+        now_lost = {plan.name for plan, found in both if isinstance(found, JobLost)}
+        self._lost = self._lost - {plan.name for plan, _ in both} | now_lost
         reports += [TableReport(plan.name, failed=found) for plan, found in both if isinstance(found, RetryError)]
         staged = [(plan, found) for plan, found in both if not isinstance(found, RetryError)]
         changed = self._changed([plan for plan, _ in staged])
@@ -287,8 +286,8 @@ class LakeDriver:
             found = central_partitions(self._config.central, names, undescribed)
         except RetryError as error:
             return dict.fromkeys(names, str(error))
-        before = {one for plan in plans for one in plan.limits}
-        return {one.topic: "it changed while it was read" for one in before.symmetric_difference(found)} | undescribed
+        differing = {one for plan in plans for one in plan.limits}.symmetric_difference(found)
+        return {one.topic: "it changed while it was read" for one in differing} | undescribed
 
     def _publish_staged(
         self, plan: TablePlan, outcomes: list[StagingOutcome], changed: Mapping[str, str], *, force: bool
@@ -316,7 +315,7 @@ class LakeDriver:
         return self._commit(plan.name, plan.handle, outcomes, force=force)
 
     def _decided(
-        self, name: str, positions: Mapping[CentralPartition, int], limits: Limits
+        self, name: str, positions: Mapping[CentralPartition, int], limits: OffsetBounds
     ) -> Mapping[CentralPartition, OffsetRange]:
         """Ranges that a quarantine's commit decided and the table does not have yet; only a gate leaves such ranges."""
         if name not in self._gates and name in self._without_pending:
@@ -327,7 +326,7 @@ class LakeDriver:
         return pending
 
     def _released(
-        self, name: str, positions: Mapping[CentralPartition, int], limits: Limits
+        self, name: str, positions: Mapping[CentralPartition, int], limits: OffsetBounds
     ) -> Mapping[CentralPartition, Release]:
         """Return the ranges that the table's newest release lets pass, by partition; a cycle publishes only these."""
         if all(positions.get(one, start) >= end for one, (start, end) in limits.items()):

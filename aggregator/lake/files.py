@@ -21,7 +21,7 @@ from aggregator.lake.orphans import PREFIX, SUFFIX, StagingLease, discard
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.parquet.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.parquet.statistics import Path, statistics, with_nan
-from aggregator.lake.partitioning import Part, divided, with_day
+from aggregator.lake.partitioning import Part, split_by_partition, with_day
 
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them
@@ -123,7 +123,7 @@ class StagingWriter:
             self._lease.renew()
         rows = pa.concat_tables(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
-        for part, part_rows in divided(rows, self._divided_by):
+        for part, part_rows in split_by_partition(rows, self._divided_by):
             file = self._file(part, part_rows)
             file.nan.update(with_nan(part_rows))
             file.writer.write_table(part_rows, row_group_size=max(1, part_rows.num_rows))

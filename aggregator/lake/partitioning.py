@@ -32,7 +32,7 @@ def with_day(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def divided(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[Part, pa.Table]]:
+def split_by_partition(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[Part, pa.Table]]:
     """Yield one part of the rows for each combination of partition values.
 
     Args:

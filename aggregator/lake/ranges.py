@@ -65,7 +65,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class CommittableOutcomes:
     """The outcomes that follow the table's positions, the positions after them, and the outcomes that do not follow."""
 
     accepted: tuple[StagingOutcome, ...]
@@ -162,7 +162,7 @@ def _pieces(span: Span, size: int) -> Iterable[Span]:
         yield Span(span.partition, OffsetRange(left, right))
 
 
-def committable(outcomes: Sequence[StagingOutcome], positions: Mapping[CentralPartition, int]) -> Settlement:
+def committable(outcomes: Sequence[StagingOutcome], positions: Mapping[CentralPartition, int]) -> CommittableOutcomes:
     """Keep the outcomes that begin where the table, or the outcome before them, ends.
 
     After a conflict it is asked again with the fresh positions: what another writer committed drops out here.
@@ -181,4 +181,4 @@ def committable(outcomes: Sequence[StagingOutcome], positions: Mapping[CentralPa
         else:
             dropped.append(outcome)
     moved = {partition: offset for partition, offset in reached.items() if offset > positions.get(partition, -1)}
-    return Settlement(tuple(accepted), moved, tuple(dropped))
+    return CommittableOutcomes(tuple(accepted), moved, tuple(dropped))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from aggregator.config.secrets import SecretRef
 from aggregator.config.stores import catalog_openings, environment_openings, profile_openings, storage_openings
-from aggregator.config.transport import INSECURE, Opening, properties
+from aggregator.config.transport import INSECURE, InsecureSetting, properties
 from aggregator.errors import ConfigError
 from aggregator.regular_files import UNBOUNDED, read_bytes
 
@@ -87,7 +87,7 @@ def check_outside(environ: Mapping[str, str], files: list[str] | None = None) ->
         )
 
 
-def _check(block: str, options: Mapping[str, str | SecretRef], openings: tuple[Opening, ...]) -> None:
+def _check(block: str, options: Mapping[str, str | SecretRef], openings: tuple[InsecureSetting, ...]) -> None:
     for one in openings:
         if not one.instead or INSECURE not in options:
             raise ConfigError(
@@ -96,14 +96,14 @@ def _check(block: str, options: Mapping[str, str | SecretRef], openings: tuple[O
             )
 
 
-def _profiled(environ: Mapping[str, str], files: list[str]) -> Iterator[Opening]:
+def _profiled(environ: Mapping[str, str], files: list[str]) -> Iterator[InsecureSetting]:
     named = [environ.get(variable) or place for variable, place in _PROFILES.items()]
     for path in (os.path.expanduser(name) for name in [*named, *files]):  # noqa: PTH111 - a user may have no home
         try:
             text = read_bytes(path).decode("utf-8", "replace")
         except OSError as error:
             if error.errno in UNBOUNDED:  # nobody knows what the client would find there
-                yield Opening(path, f"cannot be checked: {error.strerror}", "name a file")
+                yield InsecureSetting(path, f"cannot be checked: {error.strerror}", "name a file")
             continue  # any other file the client cannot read either, and reports that itself
         except ValueError:
             continue

@@ -15,7 +15,7 @@ from aggregator.lake.report import TableReport
 from aggregator.lake.tables.port import TableHandle
 from aggregator.state.releases import Release
 
-Limits = Mapping[CentralPartition, OffsetRange]
+OffsetBounds = Mapping[CentralPartition, OffsetRange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TablePlan:
     name: str
     handle: TableHandle | None
     positions: Mapping[CentralPartition, int]
-    limits: Limits
+    limits: OffsetBounds
     todo: Backlog
     is_decided: bool = False
     release: Release | None = None
@@ -78,11 +78,11 @@ class TablePlan:
         )
 
 
-def limits_by_table(
+def table_limits(
     sources: Mapping[str, frozenset[str]],
     bounds: Mapping[CentralPartition, OffsetRange],
     silent: Mapping[str, str],
-) -> dict[str, Limits | RetryError]:
+) -> dict[str, OffsetBounds | RetryError]:
     """Return the contents of each table's central partitions, or the error for a topic without an answer.
 
     Args:
@@ -93,7 +93,7 @@ def limits_by_table(
     by_topic: dict[str, dict[CentralPartition, OffsetRange]] = {}
     for one, offsets in bounds.items():
         by_topic.setdefault(one.topic, {})[one] = offsets
-    limits: dict[str, Limits | RetryError] = {}
+    limits: dict[str, OffsetBounds | RetryError] = {}
     for name, topics in sorted(sources.items()):
         limits[name] = {one: offsets for topic in sorted(topics) for one, offsets in by_topic.get(topic, {}).items()}
         for topic in sorted(topics & silent.keys())[:1]:
@@ -101,7 +101,7 @@ def limits_by_table(
     return limits
 
 
-def together(
+def plan_batches(
     plans: Iterable[TablePlan], records: int, *, apart: frozenset[str] = frozenset()
 ) -> Iterator[list[TablePlan]]:
     """Plans cut into rounds, in their order; a longer one is a round by itself.
@@ -127,7 +127,9 @@ def together(
     yield from ([plan] for plan in last)
 
 
-def up_to(released: Mapping[CentralPartition, Release], limits: Limits) -> dict[CentralPartition, OffsetRange]:
+def released_spans(
+    released: Mapping[CentralPartition, Release], limits: OffsetBounds
+) -> dict[CentralPartition, OffsetRange]:
     """Return the contents of partitions, up to the end of their releases."""
     return {
         one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
@@ -135,11 +137,11 @@ def up_to(released: Mapping[CentralPartition, Release], limits: Limits) -> dict[
     }
 
 
-def next_offsets(positions: Mapping[CentralPartition, int], limits: Limits) -> dict[CentralPartition, int]:
+def next_offsets(positions: Mapping[CentralPartition, int], limits: OffsetBounds) -> dict[CentralPartition, int]:
     """Positions of all partitions; one that was never committed begins at the partition's first offset."""
     return {one: positions.get(one, first) for one, (first, _) in limits.items()}
 
 
-def end_offsets(limits: Limits) -> dict[CentralPartition, int]:
+def end_offsets(limits: OffsetBounds) -> dict[CentralPartition, int]:
     """Return the end offset of each partition."""
     return {one: end for one, (_, end) in limits.items()}

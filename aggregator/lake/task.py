@@ -23,7 +23,7 @@ from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import resting
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError, kind_and_place
-from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
+from aggregator.kafka.readers.committed_reader import CommittedReader, CommittedRecords
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, initial_schema
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import StagedFile, StagingWriter
@@ -143,7 +143,7 @@ class _Running:
             for at, span in zip(ranges, spans, strict=True)
         )
 
-    def _add(self, piece: Committed) -> None:
+    def _add(self, piece: CommittedRecords) -> None:
         """Stage a piece, or what lies before the first record that the table cannot take.
 
         Raises:

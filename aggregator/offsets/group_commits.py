@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import Partition
-from aggregator.offsets.questions import Facts, merged_partitions
+from aggregator.offsets.questions import TranslationInputs, merged_partitions
 from aggregator.offsets.translation import Translation
 
 
 def committable(
-    config: HubConfig, found: Sequence[Translation], facts: Facts
+    config: HubConfig, found: Sequence[Translation], facts: TranslationInputs
 ) -> tuple[dict[str, dict[Partition, int]], set[Partition]]:
     """Return the positions to commit, by group, and the partitions of topics that several edge topics fill.
 

@@ -23,7 +23,7 @@ RECREATED = "the topic at the edge is another one than the hub has read; ask aga
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TranslationInputs:
     """The state of flows and topics on which the questions are based.
 
     Attributes:
@@ -42,7 +42,7 @@ class Facts:
 
 
 def question(
-    config: HubConfig, group: str, source: EdgePartition, offset: int, facts: Facts
+    config: HubConfig, group: str, source: EdgePartition, offset: int, facts: TranslationInputs
 ) -> PositionQuery | Translation:
     """Return what to look for at central, or the translation that says why nothing can be found.
 
@@ -99,7 +99,7 @@ def copied(entry: LedgerRecord) -> str:
     return f"MirrorMaker 2 had copied what lies before {entry.copied}, without `hub.origin`: its own checkpoints tell"
 
 
-def merged_partitions(config: HubConfig, places: Iterable[Partition], facts: Facts) -> set[Partition]:
+def merged_partitions(config: HubConfig, places: Iterable[Partition], facts: TranslationInputs) -> set[Partition]:
     """Return the partitions of central topics of several edge topics: no group's position there is one flow's."""
     topics = {(one.edge, one.topic) for one in facts.ledger if start_of(config, one.edge, one.topic) is not None}
     sources = Counter(target(config, *one) for one in topics if one[0] in config.edges)

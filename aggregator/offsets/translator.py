@@ -17,7 +17,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Positi
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.origin_reader import OriginReader, OriginSearch, OriginsFound
-from aggregator.offsets.questions import BY_KEY, RECREATED, Facts, copied, question
+from aggregator.offsets.questions import BY_KEY, RECREATED, TranslationInputs, copied, question
 from aggregator.offsets.search import Placed, Search, SearchWindow, searched
 from aggregator.offsets.translation import PositionQuery, Translation, Why, elsewhere, translated
 from aggregator.offsets.way_back import WayBack, way_back
@@ -36,7 +36,7 @@ _OPEN_S = 5.0
 _AGAIN_S = 0.05
 # A window that was read for one position also serves nearby positions of other groups.
 _RECALLED = 32
-Committed = Mapping[EdgePartition, int]
+GroupOffsets = Mapping[EdgePartition, int]
 
 
 class Settled(NamedTuple):
@@ -56,7 +56,7 @@ class Translations:
     """
 
     of: tuple[Translation, ...]
-    facts: Facts
+    facts: TranslationInputs
 
 
 class Translator:
@@ -71,7 +71,7 @@ class Translator:
         self._names = HubNames(config.hub)
         self._known: dict[tuple[str, EdgePartition], tuple[PositionQuery, Translation]] = {}
 
-    def translate(self, committed: Mapping[str, Committed], *, flows: Collection[str] = ()) -> Translations:
+    def translate(self, committed: Mapping[str, GroupOffsets], *, flows: Collection[str] = ()) -> Translations:
         """Translate what groups have committed, and forget groups and partitions that are not among it.
 
         Args:
@@ -120,7 +120,7 @@ class Translator:
         finally:
             reader.close()
 
-    def _back(self, asked: WayBack, facts: Facts, settled: Settled, reader: OriginReader) -> WayBack:
+    def _back(self, asked: WayBack, facts: TranslationInputs, settled: Settled, reader: OriginReader) -> WayBack:
         if is_by_key(self._config, asked.source.edge, asked.source.topic):
             return asked.refused(Why.BY_KEY, BY_KEY)
         entry, (offsets, decided) = facts.ledger[asked.source], settled
@@ -139,7 +139,7 @@ class Translator:
         """Return the prefix of the origins of a flow."""
         return f"{self._config.hub}/{source}/".encode()
 
-    def _facts(self, sources: Collection[EdgePartition], flows: Collection[str]) -> Facts:
+    def _facts(self, sources: Collection[EdgePartition], flows: Collection[str]) -> TranslationInputs:
         """Return the facts about these flows, and about all flows of these edges."""
         config, central = self._config, self._config.central
         ledger = read_ledger(central, self._names)
@@ -150,7 +150,7 @@ class Translator:
         targets: dict[tuple[str, str], set[tuple[str, bool]]] = defaultdict(set)
         for one in control.targets if control else ():
             targets[one.edge, one.topic].add((one.central, one.by_key))
-        return Facts(
+        return TranslationInputs(
             ledger,
             by_flow(read_requests(central, self._names).decisions) if decided else {},
             {
@@ -168,7 +168,7 @@ class Translator:
         names = {target(self._config, source.edge, source.topic) for source in sources}
         return topics.described(self._config.central, sorted(names)).values()
 
-    def _answers(self, asked: list[PositionQuery], facts: Facts) -> dict[PositionQuery, Translation]:
+    def _answers(self, asked: list[PositionQuery], facts: TranslationInputs) -> dict[PositionQuery, Translation]:
         """Return an answer per question; an answer for a position that has not moved is still exact and is reused."""
         found = {one: kept for one in asked if (kept := self._kept(one)) is not None}
         left = [one for one in asked if one not in found]
@@ -187,7 +187,7 @@ class Translator:
         return found
 
     def _refuse_moved(
-        self, moved: Collection[PositionQuery], facts: Facts, found: dict[PositionQuery, Translation]
+        self, moved: Collection[PositionQuery], facts: TranslationInputs, found: dict[PositionQuery, Translation]
     ) -> None:
         """Take back positions behind which earlier rules wrote elsewhere; today's place may be an earlier one, too."""
         there = topics.described(self._config.central, sorted({name for one in moved for name in one.went}))
@@ -213,7 +213,7 @@ class Translator:
             return None
         return answer
 
-    def _at_rest(self, asked: Collection[PositionQuery], facts: Facts) -> set[PositionQuery]:
+    def _at_rest(self, asked: Collection[PositionQuery], facts: TranslationInputs) -> set[PositionQuery]:
         """Positions at which their very flows stand, and stood before central's ends were asked for.
 
         Central has no record of such a flow behind it, and a quiet flow among busy ones costs no search.
@@ -280,7 +280,7 @@ class Translator:
         return Search(asked.position, offsets.start, offsets.end)
 
 
-def _former(asked: PositionQuery, facts: Facts, there: Mapping[str, topics.Topic]) -> list[Partition]:
+def _former(asked: PositionQuery, facts: TranslationInputs, there: Mapping[str, topics.Topic]) -> list[Partition]:
     """Partitions of other topics to which earlier rules wrote the flow, as far as there still are any."""
     edge, topic, partition = asked.source
     return [

@@ -17,7 +17,7 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.replicate.discovery.compacted_keys import require_keys
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.strips import strips
 from aggregator.schema.registry import Registry
 from aggregator.schema.unwritten import UnwrittenRegistry
@@ -85,7 +85,7 @@ def prospects(
     found: dict[tuple[str, str], Prospect] = defaultdict(Prospect)
     samples = map_concurrently(lambda edge: list(_sampled(config, snapshots, edge, by_edge[edge])), by_edge)
     for source, record in (one for of_edge in samples.values() for one in of_edge):
-        limits = Limits.of(settings.get(target(config, source.edge, source.topic), {}))
+        limits = TopicLimits.of(settings.get(target(config, source.edge, source.topic), {}))
         _look(found[source.edge, source.topic], source, record, strip_for, keyed=limits.keyed)
     return dict(found)
 

@@ -17,7 +17,7 @@ from aggregator.kafka.cluster.topics import partition_count
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.ends import readable_ranges
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _BATCH = 10_000
@@ -36,7 +36,7 @@ def read_topic(cluster: ClusterConfig, topic: str) -> Generator[Chunk]:
     left = {at: log for at, log in readable_ranges(cluster, partitions).items() if len(log)}
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
-        reader.assign({at: Start(log.start) for at, log in left.items()})
+        reader.assign({at: StartPosition(log.start) for at, log in left.items()})
         ends = {at: log.end for at, log in left.items()}
         yield from _until(reader, ends, f"{topic} at {cluster.bootstrap_servers}")
     finally:

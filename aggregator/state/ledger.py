@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct, field
 from msgspec.json import Decoder, Encoder
 
-from aggregator.coordinates import EdgePartition, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, Position
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import (
@@ -58,7 +58,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     stripped: int = field(default_factory=int)
     gap: Gap | None = None
     leader_epoch: int | None = None
-    unread: tuple[Segment, ...] = ()
+    unread: tuple[IncarnationRange, ...] = ()
     first_partitions: int | None = None
     cycles: int = 0
     forged: int = 0

@@ -38,7 +38,7 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
@@ -213,7 +213,7 @@ class Guarded:
         """One slot's run over so many records, from its start to the end of the drain."""
         source = EdgePartition("eu", TOPIC, 0)
         entry = LedgerRecord(0, "id", 0, 1, 0)
-        flow = FlowPlan(source, entry, False, f"eu.{TOPIC}", by_key=False, limits=Limits(), until=records)
+        flow = FlowPlan(source, entry, False, f"eu.{TOPIC}", by_key=False, limits=TopicLimits(), until=records)
         plan = SlotPlan(HubNames("guard"), 1, 0, (flow,), CommitPolicy(0.5, 1 << 24), drain=True, patience_s=9.0)
         delivery = Delivery(DeliveryPlan("guard", "dead", Cycles("guard"), None), lambda _: self.strip, lambda *_: None)
         with patch.object(clients, "transactional_producer", lambda *_, **__: _Producer()):

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import FaultKind, Start, TruncationPoint
+from aggregator.kafka.readers.reader_events import FaultKind, StartPosition, TruncationPoint
 from tests.trial import Trial, wait_for
 
 pytestmark = [pytest.mark.ci, pytest.mark.brokers]
@@ -67,7 +67,7 @@ def polled(reader, at, start, enough=lambda _: False):
     looks at the edge, as a slot does, sees that it is not, and reads on.
     """
     offsets = []
-    reader.assign({at: Start(start)})
+    reader.assign({at: StartPosition(start)})
 
     def more():
         found = reader.poll(1000, 0.2)
@@ -75,7 +75,7 @@ def polled(reader, at, start, enough=lambda _: False):
         for fault in found.faults:
             if fault.kind is not FaultKind.POSITION_LOST:
                 return fault
-            reader.assign({at: Start(offsets[-1] + 1 if offsets else start)})
+            reader.assign({at: StartPosition(offsets[-1] + 1 if offsets else start)})
         return enough(offsets)
 
     return offsets, wait_for(more, timeout=40, what="records or a fault")

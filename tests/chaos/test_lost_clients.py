@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka.readers.open_range import read_range
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.kafka.readers.tail import ArrivalTail, LogTail
 from aggregator.kafka.writers import heartbeat_writer
 from aggregator.kafka.writers.heartbeat_writer import HeartbeatWriter
@@ -43,7 +43,7 @@ def test_a_reader_goes_on_where_it_was(trial, edge):
         seen.extend((c.partition, offset) for c in reader.poll(1000, 0.1).chunks for offset in c.offsets)
         return len(seen)
 
-    reader.assign({(trial.topic, partition): Start(0) for partition in range(3)})
+    reader.assign({(trial.topic, partition): StartPosition(0) for partition in range(3)})
     wait_for(lambda: read() == 30, timeout=20, what="the first records")
     reader.release((trial.topic, 2))
     first = reader._connection.client

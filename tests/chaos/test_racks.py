@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewTopic
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.sandbox.sandbox import Sandbox
 from tests.chaos.recreations import recreated
 from tests.chaos.rolled_cluster import rolled_under_load
@@ -89,7 +89,7 @@ def test_records_come_from_the_follower_in_the_hub_s_rack(led_afar):
         reader = EdgeReader(config, buffer_bytes=1 << 24)
         served, count = Counter(), 0
         try:
-            reader.assign({(trial.topic, partition): Start(0) for partition in range(3)})
+            reader.assign({(trial.topic, partition): StartPosition(0) for partition in range(3)})
             deadline = time.monotonic() + 60
             while count < COUNT and time.monotonic() < deadline:
                 polled = reader.poll(500, 0.1)

@@ -9,7 +9,7 @@ from aggregator.config.load import load_config
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
@@ -60,7 +60,7 @@ class Kept:
         config = load_config(hub.config, os.environ)
         self.hub, self.edge, self.central = hub, config.edges["eu"], config.central
         self.reader = EdgeReader(self.edge, buffer_bytes=1_000_000)
-        self.reader.assign({(hub.topic, partition): Start(0, None) for partition in range(3)})
+        self.reader.assign({(hub.topic, partition): StartPosition(0, None) for partition in range(3)})
         self.ids = EdgeTopicIds(self.edge)
         self.writer = TransactionalWriter(self.central, f"{hub.hub}.driver")
         self.writer.open()

@@ -21,7 +21,7 @@ from aggregator.backfill.settlement import backfills_central
 from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Failed
 from aggregator.lake.driver import LakeDriver
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
@@ -202,7 +202,7 @@ def test_forged_records_that_name_a_backfill_of_the_hub(trial, caplog):
     ]
     assert "3 records passed over, not proven by the ledger" in caplog.text
     plan = late.plan(letters=Letters())
-    assert [one.segments for one in plan.writes] == [(Segment(0, OffsetRange(1, 2)),)]
+    assert [one.segments for one in plan.writes] == [(IncarnationRange(0, OffsetRange(1, 2)),)]
     once(trial, "eu", [7, *range(3)])
 
     central.produce(f"{trial.hub}.dead-letters", b'{"v":2}', "any", partition=0)

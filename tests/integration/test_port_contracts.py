@@ -11,7 +11,7 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.readers.codes import RefusalKind
-from aggregator.kafka.readers.reader_events import FaultKind, Start
+from aggregator.kafka.readers.reader_events import FaultKind, StartPosition
 from aggregator.state.ledger import LedgerRecord
 from tests.ports import Brokers, Simulated
 from tests.trial import incompressible
@@ -220,7 +220,7 @@ def test_a_partition_is_read_from_its_start_in_order_and_to_its_end(world):
     written = world.append(0, 7)
     world.append(1, 3)
     reader = world.ports.reader(world.edge)
-    reader.assign({(world.topic, 0): Start(2)})
+    reader.assign({(world.topic, 0): StartPosition(2)})
     values, offsets, epochs = polled(reader, {0: 7})
     assert (values, {p: list(some) for p, some in offsets.items()}) == ({0: written[2:]}, {0: [2, 3, 4, 5, 6]})
     assert epochs[0] == reader.leader_epoch((world.topic, 0))
@@ -233,7 +233,7 @@ def test_a_rewind_brings_the_same_again(world):
     written, at = world.append(0, 9), (world.topic, 0)
     reader = world.ports.reader(world.edge)
     for start in (0, 4, 0):
-        reader.assign({at: Start(start)})
+        reader.assign({at: StartPosition(start)})
         assert polled(reader, {0: 9})[0] == {0: written[start:]}
     reader.close()
 
@@ -249,7 +249,7 @@ def test_the_end_lies_behind_markers(world):
         if log.end > 2:
             break
         world.ports.sleep(0.02)
-    reader.assign({(world.topic, 0): Start(0)})
+    reader.assign({(world.topic, 0): StartPosition(0)})
     values, _, _ = polled(reader, {0: log.end})
     assert log.end > len(values[0]) == 2
     reader.close()
@@ -260,12 +260,12 @@ def test_a_released_partition_is_silent_until_it_is_started_again(world):
     """The others go on."""
     reader, ats = world.ports.reader(world.edge), [(world.topic, 0), (world.topic, 1)]
     first = [world.append(at, 2) for at in (0, 1)]
-    reader.assign({at: Start(0) for at in ats})
+    reader.assign({at: StartPosition(0) for at in ats})
     assert polled(reader, {0: 2, 1: 2})[0] == dict(enumerate(first))
     reader.release(ats[0])
     second = [world.append(at, 2) for at in (0, 1)]
     assert polled(reader, {1: 4})[0] == {1: second[1]}
-    reader.start(ats[0], Start(1))
+    reader.start(ats[0], StartPosition(1))
     assert polled(reader, {0: 4})[0] == {0: [first[0][1], *second[0]]}
     reader.close()
 
@@ -280,7 +280,7 @@ def test_a_position_that_the_log_does_not_have_is_a_fault(world, offset):
         world.delete_before(0, 3)
         reader, at = world.ports.reader(world.edge), (world.topic, 0)
         assert reader.log_range(at) == OffsetRange(3, 5)
-        reader.assign({at: Start(offset), (world.topic, 1): Start(0)})
+        reader.assign({at: StartPosition(offset), (world.topic, 1): StartPosition(0)})
         faults, others = [], 0
         for _ in range(300):
             found = reader.poll(100, 0.05)

@@ -21,7 +21,7 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.damage import next_readable_offset
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
 from aggregator.kafka.readers.truncation import Found, search
 from tests.simulation.scheduler import Scheduler
 
@@ -216,12 +216,12 @@ class SimReader:
         self._life = life
         self._places: dict[tuple[str, int], _Place] = {}
         self._met: dict[tuple[str, int], int] = {}  # leaders with which a position was compared
-        self._told: dict[int, Start] = {}  # of each partition the last position that it said is lost
+        self._told: dict[int, StartPosition] = {}  # of each partition the last position that it said is lost
 
-    def assign(self, starts: Mapping[tuple[str, int], Start]) -> None:
+    def assign(self, starts: Mapping[tuple[str, int], StartPosition]) -> None:
         self._places = {at: _Place(*start, self._met.get(at)) for at, start in starts.items()}
 
-    def start(self, at: tuple[str, int], start: Start) -> None:
+    def start(self, at: tuple[str, int], start: StartPosition) -> None:
         """The client compares nothing with a leader that it knows."""
         knows = at in self._met and self._edge.log.topic_id == self._life
         self._places[at] = _Place(*start, self._edge.log.leader_epochs[at[1]] if knows else self._met.get(at))
@@ -249,7 +249,7 @@ class SimReader:
             polled.faults.append(Fault(at, FaultKind.DENIED, ""))
             return
         if self._lost(place, partition):
-            self._told[partition] = Start(place.offset, place.leader_epoch)
+            self._told[partition] = StartPosition(place.offset, place.leader_epoch)
             polled.faults.append(Fault(at, FaultKind.POSITION_LOST, ""))
             polled.served = {SERVES: {TOPIC}}
             return
@@ -284,7 +284,7 @@ class SimReader:
             self._met[TOPIC, partition] = place.seen = life.leader_epochs[partition]
         return not life.starts[partition] <= place.offset <= len(life.partitions[partition])
 
-    def told_lost(self, partition: int, start: Start) -> bool:
+    def told_lost(self, partition: int, start: StartPosition) -> bool:
         """Whether it has said that this position is lost, and it is."""
         life, (offset, leader_epoch) = self._edge.log, start
         if self._told.get(partition) != start or life.topic_id != self._life:

@@ -215,7 +215,7 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: forgotten by every assignment",
-        [(CURSOR, "Start(self.entry.next_offset, self.entry.leader_epoch)", "Start(self.entry.next_offset)")],
+        [(CURSOR, "next_offset, self.entry.leader_epoch)", "next_offset)")],
         situation="cut logs",
     ),
     Mutant(
@@ -372,13 +372,13 @@ MUTANTS = [
         [
             (
                 TOPIC_IDENTITY,
-                """            polled = self._reader.poll(most, wait_s)
+                """            polled = self._reader.poll(most, timeout_s)
             if not polled.served:
                 return polled
             self._ask(polled)
 """,
                 """            self._ask(Polled(served={1: {"orders"}}))
-            self._polled = self._reader.poll(most, wait_s)
+            self._polled = self._reader.poll(most, timeout_s)
 """,
             )
         ],

@@ -21,7 +21,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed, Fenced, HoldError, OutcomeUnknown, Reason, TransactionAborted, Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.privacy.strip import PolicyId, Rejection, Stripped
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.flow.cursor import HoldReason
@@ -490,7 +490,7 @@ class Schedule:
         named = {*task.result.undrained, *(hold.source for hold in task.result.holds)}
         for source, entry in self.logs.ledger_now(range(LEDGERS)).items():
             unjudged = entry.gap is None and source not in named
-            start = Start(entry.next_offset, entry.leader_epoch)
+            start = StartPosition(entry.next_offset, entry.leader_epoch)
             assert not (unjudged and reader.told_lost(source.partition, start)), f"ends well on a cut: {source} {start}"
 
     def _check(self) -> None:

@@ -9,7 +9,7 @@ from aggregator.errors import OutcomeUnknown, TransactionAborted
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.kafka.writers.refusals import Refusal
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.state.control import ControlEntry, ControlState, Lease, Undecided, encode, fold
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, winners
@@ -206,8 +206,8 @@ class SimSlotPorts:
     def topic_ids(self, edge: str) -> SimTopicIds:
         return SimTopicIds(self._logs.central.scheduler, self._edge)
 
-    def limits(self, topic: str) -> Limits:
-        return Limits()
+    def limits(self, topic: str) -> TopicLimits:
+        return TopicLimits()
 
     def telemetry(self, body: dict[str, object]) -> None:
         return

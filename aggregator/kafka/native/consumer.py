@@ -25,7 +25,7 @@ _ADDRESS = ctypes.sizeof(ctypes.c_void_p)
 
 
 # Topic, partition, offset to read from, and the leader epoch of the record before it, if known.
-Start = tuple[str, int, int, int | None]
+AssignedPartition = tuple[str, int, int, int | None]
 
 
 class Event(NamedTuple):
@@ -70,12 +70,12 @@ class Consumer(Client):
 
         self._polled = COMMITTED(polled)
 
-    def assign(self, starts: Iterable[Start]) -> None:
+    def assign(self, starts: Iterable[AssignedPartition]) -> None:
         """Read these partitions and no others."""
         with _listed(starts) as listed:
             refused(rd.assign(self.handle, listed))
 
-    def incremental_assign(self, starts: Iterable[Start]) -> None:
+    def incremental_assign(self, starts: Iterable[AssignedPartition]) -> None:
         """Read these partitions, too."""
         with _listed(starts) as listed:
             checked(rd.incremental_assign(self.handle, listed))
@@ -139,7 +139,7 @@ class Consumer(Client):
 
 
 @contextmanager
-def _listed(starts: Iterable[Start]) -> Iterator[int]:
+def _listed(starts: Iterable[AssignedPartition]) -> Iterator[int]:
     """A list of partitions in the library's own form, while the block runs."""
     listed: int = rd.topic_partition_list_new(0)  # grows
     try:

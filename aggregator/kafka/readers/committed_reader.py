@@ -27,7 +27,7 @@ _TIMEOUT_S = 30.0  # a read without new records fails after this time
 
 
 @dataclass(slots=True)
-class Committed:
+class CommittedRecords:
     """Consecutive committed records of one partition, as parallel lists; `held` says why no more can be read.
 
     `left_out` are offsets of records that only tell of an edge's record that it was left out.
@@ -46,10 +46,10 @@ class Committed:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def before(self, offset: int) -> "Committed":
+    def before(self, offset: int) -> "CommittedRecords":
         """Return the records below a central offset."""
         count = bisect.bisect_left(self.offsets, offset)
-        return Committed(
+        return CommittedRecords(
             self.topic,
             self.partition,
             self.offsets[:count],
@@ -105,7 +105,7 @@ def offset_bounds(
 
 def read_committed(
     cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange], *, max_bytes: int
-) -> Iterator[Committed]:
+) -> Iterator[CommittedRecords]:
     """Read ranges with a reader of their own, as `CommittedReader.read` does; no client where all of them are empty.
 
     Raises:
@@ -136,7 +136,7 @@ class CommittedReader:
         """Close the consumer."""
         self._consumer.close()
 
-    def read(self, ranges: Mapping[Partition, OffsetRange]) -> Iterator[Committed]:
+    def read(self, ranges: Mapping[Partition, OffsetRange]) -> Iterator[CommittedRecords]:
         """Read the committed records of ranges, each in order, in pieces of about `max_bytes` of keys and values.
 
         Args:
@@ -151,7 +151,7 @@ class CommittedReader:
         ends = {at: offsets.end for at, offsets in ranges.items() if len(offsets)}
         self._consumer.assign([TopicPartition(*at, ranges[at].start) for at in ends])
         sole = next(iter(ends)) if len(ends) == 1 else None
-        pieces: dict[Partition, Committed] = {}
+        pieces: dict[Partition, CommittedRecords] = {}
         size, quiet_since, trouble = 0, time.monotonic(), "nothing"
         while ends:
             before = size
@@ -160,7 +160,7 @@ class CommittedReader:
                     continue
                 piece = pieces.get(at)
                 if piece is None:
-                    piece = pieces[at] = Committed(*at)
+                    piece = pieces[at] = CommittedRecords(*at)
                 taken = _take(piece, messages, ends[at])
                 size += taken.size
                 trouble = taken.trouble or trouble
@@ -177,7 +177,7 @@ class CommittedReader:
         yield from (piece for piece in pieces.values() if len(piece) or piece.held)
 
 
-def _ends(piece: Committed, message: Message, end: int) -> bool:
+def _ends(piece: CommittedRecords, message: Message, end: int) -> bool:
     """Whether nothing before `end` comes after this: an offset at or past it, or the end of what is committed."""
     error = message.error()
     if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's codes have such names
@@ -226,7 +226,7 @@ def _runs(messages: list[Message], sole: Partition | None) -> Iterator[tuple[Par
         start = end
 
 
-def _take(piece: Committed, messages: list[Message], end: int) -> _Taken:
+def _take(piece: CommittedRecords, messages: list[Message], end: int) -> _Taken:
     """Take over the records before `end`."""
     errors = [message.error() for message in messages]
     # `any` is used because a KafkaError cannot be compared with None. An error of the client itself has no offset.
@@ -243,7 +243,7 @@ def _take(piece: Committed, messages: list[Message], end: int) -> _Taken:
     return _Taken(size, trouble=trouble)
 
 
-def _extend(piece: Committed, messages: list[Message]) -> int:
+def _extend(piece: CommittedRecords, messages: list[Message]) -> int:
     """Take records over and tell their bytes, at least one each; column by column, because this is every record."""
     keys, values = [message.key() for message in messages], [message.value() for message in messages]
     piece.offsets += [message.offset() for message in messages]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS, OffsetRange, Partition
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Polled, Start, TruncationPoint
+from aggregator.kafka.readers.reader_events import Polled, StartPosition, TruncationPoint
 
 _BEATS_BYTES = 64 * 1024
 _BEATS = 1_000
@@ -35,14 +35,14 @@ class RateLimitedReader:
             self._beats = EdgeReader(self._cluster, buffer_bytes=_BEATS_BYTES)
         return self._beats
 
-    def assign(self, starts: Mapping[Partition, Start]) -> None:
+    def assign(self, starts: Mapping[Partition, StartPosition]) -> None:
         """Read these partitions from there on, and no others."""
         beats = {at: start for at, start in starts.items() if at[0] == HEARTBEATS}
         self._records.assign({at: start for at, start in starts.items() if at not in beats})
         if beats or self._beats is not None:
             self._of((HEARTBEATS, 0)).assign(beats)
 
-    def start(self, at: Partition, start: Start) -> None:
+    def start(self, at: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
         self._of(at).start(at, start)
 

@@ -21,7 +21,7 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.codes import Passing, name_of, when_reading
 from aggregator.kafka.readers.damage import readable_from
 from aggregator.kafka.readers.ends import leader_epoch
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
 from aggregator.kafka.readers.truncation import find_truncation
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class EdgeReader:
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int, rate: float | None = None) -> None:
         self._cluster, self._is_limited = cluster, rate is not None
-        self._starts: dict[Partition, Start] = {}
+        self._starts: dict[Partition, StartPosition] = {}
         slow = {} if rate is None else clients.slow_fetch(rate)
         buffer_bytes = buffer_bytes if rate is None else min(buffer_bytes, int(rate))
         connect = functools.partial(clients.bulk_consumer, buffer_bytes=buffer_bytes, **slow)
@@ -51,7 +51,7 @@ class EdgeReader:
         )
         self.statistics = self._connection.statistics
 
-    def assign(self, starts: Mapping[Partition, Start]) -> None:
+    def assign(self, starts: Mapping[Partition, StartPosition]) -> None:
         """Read these partitions from there on and no others; drops what was prefetched, so it is also the rewind."""
         self._starts = dict(starts)
         self._read()
@@ -61,7 +61,7 @@ class EdgeReader:
             self._connection.client.stop_fetching()  # fetches only what a poll asks for
         self._connection.client.assign([(*at, *start) for at, start in self._starts.items()])
 
-    def start(self, at: Partition, start: Start) -> None:
+    def start(self, at: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
         self._starts[at] = start
         self._connection.client.incremental_assign([(*at, *start)])
@@ -99,7 +99,9 @@ class EdgeReader:
 
     def _move(self, at: Partition, offset: int, leader_epoch: int | None = None) -> None:
         if at in self._starts:
-            self._starts[at] = Start(offset, self._starts[at].leader_epoch if leader_epoch is None else leader_epoch)
+            self._starts[at] = StartPosition(
+                offset, self._starts[at].leader_epoch if leader_epoch is None else leader_epoch
+            )
 
     def _note(self, event: "Event", polled: Polled, damaged: dict[Partition, int]) -> None:
         if event.topic is None:

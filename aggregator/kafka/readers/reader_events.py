@@ -21,7 +21,7 @@ class FaultKind(StrEnum):
     FAILED = "failed"
 
 
-class Start(NamedTuple):
+class StartPosition(NamedTuple):
     """The start of a partition's reading: the next offset, and a leader epoch that no record before it exceeds.
 
     With the epoch, the client asks the edge whether its log still reaches to the offset. Without it, a log that was

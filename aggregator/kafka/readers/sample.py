@@ -19,7 +19,7 @@ from aggregator.kafka.cluster.topics import partition_count
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.2
@@ -134,7 +134,7 @@ def _read(
     has_answered = False
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
-        reader.assign({at: Start(ranges[at].start) for at in left})
+        reader.assign({at: StartPosition(ranges[at].start) for at in left})
         while left:
             if time.monotonic() > until_s:
                 if has_answered:

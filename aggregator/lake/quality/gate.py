@@ -40,7 +40,7 @@ from aggregator.lake.quality.verdict_log import (
     unsaid,
 )
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict, diverting, judge
-from aggregator.lake.ranges import Held, Settlement, Span, StagingOutcome
+from aggregator.lake.ranges import CommittableOutcomes, Held, Span, StagingOutcome
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
 from aggregator.state.releases import Release
 
@@ -166,7 +166,7 @@ class QualityGate:
         audit = vetted.audit
         if audit and audit.verdict is Verdict.HOLD:
             self._hold = _Hold(_starts(vetted.spans), vetted.held, self._clock() + AGAIN_S)
-            nothing = CommitResult(None, {}, Settlement((), {}, ()))
+            nothing = CommitResult(None, {}, CommittableOutcomes((), {}, ()))
             return _published(nothing, (*vetted.unfit, *vetted.held), audit, 0.0)
         begun = time.monotonic()
         result = self._commit(handle, vetted.splits, force=force)

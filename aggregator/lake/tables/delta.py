@@ -34,9 +34,9 @@ from aggregator.lake.tables.port import (
     CommitConflict,
     LiveFile,
     TableUnavailable,
-    check_division,
     check_files,
     check_growth,
+    check_partitioning,
 )
 from aggregator.machine_clock import utc_now_ms
 
@@ -101,7 +101,7 @@ class DeltaTables:
             HoldError: a column to divide by is missing.
         """
         place, division = self.folder / name, self.partitions.get(name, ())
-        check_division(name, division, schema)
+        check_partitioning(name, division, schema)
         options = place.resolved()
         try:
             place.make()

@@ -24,7 +24,7 @@ from aggregator.lake.store_settings import catalog_settings
 from aggregator.lake.tables.iceberg_catalog import connected
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.iceberg_handle import RETRIES, IcebergHandle
-from aggregator.lake.tables.port import CommitConflict, check_division
+from aggregator.lake.tables.port import CommitConflict, check_partitioning
 
 _CATALOG_FILE = "catalog.db"
 _PROPERTIES = {
@@ -94,7 +94,7 @@ class IcebergTables:
             HoldError: the folder holds a table that the catalogue does not know, or a column to divide by is missing.
         """
         place, division = self.folder / name, self.partitions.get(name, ())
-        check_division(name, division, schema)
+        check_partitioning(name, division, schema)
         with iceberg_errors(place):
             place.make()
             catalog = self._connected()

@@ -185,7 +185,7 @@ def check_growth(owner: str, before: Mapping[CentralPartition, int], positions: 
             )
 
 
-def check_division(name: str, division: Iterable[str], schema: pa.Schema) -> None:
+def check_partitioning(name: str, division: Iterable[str], schema: pa.Schema) -> None:
     """A table is divided by columns that it has, of types whose values every format writes as the same text.
 
     Raises:

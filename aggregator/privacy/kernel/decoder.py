@@ -7,7 +7,7 @@ position of -1.
 import numpy as np
 
 from aggregator.bytes_column import Bytes, Integers
-from aggregator.jit import Number, inlined, woven
+from aggregator.jit import Number, inlined, inlined_early
 from aggregator.privacy.kernel.intrinsics import WORD, item, word, zeros_below
 from aggregator.privacy.kernel.opcodes import ARGUMENT, KEPT, LAST_VALUE, STRIDE, Op
 from aggregator.privacy.kernel.text import HIGH_BITS, is_text
@@ -65,7 +65,7 @@ def number_end(data: Bytes, at: Number, end: Number, longest: Number) -> Number:
     return long_number(data, at, end, longest)[1]
 
 
-@woven
+@inlined_early
 def leaf(  # noqa: PLR0911 - one for each kind
     code: Integers, pc: Number, op: Number, data: Bytes, at: Number, end: Number
 ) -> tuple[Number, Number, Number]:
@@ -91,7 +91,7 @@ def leaf(  # noqa: PLR0911 - one for each kind
     return after, mark, mark
 
 
-@woven
+@inlined_early
 def leaves(
     code: Integers, pc: Number, data: Bytes, at: Number, end: Number
 ) -> tuple[Number, Number, Number, Number, Number]:

@@ -236,7 +236,7 @@ class MemoryBudget:
         return True
 
 
-class Memory:
+class ResultCache:
     """The memory of one topic's operators."""
 
     def __init__(self, budget: MemoryBudget) -> None:

@@ -16,7 +16,7 @@ from aggregator.privacy import operators
 from aggregator.privacy.column import SideValues
 from aggregator.privacy.distinct import OperatorCache, in_parts
 from aggregator.privacy.kernel.machine import SPAN
-from aggregator.privacy.kernel.memory import Memory
+from aggregator.privacy.kernel.memory import ResultCache
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.side_inputs import paired, raws_of_spans, records_of, side_values
 from aggregator.privacy.kernel.spans import distinct
@@ -60,7 +60,7 @@ class Results(NamedTuple):
 class Calls:
     """The operator calls of a plan, and its side inputs, which are numbered behind them."""
 
-    def __init__(self, plan: StripPlan, operators_by_call: Sequence[OperatorCache], memory: Memory) -> None:
+    def __init__(self, plan: StripPlan, operators_by_call: Sequence[OperatorCache], memory: ResultCache) -> None:
         calls = plan.calls
         self._calls = calls
         self._side_inputs = dict(enumerate(plan.side_inputs, len(calls)))

@@ -17,7 +17,7 @@ from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import Counts, ResultColumn, TooMuch, joined, refused
 from aggregator.privacy.distinct import OperatorCache
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
-from aggregator.privacy.kernel.memory import Memory, MemoryBudget
+from aggregator.privacy.kernel.memory import MemoryBudget, ResultCache
 from aggregator.privacy.kernel.output import assemble, measure
 from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
@@ -52,7 +52,7 @@ class KernelProgram:
         central_id: int | None,
         *,
         workspace: Workspace,
-        memory: Memory,
+        memory: ResultCache,
     ) -> None:
         self._code = assembled(plan)
         self._calls = Calls(plan, calls, memory)
@@ -190,7 +190,7 @@ class KernelStrip(TopicStrip):
         super().__init__(**topic)
 
     def _maker(self) -> Maker:
-        return partial(KernelProgram, workspace=Workspace(), memory=Memory(self._budget))
+        return partial(KernelProgram, workspace=Workspace(), memory=ResultCache(self._budget))
 
     def _tokens_of(self, keyed: Keyed) -> TokensOf:
         return KeyTokens(keyed).of

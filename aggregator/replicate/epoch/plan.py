@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Partition
 from aggregator.replicate.discovery.central_topics import Snapshots, is_by_key, target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.discovery.retention import why_refused
@@ -28,7 +28,7 @@ from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.flow.gaps import deleted, is_decided, new_incarnation, skipped, with_decisions
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.schema_fingerprints import merged_fingerprints
 from aggregator.state.control import Target, former
 from aggregator.state.gap import Decision, GapKind
@@ -96,7 +96,7 @@ def entry_of(
             again, gap=None, leader_epoch=known, unread=(), first_partitions=first_partitions, copied=0
         ), True
     offset = (topic.firsts if source.partition < first_partitions else topic.starts)[source.partition]
-    unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
+    unread = (IncarnationRange(0, OffsetRange(0, offset)),) if offset else ()
     known = topic.epoch_before(source.partition, offset)
     first = LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread)
     copied = topic.copied[source.partition] if topic.copied and source.partition < first_partitions else 0
@@ -162,7 +162,7 @@ class _TopicDecision:
         terms = TopicTerms(
             name,
             by_key=is_by_key(config, edge, topic),
-            limits=Limits.of(settings),
+            limits=TopicLimits.of(settings),
             skips=skips_gaps(config, edge, topic),
         )
         held = {partition: why for (topic, partition), why in blocks.undecided.items() if topic == name}

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.replicate.flow.gaps import passed_over, position_after, sentence, skipped, with_unread
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -87,9 +87,9 @@ class Cursor(Struct, frozen=True):
         return cursor if entry.gap is None or entry.gap.kind is GapKind.DAMAGED else cursor.with_gap(entry.gap)
 
     @property
-    def start(self) -> Start:
+    def start(self) -> StartPosition:
         """Return the start for a reader."""
-        return Start(self.entry.next_offset, self.entry.leader_epoch)
+        return StartPosition(self.entry.next_offset, self.entry.leader_epoch)
 
     @property
     def reading(self) -> bool:

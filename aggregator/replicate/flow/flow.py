@@ -6,10 +6,10 @@ Invariant: the cursor is what the open transaction will commit. The committed cu
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from aggregator.coordinates import EdgePartition, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, Position
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.route import SEEK_OFFSETS, Route
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -46,11 +46,11 @@ class FlowPlan(NamedTuple):
     fresh: bool
     central: str
     by_key: bool
-    limits: Limits
+    limits: TopicLimits
     until: int | None = None
     skips: bool = False
     decision: Decision | None = None
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[IncarnationRange, ...] = ()
     letters: frozenset[int] = frozenset()
     asked: frozenset[int] = frozenset()
     backfill: str = ""

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
@@ -24,7 +24,7 @@ class TopicTerms:
 
     central: str
     by_key: bool
-    limits: Limits
+    limits: TopicLimits
     skips: bool
     fingerprints: Fingerprints = ()
 

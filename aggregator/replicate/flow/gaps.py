@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.kafka.readers.reader_events import TruncationPoint
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -108,14 +108,16 @@ def position_after(lost: Gap, position: Position) -> Position:
             return position
 
 
-def passed_over(lost: Gap, position: Position) -> Segment | None:
+def passed_over(lost: Gap, position: Position) -> IncarnationRange | None:
     """Return the offsets that a flow skips behind a gap; None after a truncation, or if the range is not known."""
     if lost.kind not in _PASSED:
         return None
-    return Segment(position.incarnation, OffsetRange(position.next_offset, position_after(lost, position).next_offset))
+    return IncarnationRange(
+        position.incarnation, OffsetRange(position.next_offset, position_after(lost, position).next_offset)
+    )
 
 
-def with_unread(unread: tuple[Segment, ...], more: Segment | None) -> tuple[Segment, ...]:
+def with_unread(unread: tuple[IncarnationRange, ...], more: IncarnationRange | None) -> tuple[IncarnationRange, ...]:
     """What a flow has never read, with one part more; parts that touch become one.
 
     Of very many parts the oldest are forgotten: a backfill then leaves them alone.
@@ -124,7 +126,7 @@ def with_unread(unread: tuple[Segment, ...], more: Segment | None) -> tuple[Segm
         return unread
     last = unread[-1] if unread else None
     if last is not None and last.incarnation == more.incarnation and last.offsets.end == more.offsets.start:
-        joined = Segment(last.incarnation, OffsetRange(last.offsets.start, more.offsets.end))
+        joined = IncarnationRange(last.incarnation, OffsetRange(last.offsets.start, more.offsets.end))
         return (*unread[:-1], joined)
     return (*unread, more)[-_UNREAD_MOST:]
 
@@ -198,7 +200,7 @@ def sentence(lost: Gap, next_offset: int) -> str:
             return f"the topic was created again: what the former one held from offset {lost.start} on is unknown"
 
 
-def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[Segment]:
+def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[IncarnationRange]:
     """Split the offsets that were read by incarnation; the last segment is of the present incarnation.
 
     An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
@@ -215,7 +217,7 @@ def segments(position: Position, log_start: int, decisions: Iterable[Decision]) 
     while end > log_start:
         begin = max(log_start, min(end, rewinds.get(incarnation, 0)))
         if begin < end:
-            found.append(Segment(incarnation, OffsetRange(begin, end)))
+            found.append(IncarnationRange(incarnation, OffsetRange(begin, end)))
         if incarnation not in rewinds:
             break
         incarnation, end = incarnation - 1, begin

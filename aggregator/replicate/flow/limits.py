@@ -40,7 +40,7 @@ def room(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
     return {_SIZE: str(largest)} if largest > _RECORD_BYTES else {}
 
 
-class Limits(NamedTuple):
+class TopicLimits(NamedTuple):
     """Describes the bounds that one topic sets to its records.
 
     Attributes:

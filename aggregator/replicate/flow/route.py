@@ -7,7 +7,7 @@ Records between two parts are never delivered, even if the edge sends them.
 import bisect
 from collections.abc import Iterator, Sequence
 
-from aggregator.coordinates import OffsetRange, Position, Segment
+from aggregator.coordinates import IncarnationRange, OffsetRange, Position
 from aggregator.kafka.native.chunk import Chunk
 
 # Up to so many offsets, reading and dropping records is cheaper than a seek. A reader prefetches as many anyway.
@@ -21,7 +21,7 @@ class Route:
         segments: The parts, ascending; at least one.
     """
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    def __init__(self, segments: Sequence[IncarnationRange]) -> None:
         self.segments = tuple(segments)
         self.end = self.segments[-1].offsets.end
         self._ends = [one.offsets.end for one in self.segments]

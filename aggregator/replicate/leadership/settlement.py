@@ -240,7 +240,7 @@ def write_missing(
         Fenced: another driver took over.
         RetryError: central did not answer in between; what was begun is noted.
     """
-    held, judge = {at: found.left[at] for at in notes if at in found.left}, _Judge(central, ledger)
+    held, judge = {at: found.left[at] for at in notes if at in found.left}, _CommitCheck(central, ledger)
     written = set()
     for at, offsets in notes.items():
         if at in held:
@@ -280,7 +280,7 @@ def undecided_again(central: SettlingCentral, places: Collection[Partition]) -> 
     }
 
 
-class _Judge:
+class _CommitCheck:
     """Decides whether a record's transaction had committed: the ledger has moved past the record then."""
 
     def __init__(self, central: SettlingCentral, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:

@@ -24,7 +24,7 @@ from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.discovery.compacted_keys import require_keys
 from aggregator.replicate.flow.field_counts import FieldReports
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
 from aggregator.replicate.identity.chains import Chains, Judged
 from aggregator.replicate.identity.cycles import Cycles
@@ -66,7 +66,7 @@ class Delivery:
         self,
         plan: DeliveryPlan,
         strip_for: Callable[[EdgePartition], Strip],
-        require_planned: Callable[[str, Limits], None],
+        require_planned: Callable[[str, TopicLimits], None],
     ) -> None:
         self._plan = plan
         self._strip_for = strip_for

@@ -24,7 +24,7 @@ from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.kafka.writers.refusals import Refusal, unwritable
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.machine_clock import utc_now_ms
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.state.control import ControlState
 from aggregator.state.control_log import ControlWatch, read_control
 from aggregator.state.ledger import LedgerRecord, winners
@@ -110,13 +110,13 @@ class KafkaSlotPorts:
         """Return the client that asks an edge for topic ids, unless the configuration switches that off."""
         return EdgeTopicIds(self._config.edges[edge]) if self._config.replication.exact_recreation else None
 
-    def limits(self, topic: str) -> Limits:
+    def limits(self, topic: str) -> TopicLimits:
         """Return the limits that a central topic has now.
 
         Raises:
             Unreachable: central does not answer.
         """
-        return Limits.of(topic_settings.settings(self._config.central, [topic])[topic])
+        return TopicLimits.of(topic_settings.settings(self._config.central, [topic])[topic])
 
     def telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers with this process's memory and CPU time, and its clients' own; best effort."""

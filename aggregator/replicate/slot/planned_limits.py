@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from aggregator.errors import RetryError
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.ports import SlotPorts
 from aggregator.replicate.slot.refused_topics import RefusedTopics
 
@@ -29,7 +29,7 @@ def require_planned_after(refused: RefusedTopics, flows: Iterable[FlowPlan], por
             require_planned(ports, topic, limits)
 
 
-def require_planned(ports: SlotPorts, topic: str, planned: Limits) -> None:
+def require_planned(ports: SlotPorts, topic: str, planned: TopicLimits) -> None:
     """Ask central what a topic takes.
 
     Args:
@@ -52,7 +52,7 @@ class PlannedLimits:
         self._ports = ports
         self._asked_s: dict[str, float] = {}
 
-    def require(self, topic: str, planned: Limits) -> None:
+    def require(self, topic: str, planned: TopicLimits) -> None:
         """Ask as `require_planned` does, unless central answered for this topic a moment ago; the same errors."""
         now_s = self._ports.now()
         if now_s - self._asked_s.get(topic, -_ASK_EVERY_S) >= _ASK_EVERY_S:

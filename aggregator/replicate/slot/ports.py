@@ -9,9 +9,9 @@ from typing import Protocol
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.kafka.native.topic_ids import Answer
-from aggregator.kafka.readers.reader_events import Polled, Start, TruncationPoint
+from aggregator.kafka.readers.reader_events import Polled, StartPosition, TruncationPoint
 from aggregator.kafka.writers.refusals import Refusal
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.state.control import ControlState
 from aggregator.state.ledger import LedgerRecord
 
@@ -55,10 +55,10 @@ class Writer(Protocol):
 class Reader(Protocol):
     """Reads assigned partitions of one edge; never waits longer than asked."""
 
-    def assign(self, starts: Mapping[Partition, Start]) -> None:
+    def assign(self, starts: Mapping[Partition, StartPosition]) -> None:
         """Read these partitions from there on, and no others."""
 
-    def start(self, at: Partition, start: Start) -> None:
+    def start(self, at: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
 
     def release(self, at: Partition) -> None:
@@ -120,7 +120,7 @@ class SlotPorts(Protocol):
     def topic_ids(self, edge: str) -> TopicIds | None:
         """Return the client that asks an edge for topic ids; None if nobody shall ask."""
 
-    def limits(self, topic: str) -> Limits:
+    def limits(self, topic: str) -> TopicLimits:
         """Return the present limits of a central topic; raises Unreachable."""
 
     def telemetry(self, body: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError, Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition
 from aggregator.replicate.flow.cursor import HoldReason, Waiting
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.flow.gaps import damaged, gap, truncation_gap
@@ -93,7 +93,7 @@ class Readers:
 
     def assign(self) -> None:
         """Read every flow that may be read from where it stands, and nothing else; the rewind after an abort too."""
-        starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
+        starts: dict[str, dict[Partition, StartPosition]] = {edge: {} for edge in self._readers}
         for source, flow in self._flows.items():
             if flow.reading and source in self._truncation:  # a rewind has removed the wait
                 flow.cursor = flow.cursor.with_waiting(Waiting(now := self._ports.now(), now, _DOUBT))

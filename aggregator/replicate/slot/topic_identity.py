@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Mapping
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.codes import text_of
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
 from aggregator.replicate.slot.ports import Reader, TopicIds
 
 # A poll waits this long for the brokers' answers. A late answer may be an exception, or come from a far edge, where
@@ -50,12 +50,12 @@ class CheckedReader:
         self._far_until_s = 0.0
         self._doubted: dict[Partition, str] = {}
 
-    def assign(self, starts: Mapping[Partition, Start]) -> None:
+    def assign(self, starts: Mapping[Partition, StartPosition]) -> None:
         """Read these partitions from there on, and no others; what was not handed over is read again."""
         self._polled, self._asked = None, {}
         self._reader.assign(starts)
 
-    def start(self, at: Partition, start: Start) -> None:
+    def start(self, at: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
         self._reader.start(at, start)
 

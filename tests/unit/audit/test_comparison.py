@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aggregator.audit.comparison import AuditedFlow, parsed, windows, within
 from aggregator.audit.omissions import AuditWindow
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Origin
 from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders.v1", 3)
@@ -18,7 +18,7 @@ KNOWN = {b"hub/eu/orders.v1/3": SOURCE}
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 20))
 def test_windows_cover_a_segment_once(start, length, size):
     """In order, without a hole or an overlap, none larger than asked."""
-    found = windows([Segment(2, OffsetRange(start, start + length))], size)
+    found = windows([IncarnationRange(2, OffsetRange(start, start + length))], size)
     assert [one for part in found for one in range(*part.offsets)] == list(range(start, start + length))
     assert all(0 < len(part.offsets) <= size and part.incarnation == 2 for part in found)
     assert all(left.offsets.end == right.offsets.start for left, right in itertools.pairwise(found))
@@ -27,7 +27,7 @@ def test_windows_cover_a_segment_once(start, length, size):
 @given(*[st.integers(0, 30)] * 4)
 def test_a_segment_within_what_was_asked(start, end, first, last):
     """The intersection, never negative."""
-    found = within(Segment(0, OffsetRange(start, max(start, end))), OffsetRange(first, last)).offsets
+    found = within(IncarnationRange(0, OffsetRange(start, max(start, end))), OffsetRange(first, last)).offsets
     assert set(range(*found)) == set(range(start, max(start, end))) & set(range(first, last))
     assert found.end >= found.start
 
@@ -55,7 +55,7 @@ def test_absent_records_are_explained_by_number_or_not_at_all(absent, suppressed
     """Suppressed records have no offsets: as many as were counted may be absent; one more, and all are named."""
     entry = LedgerRecord(0, "id", 100, 0, 0, suppressed=suppressed)
     log, every = OffsetRange(10, 120), OffsetRange(0, 2**62)
-    flow = AuditedFlow(SOURCE, entry, AuditWindow(log, every), [Segment(0, OffsetRange(10, 100))])
+    flow = AuditedFlow(SOURCE, entry, AuditWindow(log, every), [IncarnationRange(0, OffsetRange(10, 100))])
     flow.absent = [(0, OffsetRange(20, 20 + absent))] if absent else []
     found = flow.closed(in_lake=False)
     assert (found.suppressed, found.not_yet, found.offsets) == (explained, 20, OffsetRange(10, 100))

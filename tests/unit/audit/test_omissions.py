@@ -8,7 +8,7 @@ from aggregator.audit.former_topics import FormerTopics, lacking, with_gone_topi
 from aggregator.audit.omissions import LAKE, NO_TABLE, AuditWindow, Omission, at_central, at_edge, in_table
 from aggregator.audit.tally import AuditFinding, Sums
 from aggregator.cli.audit import _final
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.state.control import Target
 from aggregator.state.gap import Gap, GapKind
@@ -16,7 +16,7 @@ from aggregator.state.ledger import LedgerRecord
 
 FLOW = EdgePartition("eu", "orders", 0)
 ALL = OffsetRange(0, 2**62)
-SEGMENT = Segment(0, OffsetRange(0, 50))
+SEGMENT = IncarnationRange(0, OffsetRange(0, 50))
 BEHIND = Omission(LAKE, "behind", "")
 
 
@@ -104,7 +104,7 @@ def test_what_a_table_has_not_got_of_a_former_topic_is_final_only_where_it_never
 def test_a_former_life_of_a_topic_is_told():
     """Its records may be at central and in the lake; nobody has compared them."""
     (found,) = at_edge(
-        AuditWindow(OffsetRange(0, 50), ALL), LedgerRecord(2, "id", 50, 0, 0), [Segment(2, OffsetRange(0, 50))]
+        AuditWindow(OffsetRange(0, 50), ALL), LedgerRecord(2, "id", 50, 0, 0), [IncarnationRange(2, OffsetRange(0, 50))]
     )
     assert (found.kind, found.final) == ("former_life", True)
 

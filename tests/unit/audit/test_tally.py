@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.audit.tally import Rules, Sums, Tally, compare, ranges, ranges_of
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.replicate.flow.gaps import segments
 from aggregator.state.gap import Decision, Gap, GapKind
 
@@ -39,7 +39,7 @@ def test_ranges_are_the_marked_offsets(wanted):
 @given(st.lists(offsets, max_size=5))
 def test_a_count_is_how_often_an_offset_came(pieces):
     """Offsets in any order and in any pieces, each as often as it comes; what lies outside is passed over."""
-    tally = Tally(Segment(0, OffsetRange(START, END)))
+    tally = Tally(IncarnationRange(0, OffsetRange(START, END)))
     for piece in pieces:
         tally.count(tally.central, np.array(piece, np.int64))
     naive = Counter(offset for piece in pieces for offset in piece if START <= offset < END)
@@ -48,7 +48,7 @@ def test_a_count_is_how_often_an_offset_came(pieces):
 
 def test_a_byte_that_is_full_stays_full():
     """A record that is there 256 times is not a record that is missing."""
-    tally = Tally(Segment(0, OffsetRange(START, END)))
+    tally = Tally(IncarnationRange(0, OffsetRange(START, END)))
     for times in (200, 56, 1000):
         tally.count(tally.central, np.full(times, START, np.int64))
     assert tally.central.tolist() == [255] + [0] * (END - START - 1)
@@ -67,7 +67,7 @@ class Records:
 
     def tally(self) -> Tally:
         """The same, as the audit keeps it."""
-        tally = Tally(Segment(0, OffsetRange(START, END)))
+        tally = Tally(IncarnationRange(0, OffsetRange(START, END)))
         for counts, found in (
             (tally.edge, sorted(set(self.edge))),
             (tally.central, self.central),
@@ -120,7 +120,7 @@ def test_hashes_add_up_over_windows_and_depend_on_no_order(edge, central, cut):
     """The sum over two windows is the documented sum over all records, each as often as it is there."""
     sums = Sums()
     for part in (OffsetRange(START, cut), OffsetRange(cut, END)):
-        tally = Tally(Segment(3, part))
+        tally = Tally(IncarnationRange(3, part))
         tally.count(tally.edge, np.array(sorted(set(edge)), np.int64))
         tally.count(tally.central, np.array(central[::-1], np.int64))
         sums.add(FLOW, tally)

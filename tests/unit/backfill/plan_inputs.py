@@ -2,12 +2,17 @@
 
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.request import Mode
-from aggregator.coordinates import OffsetRange, Segment
+from aggregator.coordinates import IncarnationRange, OffsetRange
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from tests.unit.replicate.plan_inputs import FLOW
 
 PART = PartitionPlan(
-    FLOW, "id-1", "eu.orders", (OffsetRange(0, 40),), OffsetRange(0, 90), segments=(Segment(0, OffsetRange(0, 40)),)
+    FLOW,
+    "id-1",
+    "eu.orders",
+    (OffsetRange(0, 40),),
+    OffsetRange(0, 90),
+    segments=(IncarnationRange(0, OffsetRange(0, 40)),),
 )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from aggregator.backfill.affected_rows import Affected
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.replacement import AdmitAll, NewRows, Replacement
-from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.ranges import Reached, Span, StagingOutcome
@@ -61,7 +61,9 @@ class Restate:
 
     def __init__(self, tables, start: int, end: int, came, *, admission=None, read=None, mark=MARK):
         self.tables, self.told = tables, []
-        plan = PartitionPlan(FLOW, "id", "c", (), OffsetRange(0, 0), segments=(Segment(0, OffsetRange(start, end)),))
+        plan = PartitionPlan(
+            FLOW, "id", "c", (), OffsetRange(0, 0), segments=(IncarnationRange(0, OffsetRange(start, end)),)
+        )
         self.admission = admission or AdmitAll()
         self.replacement = Replacement(tables, NAME, Affected([plan]), mark=mark, admission=self.admission)
         self.scratch = tables.folder / ".restate-x"

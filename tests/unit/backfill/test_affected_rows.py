@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from aggregator.backfill.affected_rows import Affected
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.ranges import split
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 
 HERE, THERE = EdgePartition("eu", "orders", 0), EdgePartition("eu", "orders", 1)
-LIVES = [Segment(0, OffsetRange(0, 15)), Segment(1, OffsetRange(15, 40))]
+LIVES = [IncarnationRange(0, OffsetRange(0, 15)), IncarnationRange(1, OffsetRange(15, 40))]
 ranges = st.lists(
     st.builds(lambda start, length: OffsetRange(start, start + length), st.integers(0, 30), st.integers(1, 5)),
     max_size=4,

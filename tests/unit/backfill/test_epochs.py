@@ -17,7 +17,7 @@ from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
 from aggregator.backfill.store import KnownBackfills, generated_by, passed_by
 from aggregator.backfill.target import refuse_live, target_config, written
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.flow.gaps import with_unread
@@ -28,7 +28,7 @@ from aggregator.state.letter_log import LetterLog
 from tests.unit.backfill.plan_inputs import PART, PLAN, TOPIC
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW
 
-LIVE = LedgerRecord(0, "id-1", 80, 1, 0, unread=(Segment(0, OffsetRange(0, 80)),))
+LIVE = LedgerRecord(0, "id-1", 80, 1, 0, unread=(IncarnationRange(0, OffsetRange(0, 80)),))
 SCENE = ClusterState(CONFIG, {("eu", "orders"): TOPIC}, frozenset(), {"eu.orders": {"max.message.bytes": "1000"}}, {})
 
 
@@ -48,7 +48,7 @@ def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record(
     assert (first.fresh, first.entry.position, first.entry.epoch, first.until) == (True, (0, 0), 7, 40)
     entry = structs.replace(first.entry, next_offset=25, delivered=25)
     again = flow(entry=entry)
-    assert again.segments == (Segment(0, OffsetRange(25, 40)),)
+    assert again.segments == (IncarnationRange(0, OffsetRange(25, 40)),)
     assert (again.entry.position, again.entry.delivered, again.limits.record_bytes) == ((0, 25), 25, 1000)
     assert (again.backfill, again.skips) == (PLAN.id, True)
     assert flow(at_central=FlowAtCentral(FLOW, structs.replace(LIVE, leader_epoch=4))).newest_epoch == 4
@@ -67,15 +67,18 @@ def test_schema_ids_mean_to_a_backfill_what_they_meant_to_the_live_flow():
 
 def test_an_epoch_leaves_out_what_another_backfill_wrote_meanwhile():
     """Decided anew, from what was read after everybody else was fenced."""
-    at_central = FlowAtCentral(FLOW, LIVE, passed=(Segment(0, OffsetRange(5, 30)),))
-    assert flow(at_central=at_central).segments == (Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(30, 40)))
+    at_central = FlowAtCentral(FLOW, LIVE, passed=(IncarnationRange(0, OffsetRange(5, 30)),))
+    assert flow(at_central=at_central).segments == (
+        IncarnationRange(0, OffsetRange(0, 5)),
+        IncarnationRange(0, OffsetRange(30, 40)),
+    )
 
 
 def test_a_backfill_that_leaps_knows_no_leader_epoch_of_where_it_lands():
     """Kept, that of its last record would make legitimate records before the new position look like another log."""
     entry = structs.replace(flow().entry, next_offset=5, leader_epoch=3)
     assert flow(entry=entry).entry.leader_epoch == 3
-    leapt = flow(entry=entry, at_central=FlowAtCentral(FLOW, LIVE, passed=(Segment(0, OffsetRange(5, 30)),)))
+    leapt = flow(entry=entry, at_central=FlowAtCentral(FLOW, LIVE, passed=(IncarnationRange(0, OffsetRange(5, 30)),)))
     assert (leapt.entry.next_offset, leapt.entry.leader_epoch, leapt.fresh) == (30, None, True)
 
 
@@ -83,13 +86,13 @@ def test_what_nobody_can_bring_any_more_is_named_and_passed_over_on_record():
     """A log that was cut below a frozen plan: what went with it is lost, also to whoever resumes behind it."""
     rewind = Decision(FLOW, Position(0, 90), Gap(GapKind.TRUNCATED, 30, None, 1), "ada@desk", 1, "known")
     live = structs.replace(
-        LIVE, incarnation=1, unread=(Segment(0, OffsetRange(0, 10)), Segment(0, OffsetRange(20, 40)))
+        LIVE, incarnation=1, unread=(IncarnationRange(0, OffsetRange(0, 10)), IncarnationRange(0, OffsetRange(20, 40)))
     )
     at_central = FlowAtCentral(FLOW, live, (rewind,))
     told = epoch(at_central=at_central)
     assert told.lost == {FLOW: (OffsetRange(10, 20), OffsetRange(30, 40))}
     first = flow(at_central=at_central)
-    assert first.segments == (Segment(0, OffsetRange(0, 10)), Segment(0, OffsetRange(20, 30)))
+    assert first.segments == (IncarnationRange(0, OffsetRange(0, 10)), IncarnationRange(0, OffsetRange(20, 30)))
     behind = structs.replace(first.entry, next_offset=25)
     resumed = epoch(at_central=at_central, entry=behind)
     assert resumed.lost == {FLOW: (OffsetRange(30, 40),)}
@@ -110,7 +113,7 @@ def test_an_edge_of_which_everything_was_read_may_be_silent():
     behind = structs.replace(flow().entry, next_offset=40)
     assert epoch(scene=away, entry=structs.replace(behind, next_offset=39)).silent == {"eu"}
     assert epoch(scene=away, entry=behind) == EpochPlan({}, {}, ())
-    at_central = FlowAtCentral(FLOW, structs.replace(LIVE, unread=(Segment(0, OffsetRange(0, 30)),)))
+    at_central = FlowAtCentral(FLOW, structs.replace(LIVE, unread=(IncarnationRange(0, OffsetRange(0, 30)),)))
     found = epoch(scene=away, at_central=at_central, entry=structs.replace(behind, next_offset=30))
     assert (found.silent, found.lost) == (frozenset(), {FLOW: (OffsetRange(30, 40),)})
 
@@ -144,7 +147,7 @@ def test_a_restate_asks_for_what_somebody_had_delivered_by_its_letter():
     at_central = FlowAtCentral(FLOW, LIVE, letters=frozenset({(0, 7)}), delivered=known[FLOW])
     restate = flow(replace(PLAN, mode=Mode.RESTATE), at_central=at_central)
     assert (restate.letters, restate.asked) == (frozenset(), {3, 6})
-    assert restate.segments == (Segment(0, OffsetRange(0, 7)), Segment(0, OffsetRange(8, 40)))
+    assert restate.segments == (IncarnationRange(0, OffsetRange(0, 7)), IncarnationRange(0, OffsetRange(8, 40)))
     replay = flow(at_central=at_central)
     assert (replay.letters, replay.asked) == ({7}, {7})
 
@@ -205,7 +208,9 @@ def test_a_generation_has_names_of_its_own_and_no_live_one():
 
 def backfill(mode=Mode.MISSING, central="eu.orders", upto=25, **changes) -> Backfill:
     part = replace(PART, central=central)
-    entries = {FLOW: LedgerRecord(0, "id-1", upto, 3, 0, delivered=20, unread=(Segment(0, OffsetRange(10, 12)),))}
+    entries = {
+        FLOW: LedgerRecord(0, "id-1", upto, 3, 0, delivered=20, unread=(IncarnationRange(0, OffsetRange(10, 12)),))
+    }
     return Backfill(Plan("h", {}, "d", mode, "", (part,)), Signed("ada", 1), entries=entries, **changes)
 
 
@@ -321,7 +326,7 @@ def test_a_resolution_has_its_letters_key():
 
 
 PARTS = st.lists(
-    st.builds(lambda at, start, length: Segment(at, OffsetRange(start, start + length)),
+    st.builds(lambda at, start, length: IncarnationRange(at, OffsetRange(start, start + length)),
               st.integers(0, 3), st.integers(0, 100), st.integers(1, 9)), max_size=4,
 )  # fmt: skip
 
@@ -337,14 +342,14 @@ def test_a_ledger_record_keeps_what_was_never_read(parts):
 
 def test_parts_that_touch_are_one_and_of_many_the_oldest_are_forgotten():
     """A list in every ledger record stays short; what it forgets is not offered to a backfill."""
-    once = with_unread((), Segment(0, OffsetRange(0, 5)))
-    assert with_unread(once, Segment(0, OffsetRange(5, 9))) == (Segment(0, OffsetRange(0, 9)),)
-    assert len(with_unread(once, Segment(1, OffsetRange(5, 9)))) == 2
+    once = with_unread((), IncarnationRange(0, OffsetRange(0, 5)))
+    assert with_unread(once, IncarnationRange(0, OffsetRange(5, 9))) == (IncarnationRange(0, OffsetRange(0, 9)),)
+    assert len(with_unread(once, IncarnationRange(1, OffsetRange(5, 9)))) == 2
     assert with_unread(once, None) == once
-    many: tuple[Segment, ...] = ()
+    many: tuple[IncarnationRange, ...] = ()
     for number in range(200):
-        many = with_unread(many, Segment(0, OffsetRange(10 * number, 10 * number + 1)))
-    assert (len(many), many[-1]) == (100, Segment(0, OffsetRange(1990, 1991)))
+        many = with_unread(many, IncarnationRange(0, OffsetRange(10 * number, 10 * number + 1)))
+    assert (len(many), many[-1]) == (100, IncarnationRange(0, OffsetRange(1990, 1991)))
 
 
 def test_what_the_sample_says():

@@ -21,7 +21,7 @@ from aggregator.backfill.planner import (
 )
 from aggregator.backfill.ranges import difference, holds, intersection, offset_count, offsets_of, union
 from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Failed
 from aggregator.state.dead_letters import DELIVERED, Letter, encode_resolution, letter_key
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -89,10 +89,10 @@ class Case:
         """As central has it; `unread` was noted in the first incarnation."""
         lost = Gap(GapKind.TRUNCATED, self.cut or 0, None, 0)
         rewind = () if self.cut is None else (Decision(FLOW, Position(0, MOST), lost, "ada", 0, ""),)
-        unread = tuple(Segment(0, one) for one in union(self.unread))
+        unread = tuple(IncarnationRange(0, one) for one in union(self.unread))
         gap = None if self.held is None else Gap(GapKind.TRUNCATED, self.held, None, 0)
         entry = LedgerRecord(self.incarnation, "id", self.position, 1, 0, unread=unread, gap=gap)
-        passed = tuple(Segment(0, one) for one in self.passed)
+        passed = tuple(IncarnationRange(0, one) for one in self.passed)
         return FlowAtCentral(FLOW, entry, rewind, self.letters, passed, self.own)
 
     def missing(self) -> set[int]:
@@ -267,16 +267,16 @@ def test_more_letters_than_the_ledger_counts_are_not_believed(there, dead, resol
 
 def test_a_record_of_a_generations_plan_that_dies_meanwhile_is_read_all_the_same():
     """Left out, it would count as passed, and no further run would bring it. What the generation has is left alone."""
-    frozen = (Segment(0, OffsetRange(0, 30)),)
-    entry = LedgerRecord(0, "id", 40, 1, 0, unread=(Segment(0, OffsetRange(10, 20)),))
+    frozen = (IncarnationRange(0, OffsetRange(0, 30)),)
+    entry = LedgerRecord(0, "id", 40, 1, 0, unread=(IncarnationRange(0, OffsetRange(10, 20)),))
     at_central = FlowAtCentral(
-        FLOW, entry, letters=frozenset({(0, 15), (0, 25)}), passed=(Segment(0, OffsetRange(25, 26)),)
+        FLOW, entry, letters=frozenset({(0, 15), (0, 25)}), passed=(IncarnationRange(0, OffsetRange(25, 26)),)
     )
     assert still_writable(Mode.INTO, at_central, frozen) == (
-        Segment(0, OffsetRange(0, 25)),
-        Segment(0, OffsetRange(26, 30)),
+        IncarnationRange(0, OffsetRange(0, 25)),
+        IncarnationRange(0, OffsetRange(26, 30)),
     )
-    assert Segment(0, OffsetRange(0, 15)) in still_writable(Mode.RESTATE, at_central, frozen), "it has no row"
+    assert IncarnationRange(0, OffsetRange(0, 15)) in still_writable(Mode.RESTATE, at_central, frozen), "it has no row"
     assert holds(eligible_offsets(Mode.INTO, at_central), 15) is False, "a new plan leaves it to its letter"
 
 
@@ -287,7 +287,7 @@ def test_a_letter_whose_record_a_generation_has_is_not_written_into_it_once_a_ru
     of_v2 = tuple(Letter(FLOW, at, 0, "too_large", 0, None, 1, central="eu.orders.v2") for at in own)
     letters = {FLOW: (Letter(FLOW, 15, 0, "too_large", 0, None, 1),)}
     central = Central({FLOW: entry}, {}, letters, {(FLOW, "eu.orders.v2"): of_v2})
-    brought = (Segment(0, OffsetRange(0, 30)),)
+    brought = (IncarnationRange(0, OffsetRange(0, 30)),)
     at_central = central.flow(FLOW, brought, "eu.orders.v2", brought)
     shown = EdgePartitionState("id", OffsetRange(0, 40), (OffsetRange(0, 40),))
     for only in (frozenset({15}), None):
@@ -343,14 +343,14 @@ def test_only_the_dead_letters_that_were_asked_for():
     plan = plan_partition(
         Mode.MISSING, case.flow(), EdgePartitionState("id", case.log, case.asked), "eu.orders", only=frozenset({25, 3})
     )
-    assert plan.segments == (Segment(0, OffsetRange(25, 26)),)
+    assert plan.segments == (IncarnationRange(0, OffsetRange(25, 26)),)
 
 
 def test_what_mirrormaker_2_had_copied_is_not_missing():
     """Central has it; what lies behind a cut is another life, and was never copied."""
-    unread = (Segment(0, OffsetRange(0, 12)),)
+    unread = (IncarnationRange(0, OffsetRange(0, 12)),)
     entry = LedgerRecord(0, "id", 40, epoch=1, slot=0, unread=unread, copied=10)
     assert eligible_offsets(Mode.MISSING, FlowAtCentral(FLOW, entry)) == (OffsetRange(10, 12),)
     cut = Decision(FLOW, Position(0, 40), Gap(GapKind.TRUNCATED, 6, None, 0), "ann", 0, "cut")
-    again = structs.replace(entry, incarnation=1, unread=(*unread, Segment(1, OffsetRange(7, 9))))
+    again = structs.replace(entry, incarnation=1, unread=(*unread, IncarnationRange(1, OffsetRange(7, 9))))
     assert eligible_offsets(Mode.MISSING, FlowAtCentral(FLOW, again, (cut,))) == (OffsetRange(7, 9),)

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 from aggregator.errors import Failed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -76,7 +76,7 @@ def test_a_generation_has_a_name_that_a_topic_can_end_in(mode, into):
 def plan(**changes) -> Plan:
     part = PartitionPlan(
         EdgePartition("eu", "orders", 0), "id", "eu.orders", (OffsetRange(0, 9),), OffsetRange(2, 9),
-        segments=(Segment(0, OffsetRange(2, 9)),), taken=(OffsetRange(0, 2),), records=7, warnings=("w",),
+        segments=(IncarnationRange(0, OffsetRange(2, 9)),), taken=(OffsetRange(0, 2),), records=7, warnings=("w",),
     )  # fmt: skip
     return Plan("hub", {"mode": "missing"}, "abc", Mode.MISSING, "", (part,), **changes)
 

@@ -5,18 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.backfill.pace import Load, next_rate
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.replicate.flow.cursor import Waiting
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.route import SEEK_OFFSETS, Route
 from aggregator.replicate.slot.throttle import Throttle
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
-PARTS = (Segment(0, OffsetRange(2, 5)), Segment(0, OffsetRange(8, 9)), Segment(1, OffsetRange(12, 20)))
+PARTS = (
+    IncarnationRange(0, OffsetRange(2, 5)),
+    IncarnationRange(0, OffsetRange(8, 9)),
+    IncarnationRange(1, OffsetRange(12, 20)),
+)
 INSIDE = [offset for _, part in PARTS for offset in range(*part)]
 
 
@@ -28,9 +32,16 @@ def chunk(offsets) -> Chunk:
 def flow(parts=PARTS) -> Flow:
     entry = LedgerRecord(parts[0].incarnation, "id", parts[0].offsets.start, 1, 0)
     plan = FlowPlan(
-        EdgePartition("eu", "t", 0), entry, fresh=True, central="eu.t", by_key=False, limits=Limits(), segments=parts,
-        until=parts[-1].offsets.end, skips=True,
-    )  # fmt: skip
+        EdgePartition("eu", "t", 0),
+        entry,
+        fresh=True,
+        central="eu.t",
+        by_key=False,
+        limits=TopicLimits(),
+        segments=parts,
+        until=parts[-1].offsets.end,
+        skips=True,
+    )
     return Flow(plan, entry, persisted=True)
 
 
@@ -87,27 +98,29 @@ def test_a_flow_that_stands_still_stands_before_what_was_not_taken(offsets, take
 
 def test_a_far_part_is_asked_for_and_a_near_one_is_read_up_to():
     """A leap costs a round trip; what lies in the prefetch queue anyway is dropped."""
-    near = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 10))))
+    near = flow((IncarnationRange(0, OffsetRange(0, 5)), IncarnationRange(0, OffsetRange(9, 10))))
     assert near.advance(5) is False
     assert near.position.next_offset == 9
-    far = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(6 + SEEK_OFFSETS, 10 + SEEK_OFFSETS))))
+    far = flow(
+        (IncarnationRange(0, OffsetRange(0, 5)), IncarnationRange(0, OffsetRange(6 + SEEK_OFFSETS, 10 + SEEK_OFFSETS)))
+    )
     assert far.advance(5) is True
 
 
 def test_a_leader_epoch_goes_as_far_as_was_read():
     """That of a poll holds for every piece of it; before a part that nobody has read up to, none is known."""
-    moving = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 20))))
+    moving = flow((IncarnationRange(0, OffsetRange(0, 5)), IncarnationRange(0, OffsetRange(9, 20))))
     for piece in moving.pieces(chunk(range(4))):
         assert piece.leader_epoch == 7
         moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
     moving.advance(4, 7)
-    assert moving.cursor.start == Start(4, 7)
+    assert moving.cursor.start == StartPosition(4, 7)
     moving.advance(6, 7)
-    assert moving.cursor.start == Start(9, None)
+    assert moving.cursor.start == StartPosition(9, None)
     moving.advance(8, 7)
-    assert moving.cursor.start == Start(9, None), "what was read lies before the position"
+    assert moving.cursor.start == StartPosition(9, None), "what was read lies before the position"
     moving.advance(12, 7)
-    assert moving.cursor.start == Start(12, 7)
+    assert moving.cursor.start == StartPosition(12, 7)
 
 
 def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
@@ -116,7 +129,7 @@ def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
     lost = Gap(GapKind.EXPIRED, 2, 4, 1)
     assert moving.may_skip(lost)
     moving.skip(lost)
-    assert (moving.position, moving.cursor.entry.unread) == (Position(0, 4), (Segment(0, OffsetRange(2, 4)),))
+    assert (moving.position, moving.cursor.entry.unread) == (Position(0, 4), (IncarnationRange(0, OffsetRange(2, 4)),))
     moving.rewind()
     assert (moving.position, moving.cursor.entry.unread) == (Position(0, 2), ())
     moving.skip(Gap(GapKind.EXPIRED, 2, 30, 1))

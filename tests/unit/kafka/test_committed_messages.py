@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from aggregator.coordinates import LEFT_OUT_HEADER, ORIGIN_HEADER
-from aggregator.kafka.readers.committed_reader import Committed, _runs, _take
+from aggregator.kafka.readers.committed_reader import CommittedRecords, _runs, _take
 
 
 def record(offset: int, partition: int = 0) -> Message:
@@ -36,7 +36,7 @@ EOF, RESET, TRANSPORT = KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET
 )
 def test_what_is_taken_before_the_end(messages, offsets, ended, trouble):
     """Everything below the end, in order; an offset or end-of-partition at or past it ends the range."""
-    piece = Committed("t", 0)
+    piece = CommittedRecords("t", 0)
     taken = _take(piece, messages, 5)
     assert (piece.offsets, taken.ended, taken.trouble) == (offsets, ended, trouble)
     assert piece.origins == [b"o%d" % offset for offset in offsets]
@@ -59,7 +59,7 @@ def test_an_error_of_the_client_itself_ends_nothing():
     """It has no topic and no offset, as where the principal has no right on groups; the range is read on."""
     refused = Message(error=KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
     ((_, messages),) = _runs([refused], ("t", 0))
-    piece = Committed("t", 0)
+    piece = CommittedRecords("t", 0)
     taken = _take(piece, messages, 5)
     assert (taken.size, taken.ended, taken.trouble) == (0, False, "GROUP_AUTHORIZATION_FAILED")
     assert _take(piece, [refused, error(EOF, 5)], 5).ended
@@ -73,7 +73,7 @@ def test_a_notice_of_what_was_left_out_is_no_tombstone():
         Message(topic="t", partition=0, offset=at, key=b"k", value=value, headers=headers, timestamp=(1, at))
         for at, (value, headers) in enumerate(kinds)
     ]
-    piece = Committed("t", 0)
+    piece = CommittedRecords("t", 0)
     _take(piece, messages, 9)
     assert piece.left_out == {1, 4}
     assert (piece.before(4).offsets, piece.before(4).left_out) == ([0, 1, 2, 3], {1})

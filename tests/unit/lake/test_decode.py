@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
-from aggregator.kafka.readers.committed_reader import Committed
+from aggregator.kafka.readers.committed_reader import CommittedRecords
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema
 from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable
 from aggregator.lake.origin_headers import origin_columns
@@ -53,10 +53,10 @@ UNION = json.dumps(
 )
 
 
-def batch(values: list[bytes | None], origins: list[bytes | None] | None = None) -> Committed:
+def batch(values: list[bytes | None], origins: list[bytes | None] | None = None) -> CommittedRecords:
     count = len(values)
     offsets = [10 + 2 * index for index in range(count)]
-    return Committed("eu.orders", 1, offsets, [1_000] * count, [b"k"] * count, values, origins or [None] * count)
+    return CommittedRecords("eu.orders", 1, offsets, [1_000] * count, [b"k"] * count, values, origins or [None] * count)
 
 
 @given(framed_values(unions=False))

@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka.readers.committed_reader import Committed
+from aggregator.kafka.readers.committed_reader import CommittedRecords
 from aggregator.lake.decode import Decoding
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
@@ -23,7 +23,7 @@ def test_notices_are_no_rows_of_a_restate(kind, apart, left_out, tmp_path):
     """A tombstone is a row; so is whatever somebody wrote with such a header into a live topic."""
     values = [None if at in left_out or at == 2 else framed(SCHEMA, {"id": at}) for at in range(4)]
     origins = [b"hub/eu/orders/0/%d/1" % (10 + at) for at in range(4)]
-    piece = Committed("t", 0, list(range(4)), [1] * 4, [b"k"] * 4, values, origins, left_out=left_out)
+    piece = CommittedRecords("t", 0, list(range(4)), [1] * 4, [b"k"] * 4, values, origins, left_out=left_out)
     folder = Folder(str(tmp_path))
     tables = kind("hub", folder)
     task = StagingTask("t", folder, ClusterConfig(bootstrap_servers="x:1"), "", tables, None, (), apart=apart)

@@ -19,7 +19,7 @@ from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.job import run_jobs, shares
 from aggregator.lake.ranges import Backlog, Reached, Span, StagingOutcome
-from aggregator.lake.table_plan import TablePlan, limits_by_table, together
+from aggregator.lake.table_plan import TablePlan, plan_batches, table_limits
 from aggregator.lake.tables.delta import DeltaHandle, DeltaTables
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.task import StagingTask
@@ -257,9 +257,9 @@ def test_a_table_has_the_limits_of_its_own_topics():
     """One silent topic silences its tables, and no other."""
     one, two = CentralPartition("a", "x", 0), CentralPartition("b", "y", 3)
     bounds = {one: OffsetRange(0, 5), two: OffsetRange(2, 7)}
-    found = limits_by_table({"first": frozenset("a"), "both": frozenset("ab"), "none": frozenset("c")}, bounds, {})
+    found = table_limits({"first": frozenset("a"), "both": frozenset("ab"), "none": frozenset("c")}, bounds, {})
     assert found == {"both": bounds, "first": {one: OffsetRange(0, 5)}, "none": {}}
-    found = limits_by_table({"first": frozenset("a"), "both": frozenset("ab")}, bounds, {"b": "no leader"})
+    found = table_limits({"first": frozenset("a"), "both": frozenset("ab")}, bounds, {"b": "no leader"})
     assert found["first"] == {one: OffsetRange(0, 5)}
     assert str(found["both"]).startswith("central: b: no leader")
 
@@ -272,9 +272,9 @@ def plan(name: str, *records: int) -> TablePlan:
 def test_rounds_keep_the_order_and_a_long_plan_is_alone():
     """A plan beyond the bound is a round by itself; nothing is left out."""
     plans = [plan("a", 3, 2), plan("b", 5), plan("c", 1), plan("d", 90), plan("e", 4)]
-    assert [[one.name for one in found] for found in together(plans, 10)] == [["a", "b"], ["c"], ["d"], ["e"]]
-    assert list(together([], 10)) == []
-    assert [[one.name for one in found] for found in together(plans, 10, apart=frozenset("ad"))] == [
+    assert [[one.name for one in found] for found in plan_batches(plans, 10)] == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert list(plan_batches([], 10)) == []
+    assert [[one.name for one in found] for found in plan_batches(plans, 10, apart=frozenset("ad"))] == [
         ["b", "c", "e"], ["a"], ["d"],
     ]  # fmt: skip
 

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.kafka.readers.committed_reader import Committed
+from aggregator.kafka.readers.committed_reader import CommittedRecords
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.decode import Decoder, Decoding, Undecodable
 from aggregator.lake.files import out_of_range
@@ -73,7 +73,7 @@ def decoded(fields: dict, rows: list[dict], times: list[int] | None = None) -> p
     count = len(rows)
     offsets = [row.get("id", at) for at, row in enumerate(rows)]
     keys, origins = [b"k%d" % at for at in offsets], [b"h/eu/orders/0/%d/0" % at for at in offsets]
-    batch = Committed("eu.orders", 0, list(range(count)), times or [1_000] * count, keys, values, origins)
+    batch = CommittedRecords("eu.orders", 0, list(range(count)), times or [1_000] * count, keys, values, origins)
     table = Decoding({7: json.dumps(schema)}.__getitem__).table(batch)
     table.validate(full=True)
     return table

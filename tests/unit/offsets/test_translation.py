@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.offsets.questions import Facts, merged_partitions, question
+from aggregator.offsets.questions import TranslationInputs, merged_partitions, question
 from aggregator.offsets.search import Placed, Search
 from aggregator.offsets.translation import PositionQuery, Why, translated
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -23,7 +23,7 @@ CONFIG = HubConfig.model_validate(
     }
 )
 ORDERS = EdgePartition("eu", "orders", 1)
-FACTS = Facts(
+FACTS = TranslationInputs(
     {ORDERS: LedgerRecord(0, "id-1", 100, 3, 0)},
     edges={("eu", "orders"): "id-1"},
     central={"eu.orders": ("id-c", 3)},
@@ -31,9 +31,9 @@ FACTS = Facts(
 )
 
 
-def changed(**parts) -> Facts:
+def changed(**parts) -> TranslationInputs:
     """The facts with others in their place."""
-    return Facts(
+    return TranslationInputs(
         **({name: getattr(FACTS, name) for name in ("ledger", "decisions", "edges", "central", "targets")} | parts)
     )
 

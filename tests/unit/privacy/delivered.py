@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.identity.chains import Chains
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
@@ -16,7 +16,7 @@ from aggregator.state.ledger import LedgerRecord
 SOURCE = EdgePartition("eu", "orders", 3)
 CENTRAL, LETTERS = "eu.orders", "hub.dead-letters"
 LIMIT_BYTES = 100_000
-LIMITS = Limits(LIMIT_BYTES)
+LIMITS = TopicLimits(LIMIT_BYTES)
 FIRST = 1000
 
 
@@ -75,10 +75,10 @@ def deliver(
     *,
     chains: Chains | None = None,
     backfill: str = "",
-    limits: Limits = LIMITS,
+    limits: TopicLimits = LIMITS,
     timestamps_ms: Sequence[int] | None = None,
     asked: frozenset[int] = frozenset(),
-    require_planned: Callable[[str, Limits], None] = lambda *_: None,
+    require_planned: Callable[[str, TopicLimits], None] = lambda *_: None,
 ) -> Produced:
     """Deliver records of one edge partition, from offset 1000 on; with `backfill` as that restate does.
 

@@ -20,7 +20,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.privacy.suppression import Suppression
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.wire import frame
@@ -337,7 +337,9 @@ def test_conservation_through_delivery(lab, made):
     records = [_record("DE" if n % 3 else None, number=n) for n in range(10)]
     values = [*(lab.value(SCHEMA, record) for record in records), None, b"junk"]
     source = EdgePartition("eu", "orders", 0)
-    plan = FlowPlan(source, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=Limits(10_000))
+    plan = FlowPlan(
+        source, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=TopicLimits(10_000)
+    )
     flow, log = Flow(plan, plan.entry, persisted=True), _Log()
     delivery = Delivery(DeliveryPlan("h", "h.dead-letters", Cycles("h"), None), lambda _: strip, lambda *_: None)
     size = len(values)

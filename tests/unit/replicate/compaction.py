@@ -9,7 +9,7 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.planned_limits import LimitsChanged
@@ -24,7 +24,7 @@ COMPACTED = FlowPlan(
     fresh=False,
     central="eu.orders",
     by_key=False,
-    limits=Limits(10_000, keyed=True),
+    limits=TopicLimits(10_000, keyed=True),
 )
 
 

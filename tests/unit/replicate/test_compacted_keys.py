@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.errors import HoldError
 from aggregator.replicate.epoch.plan import plan_flows
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from tests.unit.replicate.compaction import COMPACTED, _delivered
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW, SETTINGS, SNAPSHOTS
 
@@ -14,7 +14,7 @@ def test_a_record_that_came_without_a_key_is_a_dead_letter():
     log, flow = _delivered(COMPACTED, [], [1, None, 2])
     entry = flow.cursor.entry
     assert (len(log.keys), log.reasons, (entry.delivered, entry.dead)) == (2, ["bad_key"], (2, 1))
-    log, _ = _delivered(COMPACTED._replace(limits=Limits()), [], [1, None, 2])
+    log, _ = _delivered(COMPACTED._replace(limits=TopicLimits()), [], [1, None, 2])
     assert (len(log.keys), log.reasons) == (3, [])
 
 
@@ -23,7 +23,7 @@ def test_a_key_of_which_its_tags_leave_nothing_holds_the_flow():
     with pytest.raises(HoldError, match=r"eu\.orders is compacted, and nothing is left of a record key") as refusal:
         _delivered(COMPACTED, ["PII"], [1])
     assert "pseudonymize" in refusal.value.hint
-    log, _ = _delivered(COMPACTED._replace(limits=Limits()), ["PII"], [1])
+    log, _ = _delivered(COMPACTED._replace(limits=TopicLimits()), ["PII"], [1])
     assert log.keys == [None]
 
 

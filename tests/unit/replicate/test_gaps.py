@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.kafka.readers.reader_events import TruncationPoint
 from aggregator.replicate.discovery.retention import Margin, margin
 from aggregator.replicate.epoch.plan import plan_flows
@@ -80,7 +80,7 @@ def test_a_decision_moves_exactly_the_position_that_it_was_made_for(gap, decisio
     before = entry(gap)
     after = with_decisions(before, decisions)
     passed = after.unread
-    assert passed == ((Segment(0, OffsetRange(10, after.next_offset)),) if after.next_offset > 10 else ())
+    assert passed == ((IncarnationRange(0, OffsetRange(10, after.next_offset)),) if after.next_offset > 10 else ())
     moves = {"incarnation": position[0], "next_offset": position[1], "gap": None} if position else {}
     assert structs.replace(after, unread=()) == structs.replace(before, **moves)
 
@@ -212,7 +212,11 @@ def test_a_damaged_batch_is_passed_over_by_a_decision_and_tried_again_until_then
     flow.advance(11)
     assert [flow.cursor.entry.gap] == [None]
     went = with_decisions(entry(lost), [decision(lost)])
-    assert (went.position, went.gap, went.unread) == (Position(0, 20), None, (Segment(0, OffsetRange(10, 20)),))
+    assert (went.position, went.gap, went.unread) == (
+        Position(0, 20),
+        None,
+        (IncarnationRange(0, OffsetRange(10, 20)),),
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, LEFT_OUT_HEADER, ORIGIN_HEADER
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.identity.chains import Chains, digest, place_of
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.schema.memory import MemoryRegistry
@@ -75,9 +75,11 @@ def test_whatever_refuses_a_record_does_not_refuse_the_notice_of_it(topic):
     """A record that is too large, or of a time that its topic does not take, is told of by few bytes of now."""
     strip, value = topic
     large = [("traceparent", b"x" * 500)]
-    produced = deliver(strip, [value(0), value(0)], [b"k" * 900, b"k"], [large, None], backfill="r", limits=Limits(500))
+    produced = deliver(
+        strip, [value(0), value(0)], [b"k" * 900, b"k"], [large, None], backfill="r", limits=TopicLimits(500)
+    )
     assert [one[0] for one in by_what(produced)["too_large"]] == [0]
-    late = Limits(10_000, after_ms=1)
+    late = TopicLimits(10_000, after_ms=1)
     produced = deliver(strip, [value(0)], [b"k"], backfill="r", limits=late, timestamps_ms=[10_000])
     assert [one[:3] for one in by_what(produced)["refused_timestamp"]] == [(0, None, None)]
     assert produced.times == [0], "0 is now, whatever the record's own time is"
@@ -91,7 +93,7 @@ def test_a_record_is_not_too_large_by_the_chain_of_its_neighbour(topic):
     def delivered(limit, headers):
         chains = Chains("central", {"eu": "edge"}, (b"k" * 32,))
         count = len(headers)
-        limits = Limits(limit)
+        limits = TopicLimits(limit)
         return deliver(strip, [value(0)] * count, [b"k"] * count, headers, chains=chains, limits=limits).counts[0]
 
     least = next(limit for limit in range(50, 2000) if delivered(limit, [None]))

@@ -6,7 +6,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka.readers.codes import RefusalKind
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.partition_guard import BEHIND_S, STUCK_S, PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
@@ -22,7 +22,7 @@ GONE = Refusal("eu.orders", -1, RefusalKind.TOPIC_GONE, "Broker: Unknown topic o
 def flow_of(topic):
     """A flow into partition 0 of a topic of central."""
     source, entry = EdgePartition("eu", "orders", 0), LedgerRecord(0, "id", 0, epoch=1, slot=0)
-    return FlowPlan(source, entry, False, topic, by_key=False, limits=Limits())
+    return FlowPlan(source, entry, False, topic, by_key=False, limits=TopicLimits())
 
 
 ORDERS, OTHERS = flow_of("eu.orders"), flow_of("us.orders")

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.gaps import with_decisions
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
@@ -30,7 +30,7 @@ class Edge:
 
     def __init__(self, leader_epoch: int | None, cut: TruncationPoint) -> None:
         self._leader_epoch, self._cut = leader_epoch, cut
-        self.started: list[Start] = []
+        self.started: list[StartPosition] = []
         self.undecided_at: tuple[str, int] | None = None
         self.time_s = 0.0
 
@@ -82,7 +82,9 @@ class Edge:
 def reading(edge: Edge, *, skips: bool = False, until: int | None = None) -> tuple[Readers, Flow]:
     """A flow at offset 20, behind a record of leader epoch 3."""
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3)
-    flow_plan = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), skips=skips, until=until)
+    flow_plan = FlowPlan(
+        SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), skips=skips, until=until
+    )
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=5.0)
     readers = Readers(plan, edge, {SOURCE: flow}, PartitionGuard(edge, plan, RefusedTopics(), lambda _: None))
@@ -165,10 +167,10 @@ def test_a_log_that_is_cut_while_that_is_looked_for_is_judged_anew():
 @pytest.mark.parametrize(
     ("of_leader", "cut", "start", "held"),
     [
-        (0, TruncationPoint(40, None), Start(20, 3), "recreated"),
-        (5, TruncationPoint(20, None), Start(20, 5), None),
-        (5, TruncationPoint(20, 25, 4), Start(20, 4), None),
-        (5, TruncationPoint(12, 14, 4), Start(20, 3), "gap"),
+        (0, TruncationPoint(40, None), StartPosition(20, 3), "recreated"),
+        (5, TruncationPoint(20, None), StartPosition(20, 5), None),
+        (5, TruncationPoint(20, 25, 4), StartPosition(20, 4), None),
+        (5, TruncationPoint(12, 14, 4), StartPosition(20, 3), "gap"),
     ],
 )
 def test_a_lost_position_is_another_log_or_a_gap_or_a_false_alarm(of_leader, cut, start, held):
@@ -201,7 +203,7 @@ def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
     readers, flow = reading(edge)
     flow.cursor = flow.cursor.at_position(Position(0, 20), None)
     readers.end(flow, 22)
-    assert (flow.position.next_offset, edge.started[-1]) == (20, Start(20, 7))
+    assert (flow.position.next_offset, edge.started[-1]) == (20, StartPosition(20, 7))
     readers.polled("eu", Polled(), 0.0)
     readers.end(flow, 22)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (22, 7)
@@ -252,7 +254,7 @@ def test_behind_a_gap_the_leader_epoch_of_before_is_known(kind):
     """A log that is cut after the gap was found has a higher one, whenever the gap is passed."""
     lost = Gap(kind, 20, 30, 1)
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3, gap=lost)
-    assert Cursor.at(SOURCE, entry).skipping(lost).start == Start(30, 3)
+    assert Cursor.at(SOURCE, entry).skipping(lost).start == StartPosition(30, 3)
     decision = Decision(SOURCE, Position(0, 20), lost, "ada@desk", 1, "known")
     assert with_decisions(entry, [decision]).leader_epoch == 3
 
@@ -308,7 +310,7 @@ def test_a_damaged_batch_is_bounded_by_a_leader_epoch_that_it_does_not_exceed(sk
     """It may have begun one: told with the epoch before, the edge would call the log truncated for ever."""
     readers, flow = reading(Damaged(of_leader, cut), skips=skips)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
-    assert flow.cursor.start == Start(30 if skips else 20, known)
+    assert flow.cursor.start == StartPosition(30 if skips else 20, known)
     assert flow.cursor.entry.gap == (None if skips else Gap(GapKind.DAMAGED, 20, 30, 0, known))
 
 
@@ -364,7 +366,7 @@ def test_at_the_end_behind_markers_the_leader_epoch_is_learned_and_kept():
     readers, flow = behind_markers(edge)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch, flow.moved) == (40, None, False)
     readers.end(flow, 40)
-    assert edge.started[-1] == Start(40, 7)
+    assert edge.started[-1] == StartPosition(40, 7)
     assert flow.moved, "the ledger learns it"
     readers.polled("eu", Polled(), 0.0)
     readers.end(flow, 40)
@@ -456,9 +458,9 @@ def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
 def backfilling(edge: Edge) -> tuple[Readers, Flow]:
     """A backfill of offsets 20 to 30, all of which the live flow has passed; its last record had leader epoch 3."""
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0)
-    parts = (Segment(0, OffsetRange(20, 30)),)
+    parts = (IncarnationRange(0, OffsetRange(20, 30)),)
     flow_plan = FlowPlan(
-        SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), segments=parts, newest_epoch=3
+        SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), segments=parts, newest_epoch=3
     )
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=True, patience_s=5.0)

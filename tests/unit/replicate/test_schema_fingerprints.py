@@ -17,7 +17,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import FoundSchema
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.flow import Flow, FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
@@ -85,7 +85,7 @@ class Hub:
             fresh=False,
             central="eu.orders",
             by_key=False,
-            limits=Limits(10_000),
+            limits=TopicLimits(10_000),
             fingerprints=fingerprints,
         )
         flow, size = Flow(plan, self.entry, persisted=True), len(values)
@@ -258,7 +258,7 @@ def test_two_edges_of_one_registry_are_two_askers():
     delivery = Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip, lambda *_: None)
     for edge, partition in (("eu", 0), ("us", 0), ("us", 1)):
         entry, source = LedgerRecord(0, "id", 0, 1, 0), EdgePartition(edge, "orders", partition)
-        plan = FlowPlan(source, entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000))
+        plan = FlowPlan(source, entry, fresh=False, central="eu.orders", by_key=False, limits=TopicLimits(10_000))
         chunk = Chunk("orders", partition, [None], [b"v"], [None], [0], [0])
         with pytest.raises(HoldError):
             delivery.deliver(_Log(), Flow(plan, entry, persisted=True), chunk, lambda: None, now_ms=0)

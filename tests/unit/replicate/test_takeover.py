@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import structs
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 from aggregator.errors import HoldError
 from aggregator.mirrormaker.connect_offsets import SourceOffsets
 from aggregator.plan.flows import takeover_steps
@@ -58,7 +58,7 @@ def test_a_flow_begins_behind_the_last_copied_offset(monkeypatch):
         "eu/plain/0": 0,
     }
     first = at["eu/orders/0"].entry
-    assert (first.copied, first.unread, first.first_partitions) == (80, (Segment(0, OffsetRange(0, 80)),), 3)
+    assert (first.copied, first.unread, first.first_partitions) == (80, (IncarnationRange(0, OffsetRange(0, 80)),), 3)
     assert (holds, asked) == ((), [("eu-mm2", True)])
     (sentence,) = takeover_lines(found.topics)
     assert sentence.endswith("at 0: 80, 1: 70; without an offset of its own, and begun at the start: 2")

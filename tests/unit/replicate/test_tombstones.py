@@ -11,7 +11,7 @@ import pytest
 from aggregator.audit.comparison import parsed
 from aggregator.audit.tally import Rules, Tally, compare
 from aggregator.config.secrets import KeyRing, SecretRef
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Segment
+from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Origin
 from aggregator.errors import Unreachable
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.machine_clock import utc_today
@@ -175,7 +175,7 @@ def test_origins_of_further_tombstones_are_read_as_such():
 
 def test_the_audit_counts_a_further_tombstone_with_its_own():
     """Beside its record it is none of its own; twice it is doubled, and without a record of the edge it is invented."""
-    tally = Tally(Segment(0, OffsetRange(5, 9)))
+    tally = Tally(IncarnationRange(0, OffsetRange(5, 9)))
     tally.count(tally.edge, np.array([5, 6, 7]))
     tally.count(tally.central, np.array([5, 6, 7]))
     for number, tombstone in [(5, 1), (5, 2), (6, 1), (6, 1), (8, 1)]:

@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError
 
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition
 from aggregator.replicate.slot.topic_identity import CheckedReader
 
 GONE, SILENT = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._TIMED_OUT
@@ -145,7 +145,7 @@ def test_what_is_released_or_assigned_anew_is_not_handed_over(edge, reader):
     assert [one.topic for one in reader.poll(10, 0.0).chunks] == ["beats"]
     edge.polls = [Polled([chunk("orders")], served={4: {"orders"}})]
     reader.poll(10, 0.0)
-    reader.assign({("orders", 0): Start(0)})
+    reader.assign({("orders", 0): StartPosition(0)})
     edge.answers = [told(2, orders="id-1")]
     assert reader.poll(10, 0.0) == Polled()
     reader.close()

@@ -11,7 +11,7 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Polled
 from aggregator.privacy.strip import Unasked
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan
 from aggregator.replicate.slot.slot import Slot
@@ -106,7 +106,7 @@ class Edge:
 def drained(edge: Edge, delivery=None, *, fresh: bool = False, until: int = 1) -> SlotOutcome:
     """How a drain of its records ends."""
     entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
-    flow = FlowPlan(SOURCE, entry, fresh, "eu.orders", by_key=False, limits=Limits(), until=until)
+    flow = FlowPlan(SOURCE, entry, fresh, "eu.orders", by_key=False, limits=TopicLimits(), until=until)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), CommitPolicy(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
     return Slot(plan, edge, delivery or Delivery()).run()
 
@@ -230,7 +230,7 @@ class Silence:
 def test_a_slot_outlives_a_central_that_is_away_for_hours():
     """It asks again every five seconds, however often it has asked, and says each time why nothing flows."""
     world = Silence(2000)
-    flow = FlowPlan(SOURCE, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=Limits())
+    flow = FlowPlan(SOURCE, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=TopicLimits())
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=PATIENCE_S)
     assert Slot(plan, world, Delivery()).run().result == "superseded"
     assert max(world.waited_s) == world.waited_s[-1] == 5.0

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state import control, dead_letters, decisions, edge_status, ledger, pauses, releases, requests
@@ -45,7 +45,7 @@ LEDGER = LedgerRecord(
     64,
     GAP,
     5,
-    (Segment(0, OffsetRange(3, 9)),),
+    (IncarnationRange(0, OffsetRange(3, 9)),),
     4,
     1,
     1,

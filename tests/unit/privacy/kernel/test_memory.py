@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aggregator.privacy.distinct import LONGEST_BYTES, OperatorCache
 from aggregator.privacy.kernel.machine import NO_BYTES, SPAN
-from aggregator.privacy.kernel.memory import NOTHING, Memory, MemoryBudget
+from aggregator.privacy.kernel.memory import NOTHING, MemoryBudget, ResultCache
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.plan.leaf import Leaf
@@ -76,7 +76,7 @@ def remember(memory, numbers, values):
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), VALUES), unique=True, max_size=12), max_size=6))
 def test_what_is_found_is_what_was_made_of_it(batches):
     """Over batches and operators: every value that was kept, with its own operator's result, and no other."""
-    memory = Memory(MemoryBudget())
+    memory = ResultCache(MemoryBudget())
     numbers = memory.numbers([operator(domain) for domain in "abc"])
     known = set()
     for values in batches:
@@ -90,7 +90,7 @@ def test_what_is_found_is_what_was_made_of_it(batches):
 @pytest.mark.slow
 def test_it_grows_and_keeps_what_it_has():
     """Many times its first size; a value is lost only where the search for a place would be long."""
-    memory = Memory(MemoryBudget())
+    memory = ResultCache(MemoryBudget())
     numbers = memory.numbers([operator("a")])
     values = [(0, b"customer-%d" % n) for n in range(50_000)]
     for start in range(0, len(values), 700):
@@ -104,7 +104,7 @@ def test_it_grows_and_keeps_what_it_has():
 def test_several_memories_share_a_budget():
     """A memory that may not grow forgets instead, and what it keeps afterwards is right."""
     budget = MemoryBudget(400_000)
-    memories = [Memory(budget) for _ in range(3)]
+    memories = [ResultCache(budget) for _ in range(3)]
     numbers = [memory.numbers([operator("a")]) for memory in memories]
     for start in range(0, 20_000, 500):
         values = [(0, b"v%d" % n) for n in range(start, start + 500)]
@@ -112,13 +112,13 @@ def test_several_memories_share_a_budget():
             remember(memory, own, values)
             assert all(a in (None, result(*at)) for a, at in zip(found(memory, own, values), values, strict=True))
     assert budget.left >= 0
-    assert sum(memory.size for memory in memories) <= 400_000 + sum(Memory(MemoryBudget()).size for _ in memories)
+    assert sum(memory.size for memory in memories) <= 400_000 + sum(ResultCache(MemoryBudget()).size for _ in memories)
 
 
 @pytest.mark.parametrize("why", ["failed", "long value", "long result", "operator"])
 def test_what_must_not_be_kept_is_asked_again(why):
     """A failure, free text, and what an operator makes anew every time."""
-    memory = Memory(MemoryBudget())
+    memory = ResultCache(MemoryBudget())
     numbers = memory.numbers([operator("a", capacity=0 if why == "operator" else 1)])
     value = b"x" * (LONGEST_BYTES + 1 if why == "long value" else 5)
     data, spans = laid_out([(0, value)])
@@ -130,7 +130,7 @@ def test_what_must_not_be_kept_is_asked_again(why):
 
 def test_looks_are_no_operators():
     """Spans that only show a value have numbers behind the calls', and no results."""
-    memory = Memory(MemoryBudget())
+    memory = ResultCache(MemoryBudget())
     numbers = memory.numbers([operator("a")])
     data, spans = laid_out([(0, b"v"), (1, b"v")])
     remember(memory, numbers, [(0, b"v")])
