@@ -65,7 +65,7 @@ numba.config.CACHE_DIR = str(_FOLDER or "")
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def without_refcount(_typing: Any, array: Any) -> Any:
+def unowned(_typing: Any, array: Any) -> Any:
     """The same array without a count of its references: the caller of the machine holds it, and counting them at every
     step takes ten times as long as the step.
     """

@@ -10,7 +10,7 @@ guard's limits. A refused record leaves no trace on tape, spans and counters.
 import numpy as np
 
 from aggregator.bytes_column import Bytes, Integers
-from aggregator.jit import BYTES, INTEGERS, NUMBER, Number, compiled, inlined, inlined_early, without_refcount
+from aggregator.jit import BYTES, INTEGERS, NUMBER, Number, compiled, inlined, inlined_early, unowned
 from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
 from aggregator.privacy.kernel import tape as tapes
 from aggregator.privacy.kernel.decoder import REFUSED, is_padded, leaves, number
@@ -241,18 +241,8 @@ def scan(
         The good record that found no room on tape or spans, to go on with when there is as much as it wrote into
         `entries_to` and `spans_to`; else the number of records.
     """
-    code, branches, data, stack = (
-        without_refcount(code),
-        without_refcount(branches),
-        without_refcount(data),
-        without_refcount(stack),
-    )
-    broken, tape, spans, counters = (
-        without_refcount(broken),
-        without_refcount(tape),
-        without_refcount(spans),
-        without_refcount(counters),
-    )
+    code, branches, data, stack = unowned(code), unowned(branches), unowned(data), unowned(stack)
+    broken, tape, spans, counters = unowned(broken), unowned(tape), unowned(spans), unowned(counters)
     record, weight = first, np.int64(1)
     while record < starts.size:
         entries, seen = entries_to[record], spans_to[record]
