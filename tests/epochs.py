@@ -104,7 +104,9 @@ class Epochs:
             undecided=self.undecided,
         )
         return [
-            SlotPlan(self.names, epoch.epoch, slot, flows.by_slot.get(slot, ()), commit_policy, drain, 5.0)
+            SlotPlan(
+                self.names, epoch.epoch, epoch.driver, slot, flows.by_slot.get(slot, ()), commit_policy, drain, 5.0
+            )
             for slot in range(count)
         ]
 

@@ -27,7 +27,7 @@ from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Mode
 from aggregator.backfill.settlement import backfills_central, places_of_backfills
 from aggregator.backfill.store import generated_by, is_cancel, passed_by, read_backfills
-from aggregator.backfill.target import target_config, written
+from aggregator.backfill.target import refuse_former, target_config, written
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
@@ -157,6 +157,8 @@ class BackfillDriver:
         renewal = LeaseRenewal(central, self._identity)
         self._newest = central.control().newest
         live = read_control(self._hub.central, HubNames(self._hub.hub))
+        if self._plan.mode is Mode.INTO:  # a rule may have named the generation since, and another one by now
+            refuse_former(live.targets, [one.central for one in self._plan.writes])
         said = read_requests(self._hub.central, HubNames(self._hub.hub)).acceptances
         identify(self._guard, self._hub, live.clusters, said)
         used = {name for policy in self._policies.values() for name in policy.keys()}  # noqa: SIM118 - a policy's keys
@@ -222,7 +224,7 @@ class BackfillDriver:
         rates = shares(limits_of(self._config), {slot: [flow.source for flow in flows] for slot, flows in own.items()})
         common = (_COMMIT_POLICY, True, self._config.replication.drain_patience.total_seconds(), terms)
         return tuple(
-            SlotPlan(self._names, epoch, slot, flows, *common, rates=rates[slot] if rates else {})
+            SlotPlan(self._names, epoch, self._identity, slot, flows, *common, rates=rates[slot] if rates else {})
             for slot, flows in own.items()
         )
 
@@ -244,6 +246,7 @@ class BackfillDriver:
             driver=self._identity,
             places=own.union(places_of_backfills(self._config, central)),
             whose=TransactionOwner.of_backfills(HubNames(self._hub.hub)),
+            above=self._newest,
         )
         self._newest = epoch.epoch
         if undecided := [reason for at, reason in sorted(held.items()) if at in own]:
@@ -320,11 +323,10 @@ class BackfillDriver:
         """Return the state of the plan's flows at central, and the offsets that other backfills have passed."""
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids, for_writing=True)
         mode, others = self._plan.mode, [one for id_, one in backfills.items() if id_ != self._plan.id]
+        there = [(one, passed_by(others, mode, one), generated_by(others, mode, one)) for one in self._plan.writes]
         return {
-            one.source: known.flow(
-                one.source, passed_by(others, mode, one), one.central, generated_by(others, mode, one)
-            )
-            for one in self._plan.writes
+            one.source: known.flow(one.source, passed, one.central, generated)
+            for one, passed, generated in there
             if one.source in known.ledger
         }
 

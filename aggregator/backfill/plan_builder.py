@@ -15,7 +15,7 @@ from aggregator.backfill.planner import EdgePartitionState, plan_partition
 from aggregator.backfill.ranges import by_incarnation, holds, split, union
 from aggregator.backfill.request import Ask, Bound, Mode
 from aggregator.backfill.store import generated_by, passed_by, read_backfills
-from aggregator.backfill.target import refuse_live, target_config
+from aggregator.backfill.target import refuse_former, refuse_live, target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
@@ -27,6 +27,7 @@ from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.retention import deleted_at_once
 from aggregator.replicate.flow.limits import is_compacted
 from aggregator.replicate.identity.identities import require_own
+from aggregator.state.control_log import read_control
 from aggregator.state.dead_letters import Letter
 from aggregator.state.names import HubNames
 from aggregator.threads import map_concurrently
@@ -63,6 +64,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
         names = {source: names[source] for source in flows}
     if ask.mode is not Mode.MISSING:
         refuse_live(config, central.ledger, names.values(), replay=ask.letters is not None)
+        refuse_former(read_control(config.central, HubNames(config.hub)).targets, names.values())
     shown = _looked(config, flows, ask)
     scene = _Scene(ask, central, tuple(backfills.values()), _settings(where, names), now_ms)
     found = [_partition(scene, source, shown.get(source), names[source]) for source in flows]
@@ -131,8 +133,10 @@ def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState |
     letters = asked_letters(ask, central, source, name)
     only = None if letters is None else at_central.present(letters)
     plan = plan_partition(ask.mode, at_central, shown, name, only=only)
-    if came := (only or frozenset()) - at_central.replayed(ask.mode):
-        why = f"{counted(len(came), 'dead letter')} not written: {name} has the record since it was a generation's"
+    there = [one for one in (only or frozenset()) - at_central.replayed(ask.mode) if holds(plan.effective, one)]
+    if there:
+        count = counted(len(there), "dead letter")
+        why = f"{count} not written: {name} has the records, or left them out by its policy, since it was a generation"
         plan = replace(plan, warnings=(*plan.warnings, why))
     if source in central.doubted:
         why = f"its dead letters are not believed: it has {central.doubted[source]}"

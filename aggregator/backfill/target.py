@@ -14,6 +14,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import Failed
 from aggregator.replicate.discovery.central_topics import target
+from aggregator.state.control import Target
 
 # A topic of a restate loses no record on the way to the table, whatever the record's age or key.
 _WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -83,4 +84,23 @@ def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iter
         raise Failed(
             f"{taken[0]} is written by the hub itself: a second copy of its records must not go there",
             hint=late if replay else otherwise,
+        )
+
+
+def refuse_former(noted: Iterable[Target], targets: Iterable[str]) -> None:
+    """Refuse targets of a generation that live flows have written under a former rule.
+
+    Args:
+        noted: Where live flows were ever written, from the control topic.
+        targets: Central topics of the generation.
+
+    Raises:
+        Failed: one of them was; nobody knows which of the flows' records it holds.
+    """
+    taken = sorted({one.central for one in noted} & set(targets))
+    if taken:
+        raise Failed(
+            f"{taken[0]} was written by the hub itself, as a former rule said: a second copy of its records must not go"
+            " there",
+            hint="make another generation: backfill run --into with another name",
         )

@@ -31,7 +31,10 @@ from aggregator.kafka.readers.typed_decoder import (
 
 VERSION = 1
 # No hub has more slots; each id is fenced before an epoch begins.
-_Slots = Annotated[int, Meta(ge=0, le=4096)]
+MAX_SLOTS = 4096
+_Slots = Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
+LAST_EPOCH = 2**62
+EpochNumber = Annotated[int, Meta(ge=0, le=LAST_EPOCH)]
 _UNDECIDED = "undecided/"
 _PARTITION_DIGITS = 10
 _WHO = "nothing but the hub's driver may write this topic: find out who did, "
@@ -46,7 +49,7 @@ _MEND_EPOCH = (
 class Epoch:
     """One assignment of flows to slots; `ids` is the number of slot ids ever used, so that all of them are fenced."""
 
-    epoch: Count
+    epoch: EpochNumber
     slots: _Slots
     ids: _Slots
     driver: str
@@ -145,6 +148,10 @@ class ControlState:
     def newest(self) -> int:
         """Number of the newest epoch, -1 before the first."""
         return self.epoch.epoch if self.epoch else -1
+
+    def is_epoch(self, number: int, driver: str) -> bool:
+        """Whether the newest epoch is this one, which a driver opened; of a deleted topic nothing is known."""
+        return self.epoch is not None and (self.epoch.epoch, self.epoch.driver) == (number, driver)
 
 
 def former(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str, str], set[str]]:

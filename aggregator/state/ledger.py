@@ -7,9 +7,9 @@ same partition takes its place. A tombstone does that only where the key names n
 
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.json import Decoder, Encoder
 
 from aggregator.coordinates import EdgePartition, IncarnationRange, Position
@@ -23,11 +23,10 @@ from aggregator.kafka.readers.typed_decoder import (
     is_flow,
     unreadable,
 )
+from aggregator.state.control import EpochNumber
 from aggregator.state.gap import Gap
 
 VERSION = 1
-# Far below the highest number that the control topic can hold: an epoch can follow every one.
-_Epoch = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="v", tag=VERSION):
@@ -49,7 +48,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     incarnation: int
     topic_id: str
     next_offset: int
-    epoch: _Epoch
+    epoch: EpochNumber
     slot: int
     # Factories, because a plain default would not be written, and a counter of 0 has to be in the record.
     delivered: int = field(default_factory=int)

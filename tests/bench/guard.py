@@ -214,7 +214,9 @@ class Guarded:
         source = EdgePartition("eu", TOPIC, 0)
         entry = LedgerRecord(0, "id", 0, 1, 0)
         flow = FlowPlan(source, entry, False, f"eu.{TOPIC}", by_key=False, limits=TopicLimits(), until=records)
-        plan = SlotPlan(HubNames("guard"), 1, 0, (flow,), CommitPolicy(0.5, 1 << 24), drain=True, patience_s=9.0)
+        plan = SlotPlan(
+            HubNames("guard"), 1, "driver", 0, (flow,), CommitPolicy(0.5, 1 << 24), drain=True, patience_s=9.0
+        )
         delivery = Delivery(DeliveryPlan("guard", "dead", Cycles("guard"), None), lambda _: self.strip, lambda *_: None)
         with patch.object(clients, "transactional_producer", lambda *_, **__: _Producer()):
             outcome = Slot(plan, _World(self.polls[: records // POLL_RECORDS]), delivery).run()

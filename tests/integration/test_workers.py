@@ -137,7 +137,7 @@ def test_the_task_after_a_warm_one_has_no_archive_to_read_anew(spark):
 def test_slots_that_are_ended_by_force_take_no_other_job_with_them(spark):
     """Only what was marked as an epoch's slots is cancelled: a job of the lake beside them comes to its end."""
     names, ended = HubNames("h"), {}
-    plan = SlotPlan(names, 7, 0, (), CommitPolicy(1.0, 1000), False, 5.0)
+    plan = SlotPlan(names, 7, "driver", 0, (), CommitPolicy(1.0, 1000), False, 5.0)
     slots = _SlotsJob(spark, EpochWork(None, {}, (plan,), frozenset()))
 
     def job(name, seconds, mark):

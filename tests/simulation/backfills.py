@@ -296,7 +296,7 @@ class BackfillSchedule(Schedule):
         )
         plans = [
             self.protocol.SlotPlan(
-                NAMES.backfills(), epoch.epoch, slot, flows.by_slot.get(slot, ()), COMMIT_POLICY, True, 1e9, terms
+                NAMES.backfills(), epoch.epoch, name, slot, flows.by_slot.get(slot, ()), COMMIT_POLICY, True, 1e9, terms
             )
             for slot in range(slots)
         ]

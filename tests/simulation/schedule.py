@@ -89,12 +89,13 @@ class KeepMost:
 class _Named:
     """What a driver's later epochs ask about: where it writes very many partitions, those that slots named.
 
-    `waits`: the newest was not opened, or left something undecided, or held a flow for that.
+    `waits`: the newest was not opened, or left something undecided, or held a flow for that. `newest`: its number.
     """
 
     few: bool
     asked: set[tuple[str, int]] | None = None
     waits: bool = False
+    newest: int = -1
 
 
 _NEVER = EdgeFaults()
@@ -328,10 +329,10 @@ class Schedule:
     def _forget(self) -> None:
         """Somebody deletes the control topic, and it is made again.
 
-        Not while it has a note, which would be lost; nor before the ledger has a record, which tells of an epoch.
+        Not while it has a note, which would be lost.
         """
         at, known = (NAMES.control, 0), self.logs.control_now()
-        if self.logs.ledger_now(range(LEDGERS)) and not self.central.holding[at] and not known.undecided:
+        if not self.central.holding[at] and not known.undecided:
             self.central.logs[at].clear()
 
     def _append(self, *, marker: bool = False) -> None:
@@ -417,11 +418,12 @@ class Schedule:
                 whose=self.protocol.TransactionOwner.of_live_flows(NAMES),
                 targets=[TARGET],
                 asked=named.asked,
+                above=named.newest,
             )
         except (TransactionAborted, Unreachable):
             named.waits = True
             return False
-        named.asked = set(undecided) if named.few else None
+        named.newest, named.asked = epoch.epoch, set(undecided) if named.few else None
         decisions = self.logs.decisions() if self.situation.has_gaps else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
@@ -430,7 +432,9 @@ class Schedule:
             epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions, undecided=undecided,
         )  # fmt: skip
         plans = [
-            self.protocol.SlotPlan(NAMES, epoch.epoch, slot, flows.by_slot.get(slot, ()), COMMIT_POLICY, drain, 1e9)
+            self.protocol.SlotPlan(
+                NAMES, epoch.epoch, name, slot, flows.by_slot.get(slot, ()), COMMIT_POLICY, drain, 1e9
+            )
             for slot in range(slots)
         ]
         tasks = [self._task(name, plan, seen.topic_id) for plan in plans]

@@ -57,13 +57,13 @@ class LogTail:
                 stamp_ms = message.timestamp()[1]
                 key, value = key_text(message.key()), message.value()
                 found.append(LogRecord(partition, message.offset() or 0, key, value, stamp_ms))
+                self._next[partition] = found[-1].offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code
                 self.has_reached_end = True
             elif error.code() in _LOST:  # retention or a deletion of the topic: the client stops
                 self._next[partition], self.has_reached_end = OFFSET_BEGINNING, False
                 reader.incremental_unassign([TopicPartition(self._topic, partition)])
                 reader.incremental_assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING)])
-        self._next |= {record.partition: record.offset + 1 for record in found}
         return found
 
     def close(self) -> None:

@@ -261,6 +261,7 @@ class EpochRunner:
             whose=TransactionOwner.of_live_flows(self._names),
             targets=targets(self._config, snapshots),
             asked=asked_about(now, self._named, is_first=self.opened is None),
+            above=self.opened.epoch if self.opened else -1,
         )
         self.opened, self._named = opened.epoch, set(opened.held)
         for reason in opened.held.values():
@@ -333,9 +334,9 @@ class EpochRunner:
         policy = CommitPolicy(replication.commit_interval.total_seconds(), replication.commit_bytes)
         patience_s = replication.drain_patience.total_seconds()
         rates = shares(limits_of(self._config), {slot: own.sources for slot, own in flows.by_slot.items()})
-        common = (policy, self._drain, patience_s)
+        whose, common = (self._names, epoch, self._identity), (policy, self._drain, patience_s)
         return tuple(
-            SlotPlan(self._names, epoch, slot, flows.by_slot.get(slot, ()), *common, rates=rates.get(slot, {}))
+            SlotPlan(*whose, slot, flows.by_slot.get(slot, ()), *common, rates=rates.get(slot, {}))
             for slot in range(count)
         )
 

@@ -16,14 +16,12 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.errors import Fenced, Unreachable
+from aggregator.errors import Failed, Fenced, Unreachable
 from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
 from aggregator.replicate.leadership.settlement import TransactionOwner, end_open, write_missing
-from aggregator.state.control import ControlState, Epoch, Target, former
+from aggregator.state.control import LAST_EPOCH, MAX_SLOTS, ControlState, Epoch, Target, former
 from aggregator.state.ledger import LedgerRecord
 
-# Epochs that were opened since the ledger's newest record; a slot of one must not take itself for one of ours.
-_UNRECORDED = 1000
 log = logging.getLogger(__name__)
 
 
@@ -63,6 +61,7 @@ def open_epoch(
     whose: TransactionOwner,
     targets: Collection[Target] = (),
     asked: Collection[Partition] | None = None,
+    above: int = -1,
 ) -> Opened:
     """Open the next epoch, and read where every flow stands.
 
@@ -74,15 +73,17 @@ def open_epoch(
         whose: Owner of the slots' records, which tells them from others.
         targets: Central topics that the slots are about to write, for a later driver whose rules no longer say so.
         asked: Those of the places that are checked if the ledger is decided; None: all.
+        above: The newest epoch that this driver has opened. It gives no number twice, whatever the control topic says.
 
     Raises:
+        Failed: somebody wrote an epoch that none can follow, or the ledger has too many partitions.
         Fenced: another driver's epoch was published in between.
         RetryError: central did not answer in between, or what is undecided hides where the flows stand.
     """
     opening = partial(
         _opened, central, slots=slots, driver=driver, places=places, whose=whose, targets=targets, asked=asked
     )
-    opened = opening(above=-1)
+    opened = opening(above=above)
     while (newest := _newest(opened.ledger)) >= opened.epoch.epoch:
         if central.control().epoch != opened.epoch:
             raise Fenced(f"epoch {opened.epoch.epoch} was overtaken by another driver while it was opened")
@@ -91,7 +92,7 @@ def open_epoch(
             " of clusters, the check values of keys; who deleted it, or wrote to it?",
             newest,
         )
-        opened = opening(above=newest + _UNRECORDED)
+        opened = opening(above=newest)
     return opened
 
 
@@ -114,6 +115,7 @@ def _opened(
     before, partitions = central.control(), central.partitions([whose.ledger])
     used = before.epoch.ids if before.epoch else 0
     epoch = Epoch(max(before.newest, above) + 1, slots, max(used, slots, len(partitions)), driver)
+    _require_possible(epoch, whose)
     central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key")))
     state = central.control()
     if state.epoch != epoch:
@@ -133,6 +135,25 @@ def _opened(
         _read_back(central, {*found.noted} - {*found.left, *held})
     others = {at: reason for at, reason in found.left.items() if at not in internal}
     return Opened(epoch, ledger, {**others, **held})
+
+
+def _require_possible(epoch: Epoch, whose: TransactionOwner) -> None:
+    """Refuse what no hub comes to by itself, before it is published: nobody could read it.
+
+    Raises:
+        Failed: the number or the ids are too high.
+    """
+    who = "nothing but the hub may write its topics: find out who did"
+    if epoch.epoch > LAST_EPOCH:
+        raise Failed(
+            f"{whose.ledger} or the control topic beside it names epoch {epoch.epoch - 1}, and none can follow it",
+            hint=f"{who}; delete that record and all before it, and write the newest ones of their keys once more",
+        )
+    if epoch.ids > MAX_SLOTS:
+        raise Failed(
+            f"{whose.ledger} has {epoch.ids} partitions, and a hub has {MAX_SLOTS} slots at most",
+            hint=f"{who}; its records lie in the first partitions, one for each slot: make it anew with as many",
+        )
 
 
 def _read_back(central: DriverCentral, settled: Collection[Partition]) -> None:

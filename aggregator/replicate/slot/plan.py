@@ -35,10 +35,24 @@ class BackfillTerms:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """The work of one slot in one epoch, sent to an executor. `rates` are its shares of edges' limits, in bytes/s."""
+    """The work of one slot in one epoch, sent to an executor.
+
+    Attributes:
+        names: The hub's names at central, or those of its backfills.
+        epoch: The epoch's number.
+        driver: The driver that opened it. Another one's may have the number, if the control topic was deleted.
+        slot: The slot's number.
+        flows: What it reads, and from where.
+        commit_policy: When it commits.
+        drain: Whether it ends once it has read everything.
+        patience_s: How long a drain waits for a silent edge.
+        terms: Of a backfill; None in an epoch of live flows.
+        rates: The slot's shares of the edges' limits, in bytes a second.
+    """
 
     names: HubNames
     epoch: int
+    driver: str
     slot: int
     flows: Collection[FlowPlan]
     commit_policy: CommitPolicy

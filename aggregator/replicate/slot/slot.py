@@ -58,7 +58,7 @@ class Slot:
             writer = self._ports.writer()
             try:
                 writer.open()
-                if self._ports.control().newest != self._plan.epoch:  # a later one, or the topic was deleted
+                if not self._ports.control().is_epoch(self._plan.epoch, self._plan.driver):
                     return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
                 flows = self._flows(self._ports.ledger())
                 self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._ports)

@@ -16,11 +16,12 @@ from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
 from aggregator.backfill.store import KnownBackfills, generated_by, passed_by
-from aggregator.backfill.target import refuse_live, target_config, written
+from aggregator.backfill.target import refuse_former, refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.flow.gaps import with_unread
+from aggregator.state.control import Target
 from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, is_key
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, flow_key
@@ -204,6 +205,14 @@ def test_a_generation_has_names_of_its_own_and_no_live_one():
     for taken in ("eu.orders", "h.ledger", "h.backfill.control"):
         with pytest.raises(Failed, match="written by the hub itself"):
             refuse_live(config, [FLOW], [taken], replay=False)
+
+
+def test_no_generation_is_made_in_a_topic_that_a_former_rule_named():
+    """The live flow has written there, and the hub does not know any more what."""
+    noted = [Target("eu", "orders", "eu.orders"), Target("eu", "orders", "eu.orders.v2")]
+    refuse_former(noted, ["eu.orders.v3"])
+    with pytest.raises(Failed, match=r"eu\.orders\.v2 was written by the hub itself, as a former rule said"):
+        refuse_former(noted, ["eu.orders.v2"])
 
 
 def backfill(mode=Mode.MISSING, central="eu.orders", upto=25, **changes) -> Backfill:

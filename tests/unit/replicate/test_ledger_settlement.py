@@ -14,7 +14,7 @@ from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.ledger_settlement import settle_ledger
 from aggregator.replicate.leadership.settlement import OpenTransactions, TransactionOwner, end_open, write_missing
-from aggregator.state.control import ControlState, Epoch, Lease, Target, Undecided
+from aggregator.state.control import LAST_EPOCH, ControlState, Epoch, Lease, Target, Undecided
 from aggregator.state.dead_letters import encode_resolution, letter_key
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, flow_key
@@ -420,3 +420,30 @@ def test_a_partition_that_refuses_its_record_keeps_no_other_from_being_ended():
     central.control = ControlState
     central.end_undecided({ORDERS: delivered(7), LEDGER: delivered(8), LETTERS: letter(9)}, [], allowed=lambda _: None)
     assert writer.arrived.keys() == {LEDGER, LETTERS}
+
+
+def test_a_driver_gives_no_number_twice():
+    """Another slot of its own may have the first one, and what it wrote would count as this epoch's."""
+    central = Opening({})
+    central.epoch = None  # the control topic was deleted
+    assert open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE, above=41).epoch.epoch == 42
+
+
+@pytest.mark.parametrize(
+    ("ledger", "control", "partitions", "what"),
+    [
+        (LAST_EPOCH, 7, 1, f"names epoch {LAST_EPOCH}, and none can follow it"),
+        (7, LAST_EPOCH, 1, f"names epoch {LAST_EPOCH}, and none can follow it"),
+        (7, 7, 5000, "has 5000 partitions, and a hub has 4096 slots at most"),
+    ],
+)
+def test_what_nobody_could_read_is_not_published(ledger, control, partitions, what):
+    """The hub would not start any more, and what its slots had written would be damaged."""
+    central = Opening({}, ledger=structs.replace(BEFORE, epoch=ledger))
+    central.epoch = Epoch(control, 1, 1, "d")
+    central.partitions = lambda topics: [(topic, at) for topic in topics for at in range(partitions)]
+    with pytest.raises(Failed, match=what) as refused:
+        open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+    assert "find out who did" in refused.value.hint
+    assert central.epoch.epoch <= LAST_EPOCH
+    assert central.epoch.ids <= 4096

@@ -14,7 +14,7 @@ from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
-PLAN = SlotPlan(HubNames("hub"), 1, 0, (), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=5.0)
+PLAN = SlotPlan(HubNames("hub"), 1, "driver", 0, (), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=5.0)
 LEDGER = (PLAN.names.ledger, 0)
 GONE = Refusal("eu.orders", -1, RefusalKind.TOPIC_GONE, "Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)")
 

@@ -86,7 +86,9 @@ def reading(edge: Edge, *, skips: bool = False, until: int | None = None) -> tup
         SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), skips=skips, until=until
     )
     flow = Flow(flow_plan, entry, persisted=True)
-    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=5.0)
+    plan = SlotPlan(
+        HubNames("hub"), 1, "driver", 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=5.0
+    )
     readers = Readers(plan, edge, {SOURCE: flow}, PartitionGuard(edge, plan, RefusedTopics(), lambda _: None))
     readers.open()
     return readers, flow
@@ -463,7 +465,9 @@ def backfilling(edge: Edge) -> tuple[Readers, Flow]:
         SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), segments=parts, newest_epoch=3
     )
     flow = Flow(flow_plan, entry, persisted=True)
-    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=True, patience_s=5.0)
+    plan = SlotPlan(
+        HubNames("hub"), 1, "driver", 0, (flow.plan,), CommitPolicy(0.5, 1 << 20), drain=True, patience_s=5.0
+    )
     readers = Readers(plan, edge, {SOURCE: flow}, PartitionGuard(edge, plan, RefusedTopics(), lambda _: None))
     readers.open()
     return readers, flow

@@ -26,7 +26,9 @@ class World:
 
 def traffic(world, **more):
     """Of a slot that reads `eu`, which has a limit, and `us`."""
-    plan = SlotPlan(HubNames("hub"), 1, 0, (), CommitPolicy(0.5, 1 << 20), False, 5.0, rates={"eu": RATE}, **more)
+    plan = SlotPlan(
+        HubNames("hub"), 1, "driver", 0, (), CommitPolicy(0.5, 1 << 20), False, 5.0, rates={"eu": RATE}, **more
+    )
     return SlotTraffic(plan, world)
 
 

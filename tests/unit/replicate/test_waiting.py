@@ -107,7 +107,9 @@ def drained(edge: Edge, delivery=None, *, fresh: bool = False, until: int = 1) -
     """How a drain of its records ends."""
     entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
     flow = FlowPlan(SOURCE, entry, fresh, "eu.orders", by_key=False, limits=TopicLimits(), until=until)
-    plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), CommitPolicy(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
+    plan = SlotPlan(
+        HubNames("hub"), 1, "driver", 0, (flow,), CommitPolicy(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S
+    )
     return Slot(plan, edge, delivery or Delivery()).run()
 
 
@@ -231,7 +233,9 @@ def test_a_slot_outlives_a_central_that_is_away_for_hours():
     """It asks again every five seconds, however often it has asked, and says each time why nothing flows."""
     world = Silence(2000)
     flow = FlowPlan(SOURCE, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=TopicLimits())
-    plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=PATIENCE_S)
+    plan = SlotPlan(
+        HubNames("hub"), 1, "driver", 0, (flow,), CommitPolicy(0.5, 1 << 20), drain=False, patience_s=PATIENCE_S
+    )
     assert Slot(plan, world, Delivery()).run().result == "superseded"
     assert max(world.waited_s) == world.waited_s[-1] == 5.0
     assert len(world.told) == 2000
