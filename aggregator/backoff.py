@@ -35,5 +35,5 @@ class Backoff:
         return whole * (1 - chance / 2)
 
     def pause_after_s(self, waited_s: float) -> float:
-        """The same for who knows no count: seconds since the first failure, doubled by each pause."""
+        """Return the pause for a caller that knows only the seconds since the first failure. Pauses double them."""
         return min(self.most_s, self.first_s + waited_s)

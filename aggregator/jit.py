@@ -86,7 +86,7 @@ def inlined(function: F) -> F:
 
 
 def inlined_early(function: F) -> F:
-    """The same for a long function with one caller: becomes part of it before anything is compiled, and so once."""
+    """Make a long function part of its one caller before that is compiled, so that it is compiled once."""
     compiled: F = numba.njit(inline="always", nogil=True, boundscheck=False)(function)
     return compiled
 

@@ -40,8 +40,8 @@ def committed(cluster: ClusterConfig, wanted: Mapping[Partition, OffsetRange], w
 def letter_offsets(cluster: ClusterConfig, names: HubNames) -> Letters:
     """Offsets of the hub's dead letters by flow and incarnation.
 
-    One that a replay delivered is none any more: its record is due at central. One that a rule keeps at the edge by now
-    is a suppressed record like any other, known by its number.
+    A letter whose record a replay delivered is left out: central must have the record. If a rule suppresses the record
+    by now, it counts among the suppressed ones.
 
     Raises:
         Failed: a later version wrote a letter.

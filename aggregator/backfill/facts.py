@@ -83,8 +83,8 @@ class Central:
             source: The edge partition of the flow.
             passed: Segments that backfills into the same topic have passed.
             central: The name of that central topic.
-            generated: Those that generations have passed, if a rule names the topic by now. It has the records of their
-                dead letters, except of those that died on the way into it, too.
+            generated: Those that were passed while the topic was a generation, if a rule names it by now. It has the
+                records of dead letters in them, except of those that died on the way into the generation, too.
         """
         entry, decisions = self.ledger[source], self.decisions.get(source, ())
         if source in self.doubted:
@@ -141,7 +141,7 @@ def asked_flows(config: HubConfig, ledger: Iterable[EdgePartition], ask: Ask) ->
     """The hub's flows that some window takes; heartbeats are a signal and no data.
 
     Raises:
-        Failed: none.
+        Failed: no flow of this hub is asked for.
     """
     flows = [
         source

@@ -117,7 +117,7 @@ def examine(
 
 
 def _judged(cluster: str, findings: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """The findings of a cluster; what it tells may be so that they cannot be made to the end, and then this is one."""
+    """Return the findings of a cluster. If what it tells cannot be judged to the end, that is a finding itself."""
     found: list[Finding] = []
     try:
         found.extend(findings())

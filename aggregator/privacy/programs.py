@@ -121,7 +121,7 @@ class Programs:
             self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
-        """What strips the values of the batch that was begun; until it is called, nothing of them counts.
+        """Return a function that strips the values of the batch that was begun. Nothing is counted before it is called.
 
         Raises:
             RetryError, HoldError, ConfigError: as `programs`.

@@ -23,7 +23,7 @@ class Batch:
         keys: Their keys.
         values: Their values.
         headers: Their headers.
-        log: What tells the partition that they were read from apart from others; None: they come from none.
+        log: Identifies the partition that they were read from; None if they come from none.
         offsets: Theirs in it, ascending; empty where they come from none.
     """
 
@@ -107,7 +107,7 @@ class Stripped:
         values: Stripped values under the central schema id; None for a tombstone and for a rejected record.
         headers: Allowed headers only, in their order.
         rejected: Index in the batch to the reason.
-        suppressed: Indices that `drop_record` left out; counted, not dead, and in `rejected` never.
+        suppressed: Indices of the records that `drop_record` left out. They are counted, and are never in `rejected`.
         further: Place of a tombstone to the keys that it has under other versions of the policy's key.
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.
         schemas: `key/<id>` or `value/<id>` to what the id means, of those that the batch has.

@@ -28,7 +28,7 @@ class Values(Protocol):
         """Begin a batch: what was unknown may be known by now, and what was open may have expired."""
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
-        """Make what strips the values of the batch that was begun; until it is called, nothing of them counts.
+        """Return a function that strips the values of the batch that was begun. Nothing is counted before it is called.
 
         Raises:
             RetryError: a registry does not answer.

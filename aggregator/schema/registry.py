@@ -144,7 +144,7 @@ class Listing(NamedTuple):
         ids: The id of every version, deleted ones and those that are not Avro among them; also numbers of GUIDs.
         has_guids: Whether a number of a GUID that is not among the ids is no schema of these subjects.
         asked_s: When the registry was asked, on the clock of `time.monotonic`; None: just now.
-        versions: How many it listed, also of those whose numbers nobody knows; 0: as many as there are ids.
+        versions: The number of versions that it listed, those without a known id included; 0: the number of `ids`.
         known: Ids that the registry told otherwise, of these subjects or others; the listing judges none of them.
     """
 
@@ -189,7 +189,7 @@ class Registry(Protocol):
         Args:
             asker: Whose subjects they are; equal topics that open equal subjects share a listing.
             is_own: Whether a subject is one of them.
-            since_s: A listing that was asked for before that time will not do; None: nor will any that is there.
+            since_s: Only a listing that was asked for since then will do; None: a new one is asked for.
 
         Raises:
             AnswerPending: no answer yet; it is there the next time.

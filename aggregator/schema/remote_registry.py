@@ -97,9 +97,10 @@ class RemoteRegistry(ABC):
         self._lock = threading.Lock()
 
     def wait_at_most(self, wait_s: float) -> None:
-        """Hold up a topic for no longer than this, and all of them for twice as long of any five times as long.
+        """Bound the waiting for answers: one topic waits this long at most.
 
-        A command asks for nobody, and has no one else to serve: it waits twice as long for each answer.
+        All topics together wait twice as long at most, within any time of five times this. A command serves no topic,
+        and waits twice as long for each answer.
         """
         self._alone_s = 2 * wait_s
         budget = AskingBudget(2 * wait_s)
@@ -142,7 +143,7 @@ class RemoteRegistry(ABC):
         return self._missing.get(schema_id, -math.inf)
 
     def _look(self, schema_id: int) -> bool:
-        """Ask about an id, before all that the asker only guesses at if a listing had it; whether it is there."""
+        """Ask the registry about an id; whether it is there. Ids that a listing named are asked about first."""
         kind = "listed" if schema_id in self._listed_ids else "ids"
         lane = kind, self._asker.topic, self._asker.log
         own = f"{self._asker.topic}-"
@@ -157,7 +158,7 @@ class RemoteRegistry(ABC):
     def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """List versions. A known version is not asked for again until the next `refresh`, or until its subject changes.
 
-        What this client knows beside it is not judged by it: a registry that has lost it is asked about that.
+        The listing does not judge ids that this client knows already. The registry is asked about those one by one.
         """
         self._asker = asker
         since_s = time.monotonic() if since_s is None else since_s

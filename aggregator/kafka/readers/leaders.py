@@ -67,8 +67,8 @@ def leaderless(
     Args:
         cluster: The cluster of the partitions.
         partitions: The partitions to ask about.
-        since_s: When the caller began, on the clock of `time.monotonic`: what is not led may be so by what was told
-            later, and by nothing that was told before.
+        since_s: When the caller began, on the clock of `time.monotonic`. A partition counts as without a leader only
+            if that was told later.
         timeout_s: How long the cluster is waited for.
     """
     client = clients.admin(cluster)
@@ -96,7 +96,7 @@ def refresh(cluster: ClusterConfig, timeout_s: float = 1.0) -> None:
 
 
 def doubt(cluster: ClusterConfig, topic: str) -> None:
-    """A leader denied that it is one, or did not answer: before the next question it is asked who leads the topic."""
+    """Note that a leader of the topic refused or did not answer. Who leads is asked before the next question."""
     client = clients.admin(cluster)
     if known := _pictures().get(client):
         _pictures()[client] = known._replace(doubted=known.doubted | {topic})

@@ -140,7 +140,7 @@ class EdgeReader:
         return leader_epoch(self._cluster, at, timeout_s=3.0)
 
     def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
-        """Return the place where a log was cut that we had read up to a record of `leader_epoch`.
+        """Return where a log was truncated, which was read up to a record of `leader_epoch`.
 
         Args:
             at: The partition.

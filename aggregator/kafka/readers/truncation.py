@@ -64,8 +64,8 @@ def search(
 
     Args:
         found_at: What lies at or after an offset.
-        reaches: Whether the edge says that what carries this epoch or a lower one reaches to an offset; it costs more,
-            and says it of damaged batches, too.
+        reaches: Whether the edge says that records of this epoch or a lower one reach to an offset. It costs more, and
+            knows of damaged batches, too.
         log: Where to search.
         leader_epoch: Of what is old.
     """

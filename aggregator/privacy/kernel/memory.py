@@ -103,7 +103,7 @@ def find(
 
     What is not negative in `known` is not looked for.
 
-    A few spans at a time, and what the next step reads is fetched in the one before: places and entries lie anywhere in
+    Spans are looked up in groups. Each step prefetches what the next one reads, because entries are scattered in
     memory, and the processor would wait for one after the other.
 
     Returns:

@@ -71,7 +71,7 @@ def assembled(plan: StripPlan) -> Code:
 
 
 def _inner(plan: StripPlan, layout: "_Layout") -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Give what counts inner nodes its counters, behind the others: their number, and node by node which one it is."""
+    """Give inner nodes counters behind the others. Return the number of all counters, and the counter of each node."""
     first: dict[int, int] = {}
     size, inner = len(layout.counters), []
     for place, number in layout.holders:

@@ -134,7 +134,9 @@ def end_open(
     whose: TransactionOwner,
     unguarded: Collection[Partition] = (),
 ) -> OpenTransactions:
-    """Note what is open of the hub's own, and end it, all of it at once: what is open hides what lies behind it.
+    """Note the hub's open transactions in the control topic, then end all of them at once.
+
+    An open transaction hides the records behind it.
 
     Args:
         central: The cluster, all ids of the hub fenced.
@@ -142,7 +144,7 @@ def end_open(
         places: Central's partitions.
         notes: What the control topic says of ranges that were begun and not ended.
         whose: Whose records are the slots' own.
-        unguarded: Of the places, those that flows of today wrote by former rules: no slot's gate asks about them.
+        unguarded: Those of the places that flows of today wrote under former rules. No slot asks about them.
 
     Raises:
         Fenced: another driver took over.
@@ -168,7 +170,7 @@ def end_open(
 
 
 def after_a_moment(central: SettlingCentral, ranges: _Ranges) -> dict[Partition, OffsetRange]:
-    """What is still undecided of these ranges when all that is merely under way had its time."""
+    """Return what is still undecided of these ranges after transactions under way had time to end."""
     left, deadline = dict(ranges), central.now() + _PATIENCE_S
     while left:
         found = central.undecided(left)

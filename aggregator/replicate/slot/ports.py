@@ -77,7 +77,7 @@ class Reader(Protocol):
         """Return the first readable offset behind a damaged batch; None if `offset` is readable after all."""
 
     def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
-        """Return the place where a log was cut that we had read up to a record of `leader_epoch`."""
+        """Return where a log was truncated, which was read up to a record of `leader_epoch`."""
 
     def close(self) -> None:
         """Close the connection to the edge."""

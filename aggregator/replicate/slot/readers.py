@@ -349,9 +349,9 @@ class Readers:
             flow.cursor = flow.cursor.with_waiting(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
 
     def _lost(self, flow: Flow) -> tuple[Gap | None, tuple[int, int] | None]:
-        """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.
+        """Return the gap, if there is one; else a leader epoch up to which the log before the position is whole.
 
-        Beside that epoch: the offset before which no record exceeds the flow's own leader epoch.
+        The second number beside that epoch is the offset before which no record has a higher epoch than the flow's.
 
         The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time. A
         search that met such a higher one has read two logs, and says nothing of either.
