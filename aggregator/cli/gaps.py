@@ -6,7 +6,6 @@ writes it to central, and the hub carries it out. Without a terminal nothing is 
 """
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import click
 from aggregator.cli.status_text import gap_lines
 from aggregator.cli.terminal.arguments import REASON
 from aggregator.cli.terminal.command_group import CommandGroup
+from aggregator.cli.terminal.confirmation import confirm
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
@@ -98,11 +98,7 @@ def _known(config: HubConfig) -> "tuple[KnownGap, ...]":
 def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:
     for line in gap_lines(still):
         progress(line)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError("without a terminal to ask on, say --yes")
-    click.confirm("Accept that these records are not delivered?", abort=True, err=True)
+    confirm("Accept that these records are not delivered?", yes=yes)
 
 
 def _submit(config: HubConfig, still: "list[KnownGap]", by: str, reason: str) -> None:

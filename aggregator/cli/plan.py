@@ -7,7 +7,6 @@ hold something, or every record of a topic would be a dead letter. A configurati
 refuses is refused before any cluster is asked.
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import click
 
 from aggregator.cli.config import linted
 from aggregator.cli.terminal.arguments import PATTERN
+from aggregator.cli.terminal.confirmation import confirm
 from aggregator.cli.terminal.output import (
     cluster_lines,
     config_option,
@@ -121,10 +121,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) ->
             progress(f"{one.topic} at central stays at {one.setting}={one.central}: {one.why}; say --confirm unbounded")
     if not wanted:
         return
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("without a terminal to ask on, say --yes")
-    if not yes:
-        click.confirm(f"change settings of {counted(len(wanted), 'topic')} at central?", abort=True, err=True)
+    confirm(f"change settings of {counted(len(wanted), 'topic')} at central?", yes=yes)
     refused = change_settings(hub.central, wanted)
     left = {one[:2] for one in refused}
     for name, given in wanted.items():

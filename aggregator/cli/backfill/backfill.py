@@ -7,7 +7,6 @@ state is at central: after a stop or a kill, the next start continues the same b
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ import click
 from aggregator.cli.backfill.lines import backfill_lines, plan_lines, shown_lines
 from aggregator.cli.terminal.arguments import PATTERN
 from aggregator.cli.terminal.command_group import CommandGroup
+from aggregator.cli.terminal.confirmation import confirm
 from aggregator.cli.terminal.decision import claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
@@ -166,10 +166,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
         progress(line)
     if not wanted.writes:
         return 0
-    if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError("without a terminal to ask on, say --yes")
-        click.confirm("Write this?", abort=True, err=True)
+    confirm("Write this?", yes=yes)
     decide(hub, DecisionKind.BACKFILL, [wanted.id], by=claimed(), reason=json.dumps(dict(wanted.ask), sort_keys=True))
     return carry_out(hub, start(hub, wanted, _signed(), rate=rate, exact=exact), master)
 

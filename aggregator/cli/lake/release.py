@@ -5,7 +5,6 @@ writes it to central, and the hub carries it out. Without a terminal nothing is 
 """
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.terminal.arguments import REASON
+from aggregator.cli.terminal.confirmation import confirm
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
@@ -68,11 +68,7 @@ def _lines(held: "Sequence[HeldRange]") -> Iterable[str]:
 def _confirm(still: "Sequence[HeldRange]", *, yes: bool) -> None:
     for line in _lines(still):
         progress(line)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError("without a terminal to ask on, say --yes")
-    click.confirm("Publish these records although their rules say no?", abort=True, err=True)
+    confirm("Publish these records although their rules say no?", yes=yes)
 
 
 def _submit(config: "HubConfig", still: "Sequence[HeldRange]", by: str, reason: str) -> None:

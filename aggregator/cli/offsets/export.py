@@ -6,7 +6,6 @@ With `--write` nothing is written while a worker of MirrorMaker 2 lives, and onl
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aggregator.cli.terminal.confirmation import confirm, require_answer
 from aggregator.cli.terminal.output import config_option, progress, refuse_overwriting, say
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
@@ -118,8 +118,7 @@ def _write(hub: HubConfig, edge: str | None, *, yes: bool) -> None:
     from aggregator.replicate.epoch.takeover import require_gone
     from aggregator.replicate.leadership.handover import handing_over
 
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("without a terminal to ask on, say --yes")
+    require_answer(yes=yes)
     with handing_over(hub) as handover:
         found = _found(hub, handover.ledger, edge)
         there = topic_names(hub.central)
@@ -133,8 +132,7 @@ def _write(hub: HubConfig, edge: str | None, *, yes: bool) -> None:
         _tell(found)
         for one in found:
             progress(f"{one.source}: {'forgotten' if one.record is None else f'next offset {one.position}'}")
-        if not yes:
-            click.confirm(f"Write {counted(len(found), 'position')} for MirrorMaker 2?", abort=True, err=True)
+        confirm(f"Write {counted(len(found), 'position')} for MirrorMaker 2?", yes=yes)
         handover.write(found)
     progress("written; start MirrorMaker 2, and do not start this hub again: it would go on where it stopped")
 
