@@ -116,4 +116,4 @@ def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -
 
 def no_answer(at: Partition, why: str) -> Unreachable:
     """Return the error of a partition whose leader does not answer, with the reason."""
-    return Unreachable(f"{at[0]}/{at[1]}: {why}", hint=ASK_DOCTOR)
+    return Unreachable(f"{at[0]}-{at[1]}: {why}", hint=ASK_DOCTOR)

@@ -282,7 +282,7 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     try:
         epoch: int | None = _answer(future, timeout_s + 1).leader_epoch
     except _UnansweredError as error:
-        raise Unreachable(f"{at[0]}/{at[1]}: {error}", hint=ASK_DOCTOR) from None
+        raise Unreachable(f"{at[0]}-{at[1]}: {error}", hint=ASK_DOCTOR) from None
     return epoch
 
 

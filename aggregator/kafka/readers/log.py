@@ -57,7 +57,7 @@ def stable_ends(
         if not stuck:
             return targets
         if now() > deadline:
-            names = ", ".join(f"{topic}/{partition}" for topic, partition in stuck)
+            names = ", ".join(f"{topic}-{partition}" for topic, partition in stuck)
             raise Failed(
                 f"{names}: a transaction holds the last stable offset for over {timeout_s:.0f} s",
                 hint="start the hub: it settles what its own ids left. `kafka-transactions.sh find-hanging` names the "

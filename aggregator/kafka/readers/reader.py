@@ -128,7 +128,7 @@ class EdgeReader:
         try:
             low, high = self._connection.client.watermarks(*at, 3.0)
         except KafkaException as failure:
-            raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
+            raise Unreachable(f"{at[0]}-{at[1]}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
         return OffsetRange(low, high)
 
     def leader_epoch(self, at: Partition) -> int | None:

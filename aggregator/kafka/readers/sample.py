@@ -96,7 +96,7 @@ def beginning(cluster: ClusterConfig, topic: str, partition: int, offset: int, c
     if not log.start <= offset < log.end:
         there = f"offsets {log.start} to {log.end - 1}" if len(log) else "no record"
         raise Failed(
-            f"{topic}/{partition} has no offset {offset}, but {there}", hint="leave the offset out: the newest"
+            f"{topic}-{partition} has no offset {offset}, but {there}", hint="leave the offset out: the newest"
         )
     found: list[Sampled] = []
     until_s = time.monotonic() + _TIMEOUT_S

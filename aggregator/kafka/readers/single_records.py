@@ -120,7 +120,7 @@ def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], tim
             if asked and time.monotonic() > deadline:
                 topic, partition = min(asked)
                 raise Unreachable(
-                    f"{cluster.bootstrap_servers}: {topic}/{partition} was not read to its end in time",
+                    f"{cluster.bootstrap_servers}: {topic}-{partition} was not read to its end in time",
                     hint=ASK_DOCTOR,
                 )
     except KafkaException as failure:
