@@ -7,7 +7,7 @@ same moments.
 from dataclasses import dataclass
 
 # With more steps every pause has reached its bound, and the power could overflow a float.
-_STEPS_MOST = 64
+_MAX_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Backoff:
             failures: Number of failures in a row; at least 1.
             chance: Random number from 0 to 1; at 1, the pause is halved.
         """
-        whole = min(self.most_s, self.first_s * self.growth ** min(failures - 1, _STEPS_MOST))
+        whole = min(self.most_s, self.first_s * self.growth ** min(failures - 1, _MAX_STEPS))
         return whole * (1 - chance / 2)
 
     def pause_after_s(self, waited_s: float) -> float:

@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 # The errors of `read_bytes` about files that another reader may well read on.
 UNBOUNDED = (errno.EINVAL, errno.EFBIG)
 
@@ -28,11 +28,11 @@ def read_bytes(path: str | Path) -> bytes:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "Is a pipe, socket or device", str(path))
-        content = file.read(MOST_BYTES + 1)
+        content = file.read(MAX_BYTES + 1)
     if content is None:  # a file of the kernel that has nothing to say now
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
-    if len(content) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"Larger than {MOST_BYTES // 1024**2} MiB", str(path))
+    if len(content) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 1024**2} MiB", str(path))
     return content
 
 

@@ -29,9 +29,9 @@ Dying = Callable[[BaseException, str], None]
 # A thread that ran for this long starts again with its failures reset.
 _LASTED_S = 60.0
 _PAUSES = Backoff(first_s=0.5, most_s=30.0)
-_FAILURES_MOST = 5
+_MAX_FAILURES = 5
 _LOOK_EVERY_S = 1.0
-_FRAMES_MOST = 3
+_MAX_FRAMES = 3
 log = logging.getLogger(__name__)
 
 
@@ -305,7 +305,7 @@ class _Supervision:
         if self._vital and isinstance(error, ExitError):
             self._threads.end(error)
             return True
-        if self._vital and failures >= _FAILURES_MOST:
+        if self._vital and failures >= _MAX_FAILURES:
             why = f"thread {self._own.name} ended {failures} times in a row: {said}"
             self._threads.end(Failed(why, hint="look at the log, mend it, start again"))
             return True
@@ -334,4 +334,4 @@ def error_text(error: BaseException) -> str:
     """An error in one line: our own with its words, a foreign one by its name and the places where it was raised."""
     if isinstance(error, AggregatorError):
         return error.message
-    return kind_and_place(error, frames=_FRAMES_MOST, caller=__file__)
+    return kind_and_place(error, frames=_MAX_FRAMES, caller=__file__)

@@ -35,7 +35,7 @@ from aggregator.state.names import central_topic
 
 # Offsets of one pass; each costs six bytes.
 WINDOW = 16_000_000
-_UNKNOWN_MOST = 10_000
+_MAX_UNKNOWN = 10_000
 _LOOK_AGAIN_S = 1.0
 
 
@@ -299,7 +299,7 @@ class Comparison:
                 source, incarnation, number, tombstone = parsed(text, known)
                 if source is None:
                     unknown = self._inputs.unknown_origins.setdefault(at, set())
-                    if len(unknown) < _UNKNOWN_MOST:
+                    if len(unknown) < _MAX_UNKNOWN:
                         unknown.add(offset)
                 elif source in flows:
                     flow, tally = flows[source]

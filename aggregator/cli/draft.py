@@ -17,7 +17,7 @@ from aggregator.escapes import quoted, visible
 from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.value_format import ValueFormat
 
-_NAMES_MOST = 100  # names in one rule; RE2 refuses a pattern of ten thousand long names
+_MAX_NAMES = 100  # names in one rule; RE2 refuses a pattern of ten thousand long names
 _WIDTH = 100  # width of a longer comment, in characters
 # A path that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
@@ -167,8 +167,8 @@ class _Group(NamedTuple):
 def _rules(topics: Sequence[FoundTopic]) -> Iterator[tuple[_Group, list[str]]]:
     """Topics by rule; one speaks of a bounded number of them."""
     for group, names in _groups(topics).items():
-        for start in range(0, len(names), _NAMES_MOST):
-            yield group, names[start : start + _NAMES_MOST]
+        for start in range(0, len(names), _MAX_NAMES):
+            yield group, names[start : start + _MAX_NAMES]
 
 
 def _groups(topics: Sequence[FoundTopic]) -> dict[_Group, list[str]]:

@@ -50,10 +50,10 @@ def import_(files: tuple[Path, ...], out: Path, whitelist: str | None, output: s
     targets each has a folder of its own. The policy lets nothing pass until you open it.
     """
     from aggregator.mirrormaker.hub_file import hub_text, policy_text
-    from aggregator.mirrormaker.reading import MOST_BYTES, WHITELIST, read
+    from aggregator.mirrormaker.reading import MAX_BYTES, WHITELIST, read
     from aggregator.mirrormaker.translate import translate
 
-    contents = [(str(path), _content(path, MOST_BYTES)) for path in files]
+    contents = [(str(path), _content(path, MAX_BYTES)) for path in files]
     if whitelist is not None:
         contents.append((WHITELIST, _as_property(whitelist)))
     found = translate(read(contents))

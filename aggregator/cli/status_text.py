@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
     from aggregator.observe.hub_status import FlowStatus, HubStatus
 
-_NAMED_MOST = 10
+_MAX_NAMED = 10
 
 
 def status_lines(
@@ -189,7 +189,7 @@ def _unruled_lines(seen: "HubStatus") -> Iterator[str]:
     for edge, topics in seen.without_rule.items():
         yield ""
         yield (
-            f"{edge}: no rule takes {counted(len(topics), 'topic')}: {first_of(topics, _NAMED_MOST)};"
+            f"{edge}: no rule takes {counted(len(topics), 'topic')}: {first_of(topics, _MAX_NAMED)};"
             " give them one, or name them in `exclude:`"
         )
 

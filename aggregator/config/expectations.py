@@ -104,7 +104,7 @@ _COMPARISON = rf"\s*(?:==|!=|>=|<=|>|<)\s*(?:{_NUMBER}|{_TEXT}|date\((?:{_TEXT})
 _WRITTEN = re.compile(rf'\s*col\("(?P<column>[^"]+)"\)(?:\.notnull\(\)|{_COMPARISON})\s*', re.ASCII)
 _OPERATORS = ("==", "!=", "<", "<=", ">", ">=")
 _SETS = ("IN", "NOT_IN")
-_MOST_CONDITIONS = 100
+_MAX_CONDITIONS = 100
 _NO_TEXT = re.compile(r"[\"'\\\x00-\x1f\x7f]")
 
 
@@ -172,7 +172,7 @@ def _is_condition(kwargs: Mapping[str, Any]) -> bool:
         written = _WRITTEN.fullmatch(condition) if parser == _PARSER else None
         return written is not None and is_column(written["column"])
     found = list(_leaves(condition))
-    return parser in (None, _PARSER) and None not in found and 0 < len(found) <= _MOST_CONDITIONS
+    return parser in (None, _PARSER) and None not in found and 0 < len(found) <= _MAX_CONDITIONS
 
 
 def _leaves(condition: object) -> Iterator[bool | None]:

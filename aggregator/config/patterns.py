@@ -19,7 +19,7 @@ _REPEATS = frozenset("*+?{")
 _CLASSES = "dDwWsS"
 _CLASS = re.compile(r"\[\^?(?:\\.|[^\[\]\\])+\]")
 # More alternatives than anybody writes by hand.
-_MOST_NAMES = 1000
+_MAX_NAMES = 1000
 
 
 class PatternBranch(NamedTuple):
@@ -150,7 +150,7 @@ def _sequence(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
             for one in found
             for more in atom
         ]
-        found = every if len(every) <= _MOST_NAMES else [_ANY]
+        found = every if len(every) <= _MAX_NAMES else [_ANY]
     return found, index
 
 

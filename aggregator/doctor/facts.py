@@ -38,7 +38,7 @@ STEP_S = 5.0
 _SIGN_IN_S = 10.0
 _REGISTRY_S = 20.0
 # In a larger cluster the first brokers stand for all, because each of them may be silent.
-_BROKERS_MOST, _LOOKS_MOST = 64, 16
+_MAX_BROKERS, _MAX_LOOKS = 64, 16
 T = TypeVar("T")
 
 
@@ -95,8 +95,8 @@ def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None
     if found.view is None:
         return found
     others = {number: at for number, at in sorted(found.view.brokers.items()) if at not in addresses}
-    others = dict(list(others.items())[:_BROKERS_MOST])
-    looks = map_concurrently(lambda number: look(others[number]), others, most=_LOOKS_MOST)
+    others = dict(list(others.items())[:_MAX_BROKERS])
+    looks = map_concurrently(lambda number: look(others[number]), others, most=_MAX_LOOKS)
     return Reach(client, listeners, sign_ins, looks, own=own)
 
 

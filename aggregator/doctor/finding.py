@@ -12,7 +12,7 @@ from aggregator.counted import first_of
 
 # The value of `cluster` for a finding about this machine. No edge can have a name with a space.
 MACHINE = "this machine"
-_NAMES_MOST = 4
+_MAX_NAMES = 4
 
 
 class CheckState(StrEnum):
@@ -59,4 +59,4 @@ def failed(cluster: str, check: str, what: str, then: str) -> Finding:
 
 def listed(names: Iterable[object]) -> str:
     """Names in a sentence; of many the first few."""
-    return first_of(sorted(map(str, names)), _NAMES_MOST)
+    return first_of(sorted(map(str, names)), _MAX_NAMES)

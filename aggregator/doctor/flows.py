@@ -15,7 +15,7 @@ from aggregator.coordinates import HEARTBEATS
 from aggregator.counted import counted
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.errors import NEXT
-from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.replicate.flow.cursor import Hold, HoldReason
@@ -82,7 +82,7 @@ def sizes(
         if name == HEARTBEATS or goal not in central:
             continue
         compared += 1
-        limit = min(TopicLimits.of(central[goal].settings).record_bytes, RECORD_BYTES_MOST)
+        limit = min(TopicLimits.of(central[goal].settings).record_bytes, MAX_RECORD_BYTES)
         if takes <= limit:
             continue
         well = False
@@ -91,7 +91,7 @@ def sizes(
             " larger ones would become dead letters (too_large)"
         )
         then = _set(
-            central[goal], f"max.message.bytes={min(takes, RECORD_BYTES_MOST)}", servers, _number(config, edge, name)
+            central[goal], f"max.message.bytes={min(takes, MAX_RECORD_BYTES)}", servers, _number(config, edge, name)
         )
         if central[goal].exists and _follows(config, edge, name):
             then = f"aggregator plan --apply; or: {then}"

@@ -14,7 +14,7 @@ from aggregator.moments import utc
 DAY_MS = 86_400_000
 WINDOWS_MS = {"1h": 3_600_000, "24h": DAY_MS, "30d": 30 * DAY_MS}
 # The most spans of a day, one for each minute and a half. A day with more changes is kept more coarsely.
-_SPANS_MOST = 1000
+_MAX_SPANS = 1000
 _AVAILABLE = frozenset({AvailabilityState.UP, AvailabilityState.LAGGING})
 
 
@@ -135,7 +135,7 @@ def expired_days(days: Iterable[str], now_ms: int) -> list[str]:
     return sorted(day for day in days if day < oldest)
 
 
-def bounded(spans: Sequence[StateSpan], most: int = _SPANS_MOST) -> tuple[StateSpan, ...]:
+def bounded(spans: Sequence[StateSpan], most: int = _MAX_SPANS) -> tuple[StateSpan, ...]:
     """At most `most` spans: the shortest are joined to a neighbour, and the two get the worse of their states."""
     found = list(spans)
     while len(found) > most:

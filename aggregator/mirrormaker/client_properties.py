@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aggregator.config.librdkafka import ALLOWED, IDENTITY, REFUSED, ROLES
 
 _LONGEST_MS = 900_000
-_MOST_BYTES = 100_000_000
+_MAX_BYTES = 100_000_000
 # The longest pause that the hub itself allows. Each of the two properties is compatible with the other one's default.
 _BACKOFF_MS = 2_000
 
@@ -31,8 +31,8 @@ class ClientProperty(NamedTuple):
 
 RENAMED: Mapping[str, ClientProperty] = {
     "fetch.max.wait.ms": ClientProperty("fetch.wait.max.ms", 0, 300_000),
-    "receive.buffer.bytes": ClientProperty("socket.receive.buffer.bytes", 0, _MOST_BYTES),
-    "send.buffer.bytes": ClientProperty("socket.send.buffer.bytes", 0, _MOST_BYTES),
+    "receive.buffer.bytes": ClientProperty("socket.receive.buffer.bytes", 0, _MAX_BYTES),
+    "send.buffer.bytes": ClientProperty("socket.send.buffer.bytes", 0, _MAX_BYTES),
     "socket.connection.setup.timeout.ms": ClientProperty("socket.connection.setup.timeout.ms", 1000, 2**31 - 1),
     "client.id": ClientProperty("client.id"),
     "client.dns.lookup": ClientProperty("client.dns.lookup"),
@@ -45,7 +45,7 @@ RENAMED: Mapping[str, ClientProperty] = {
     "retry.backoff.max.ms": ClientProperty("retry.backoff.max.ms", 1, 300_000),
     "request.timeout.ms": ClientProperty("request.timeout.ms", 1, _LONGEST_MS),
     "fetch.max.bytes": ClientProperty("fetch.max.bytes", 1_000_000, 99_000_000),
-    "fetch.min.bytes": ClientProperty("fetch.min.bytes", 1, _MOST_BYTES),
+    "fetch.min.bytes": ClientProperty("fetch.min.bytes", 1, _MAX_BYTES),
     "check.crcs": ClientProperty("check.crcs"),
     "compression.type": ClientProperty("compression.type"),
 }

@@ -9,7 +9,7 @@ from aggregator.errors import ConfigError
 from aggregator.mirrormaker.pieces import Mirror, Piece, role_of
 from aggregator.mirrormaker.result import FileKey
 
-MOST_CLUSTERS = 500
+MAX_CLUSTERS = 500
 _ARROW = "->"
 _OF_CONNECTORS = ("source.cluster.alias", "target.cluster.alias")
 _ENDS = (("source.", 0), ("target.", 1))
@@ -28,8 +28,8 @@ def take_apart(entries: Sequence[FileKey]) -> Mirror:
     for entry in entries:
         if entry.key == "clusters":
             mirror.clusters += [name for one in entry.value.split(",") if (name := one.strip())]
-            if len(mirror.clusters) > MOST_CLUSTERS:
-                what = f"{entry.file}:{entry.line}: lists more than {MOST_CLUSTERS} clusters"
+            if len(mirror.clusters) > MAX_CLUSTERS:
+                what = f"{entry.file}:{entry.line}: lists more than {MAX_CLUSTERS} clusters"
                 raise ConfigError(what, hint="give a file of MirrorMaker 2")
             mirror.fates.mapped(entry, "edges, central")
     for entry in entries:

@@ -17,10 +17,10 @@ from aggregator.mirrormaker.properties import PropertiesFault, parse_properties
 from aggregator.mirrormaker.result import FileKey
 
 # The largest files that people have are some thousand lines; these bounds keep the work within a second or two.
-MOST_BYTES = 262_144
-MOST_KEYS = 5_000
+MAX_BYTES = 262_144
+MAX_KEYS = 5_000
 LONGEST_KEY = 300
-MOST_OPEN = 100
+MAX_OPEN = 100
 LONGEST_VALUE = 65_536
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _HALF = re.compile(r"[\ud800-\udfff]")
@@ -62,8 +62,8 @@ def read(files: Sequence[tuple[str, bytes]]) -> Read:
 
 
 def _text(name: str, content: bytes) -> str:
-    if len(content) > MOST_BYTES:
-        raise ConfigError(f"{name}: has more than {MOST_BYTES:,} bytes; no configuration is so large", hint=_NEXT)
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{name}: has more than {MAX_BYTES:,} bytes; no configuration is so large", hint=_NEXT)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -108,8 +108,8 @@ class _Reader:
                 "these files are of several forms, which cannot be read together", hint=f"{_NEXT}, one at a time"
             )
         mirror = self._mirror()
-        if len(set(mirror.clusters)) > dedicated.MOST_CLUSTERS:
-            what = f"{self._entries[0].file}: names more than {dedicated.MOST_CLUSTERS} clusters"
+        if len(set(mirror.clusters)) > dedicated.MAX_CLUSTERS:
+            what = f"{self._entries[0].file}: names more than {dedicated.MAX_CLUSTERS} clusters"
             raise ConfigError(what, hint=_NEXT)
         for entry in self._workers:
             mirror.fates.not_applicable(entry, "of Connect's workers, which the hub does not have")
@@ -146,8 +146,8 @@ class _Reader:
         return mirrormaker1.take_apart(self._plain, consumers)
 
     def _entry(self, key: str, value: str, file: str, line: int) -> FileKey:
-        if len(self._entries) >= MOST_KEYS:
-            raise ConfigError(f"{file}:{line}: is beyond {MOST_KEYS:,} keys; no configuration has so many", hint=_NEXT)
+        if len(self._entries) >= MAX_KEYS:
+            raise ConfigError(f"{file}:{line}: is beyond {MAX_KEYS:,} keys; no configuration has so many", hint=_NEXT)
         if len(key) > LONGEST_KEY or len(value) > LONGEST_VALUE:
             raise ConfigError(
                 f"{file}:{line}: has a key or a value that is longer than any of MirrorMaker's", hint=_NEXT
@@ -201,7 +201,7 @@ class _Reader:
             self._connectors.append(self._once(entries))
 
     def _yaml(self, name: str, text: str) -> None:
-        if _depth(text) > MOST_OPEN:
+        if _depth(text) > MAX_OPEN:
             raise ConfigError(f"{name}: is nested too deep", hint=_NEXT)
         try:
             document = read_document(text)

@@ -24,7 +24,7 @@ from aggregator.state.traffic import MOST, Moved
 # Records that lay at central before arrive so soon after the watching began. They say nothing about the present.
 OLD_NEWS_S = 2.0
 # The history of an edge that flaps for a month is kept in coarser spans.
-_SPANS_MOST = 2000
+_MAX_SPANS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class EdgeAccount:
                 now_ms=moment.now_ms,
                 excused=self.maintenance or (moment.now_s < self._busy_until_s and self._is_stalled),
             )
-            self.spans = bounded(spans, _SPANS_MOST)
+            self.spans = bounded(spans, _MAX_SPANS)
         self._looked_s = moment.now_s
         self.availability = self.availability.after(
             judge(seen, self._patience),

@@ -21,7 +21,7 @@ _COUNTS = ("seen", "null", "transformed", "rejected")
 _PAST = ""
 _MARK = f'"{KIND}"'.encode()
 # No hub has more topics and sessions than this.
-_PLACES_MOST = 100_000
+_MAX_PLACES = 100_000
 
 
 class _Row(NamedTuple):
@@ -116,7 +116,7 @@ class FieldFeed:
     def _add(self, said: _Fields) -> None:
         place = (said.edge, said.topic, said.session)
         word = self._half.get(place)
-        if word is None and len(self._half) >= _PLACES_MOST:
+        if word is None and len(self._half) >= _MAX_PLACES:
             raise Damaged("of more topics than a hub has")
         if word is None or word.number != said.number:
             word = _Word(said.number, said.at_ms, said.policy, said.keys, said.parts)

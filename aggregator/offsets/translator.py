@@ -30,7 +30,7 @@ from aggregator.state.request_log import read_requests
 from aggregator.state.requests import by_flow
 
 # After this number of records of other flows and of backfills in a row, a search gives up and reports it.
-MOST_FOREIGN = 500_000
+MAX_FOREIGN = 500_000
 # A transaction of a slot takes half a second. One that stays open for longer is another producer's, or was abandoned.
 _OPEN_S = 5.0
 _AGAIN_S = 0.05
@@ -114,7 +114,7 @@ class Translator:
         if not asked:
             return ()
         settled = settled_ranges(central, {one.at for one in asked})
-        reader = OriginReader(central, most=MOST_FOREIGN)
+        reader = OriginReader(central, most=MAX_FOREIGN)
         try:
             return tuple(self._back(one, facts, settled[one.at], reader) for one in asked)
         finally:
@@ -195,7 +195,7 @@ class Translator:
         if not places:
             return
         settled = settled_ranges(self._config.central, {at for former in places.values() for at in former})
-        reader = OriginReader(self._config.central, most=MOST_FOREIGN)
+        reader = OriginReader(self._config.central, most=MAX_FOREIGN)
         try:
             for one, former in places.items():
                 for at in former:
@@ -237,7 +237,7 @@ class Translator:
         looks = {at: look for at, lane in lanes.items() if (look := next(lane, None)) is not None}
         if not looks:
             return found
-        reader = OriginReader(self._config.central, most=MOST_FOREIGN)
+        reader = OriginReader(self._config.central, most=MAX_FOREIGN)
         try:
             while looks:
                 seen = reader.look(looks)

@@ -41,7 +41,7 @@ _WORD_BYTES = 4096
 _WORD_S = 5.0
 _WRONG_S = 1.0
 # So many attempts to sign in run at a time, and a wrong token waits for a second. Readers with a session do not wait.
-_ENTERING_MOST = 32
+_MAX_ENTERING = 32
 _STREAM = "text/event-stream"
 
 
@@ -179,7 +179,7 @@ class Application:
 
     async def _enter(self, request: Request) -> Response:
         """Check the posted token, and set the cookie of a session if it is right."""
-        if self._entering >= _ENTERING_MOST:
+        if self._entering >= _MAX_ENTERING:
             raise HTTPException(503, "Too many are at the door; come again.")
         self._entering += 1
         try:

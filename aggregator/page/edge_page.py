@@ -19,9 +19,9 @@ from aggregator.page.stripped_fields import StrippedTopic, stripped
 from aggregator.page.timeline import Past, StateChange, changes, pasts
 from aggregator.plan.explanation import RuleMatch
 
-_CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50
+_MAX_CHANGES, _MAX_LEFT, _MAX_GAPS = 50, 200, 50
 # So many flowing topics are shown unfolded, beside all topics that stand still.
-_OPEN_MOST = 20
+_MAX_OPEN = 20
 Judging = Callable[[str, str], RuleMatch]
 
 
@@ -113,22 +113,22 @@ def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
         edge_row(seen, edge),
         topics,
         _open(topics),
-        left[:_LEFT_MOST],
-        max(0, len(left) - _LEFT_MOST),
+        left[:_MAX_LEFT],
+        max(0, len(left) - _MAX_LEFT),
         tuple(letters),
-        gaps[:_GAPS_MOST],
-        max(0, len(gaps) - _GAPS_MOST),
+        gaps[:_MAX_GAPS],
+        max(0, len(gaps) - _MAX_GAPS),
         tuple((one.topic, one.cycles, one.forged) for one in of_edge if one.cycles or one.forged),
         stripped(seen.fields, [name]),
         bars,
-        changes(history, now_ms=seen.at_ms, most=_CHANGES_MOST),
+        changes(history, now_ms=seen.at_ms, most=_MAX_CHANGES),
     )
 
 
 def _open(topics: Sequence[TopicRow]) -> int:
     """Every topic that stands still, and some that flow; a few more are no reason to fold them."""
-    shown = sum(bool(row.why) for row in topics) + _OPEN_MOST
-    return len(topics) if len(topics) <= shown + _OPEN_MOST // 2 else shown
+    shown = sum(bool(row.why) for row in topics) + _MAX_OPEN
+    return len(topics) if len(topics) <= shown + _MAX_OPEN // 2 else shown
 
 
 def _topics(seen: Snapshot, of_edge: Iterable[TopicFlows], edge: str, judged: Judging) -> tuple[TopicRow, ...]:

@@ -23,7 +23,7 @@ from aggregator.page.timeline import Past, StateChange, changes, pasts, window_o
 
 _SPARK_S = 60
 _SMOOTH_S = 5
-_NEEDS_MOST, _TOPICS_MOST, _TABLES_MOST, _BACKFILLS_MOST, _CHANGES_MOST = 50, 60, 60, 20, 12
+_MAX_NEEDS, _MAX_TOPICS, _MAX_TABLES, _MAX_BACKFILLS, _MAX_CHANGES = 50, 60, 60, 20, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +110,22 @@ def overview(seen: Snapshot) -> Overview:
         headline,
         mood,
         picture(status.edges, per_s),
-        found[:_NEEDS_MOST],
-        max(0, len(found) - _NEEDS_MOST),
+        found[:_MAX_NEEDS],
+        max(0, len(found) - _MAX_NEEDS),
         rows,
         sum(per_s.values()),
         sum(edge.lag_records or 0 for edge in status.edges),
         sum(edge.dead for edge in status.edges),
-        fields[:_TOPICS_MOST],
-        max(0, len(fields) - _TOPICS_MOST),
+        fields[:_MAX_TOPICS],
+        max(0, len(fields) - _MAX_TOPICS),
         sum(len(topic.unclassified) for topic in fields),
-        status.lake[:_TABLES_MOST],
-        max(0, len(status.lake) - _TABLES_MOST),
-        tuple(backfills[:_BACKFILLS_MOST]),
-        max(0, len(backfills) - _BACKFILLS_MOST),
+        status.lake[:_MAX_TABLES],
+        max(0, len(status.lake) - _MAX_TABLES),
+        tuple(backfills[:_MAX_BACKFILLS]),
+        max(0, len(backfills) - _MAX_BACKFILLS),
         window,
         pasts(seen.history, now_ms=seen.at_ms, window=window),
-        changes(seen.history, now_ms=seen.at_ms, most=_CHANGES_MOST),
+        changes(seen.history, now_ms=seen.at_ms, most=_MAX_CHANGES),
     )
 
 

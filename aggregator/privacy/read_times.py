@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 # The most marks of one partition. A record that was read between two marks has the time of the later one.
-_MARKS_MOST = 8
+_MAX_MARKS = 8
 
 
 class _Mark(NamedTuple):
@@ -38,7 +38,7 @@ class ReadTimes:
         # Each pair is a place and a time: records at earlier places had been read at that time.
         self._places = [(place, at_s) for end, at_s in marks if (place := bisect_left(offsets, end))]
         if len(offsets) and (not marks or offsets[-1] >= marks[-1].end):
-            self._marks[log] = [*marks[: _MARKS_MOST - 1], _Mark(offsets[-1] + 1, now_s)]
+            self._marks[log] = [*marks[: _MAX_MARKS - 1], _Mark(offsets[-1] + 1, now_s)]
 
     def at_s(self, place: int) -> float:
         """Return the time at which the record at a place of the batch was read."""

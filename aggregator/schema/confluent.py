@@ -51,7 +51,7 @@ _DELETED = {"deleted": "true"}
 _DENIED = (401, 403)
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
-_DAMAGED_MOST = 2
+_MAX_DAMAGED = 2
 # Making a client takes time in the thread of the loop.
 _RENEW_AGAIN_S = 5.0
 T = TypeVar("T")
@@ -172,7 +172,7 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _undamaged(self, subject: str, number: int | str, *, deleted: bool) -> SchemaAnswer | None:
         """A damaged answer among hundreds is asked for again, and the others are not."""
-        for _ in range(_DAMAGED_MOST):
+        for _ in range(_MAX_DAMAGED):
             with contextlib.suppress(ValueError):
                 return self._fetched(subject, number, deleted=deleted)
         return self._fetched(subject, number, deleted=deleted)

@@ -23,9 +23,9 @@ T = TypeVar("T")
 _Lane = dict[Hashable, tuple["Future[Any]", Callable[[], Any]]]
 
 # More questions than one batch has at once.
-_LANE_MOST = 128
+_MAX_LANE = 128
 # The bound on answers that have not been fetched.
-_KEPT_MOST = 4096
+_MAX_KEPT = 4096
 log = logging.getLogger(__name__)
 
 
@@ -97,7 +97,7 @@ class Questions:
         """Let a question wait in a lane, unless it does."""
         with self._lock:
             waiting = self._lanes.get(lane, {})
-            if about not in waiting and len(waiting) < _LANE_MOST:
+            if about not in waiting and len(waiting) < _MAX_LANE:
                 if lane not in self._lanes:
                     self._lanes[lane] = waiting
                     self._turns.append(lane)
@@ -111,7 +111,7 @@ class Questions:
             raise StillWaiting
 
     def _keep(self, about: Hashable, future: "Future[Any]") -> None:
-        if len(self._pending) > _KEPT_MOST:
+        if len(self._pending) > _MAX_KEPT:
             self._pending = {known: one for known, one in self._pending.items() if not one.done()}
         self._pending[about] = future
 

@@ -44,7 +44,7 @@ LISTING_SHARE = 0.5
 # The numbers of questions and of listings that run at once; a listing is a series of questions.
 _RUNNERS, _LISTERS = 16, 8
 # Far more ids than the flows of a slot ask about when each reads a batch.
-_MISSING_MOST = 65_536
+_MAX_MISSING = 65_536
 # Commands read many versions and have no one else to serve.
 _COMMAND_WAIT_S = 30.0
 AVRO = "AVRO"
@@ -150,7 +150,7 @@ class RemoteRegistry(ABC):
         try:
             return self._ask(("schema", schema_id), lambda: self._fetch(schema_id, own), lane=lane)
         except AnswerPending:
-            if len(self._awaited) > _MISSING_MOST:
+            if len(self._awaited) > _MAX_MISSING:
                 self._awaited.clear()
             self._awaited.add(schema_id)
             raise
@@ -255,7 +255,7 @@ class RemoteRegistry(ABC):
             self._missing.pop(schema_id, None)
             if found is None:
                 self._missing[schema_id] = asked_s
-                if len(self._missing) > _MISSING_MOST:
+                if len(self._missing) > _MAX_MISSING:
                     del self._missing[next(iter(self._missing))]
                 return False
             before = self._told(schema_id)

@@ -33,9 +33,9 @@ from aggregator.threads import ThreadStatus
 VERSION = 1
 PULSE, REFUSED, THREADS, POLICIES = "pulse", "refused", "threads", "policies"
 # No hub has more edges, days or tables. The bound limits what a foreign writer in this topic costs its readers.
-_NAMES_MOST = 100_000
+_MAX_NAMES = 100_000
 # The most flows and objections that a record names, so that it stays small.
-_REFUSED_MOST, _OBJECTIONS_MOST = 500, 20
+_MAX_REFUSED, _MAX_OBJECTIONS = 500, 20
 _STATE, _DAY = "state/", "day/"
 # A pulse is written every second, and takes time to arrive.
 _FRESH_MS = 3000
@@ -135,7 +135,7 @@ def pulse(*, last: bool = False) -> tuple[str, bytes]:
 
 def refused_flows_record(flows: Mapping[str, tuple[str, str]]) -> tuple[str, bytes]:
     """Key and value of the record that names the flows that no slot got, each with the reason."""
-    return REFUSED, _dump({"flows": dict(sorted(flows.items())[:_REFUSED_MOST])})
+    return REFUSED, _dump({"flows": dict(sorted(flows.items())[:_MAX_REFUSED])})
 
 
 def threads_record(threads: Iterable[ThreadStatus]) -> tuple[str, bytes]:
@@ -145,7 +145,7 @@ def threads_record(threads: Iterable[ThreadStatus]) -> tuple[str, bytes]:
 
 def policies_record(objections: Sequence[str]) -> tuple[str, bytes]:
     """Key and value of the record about the policies that the leading hub was asked to take."""
-    return POLICIES, _dump({"objections": objections[:_OBJECTIONS_MOST]})
+    return POLICIES, _dump({"objections": objections[:_MAX_OBJECTIONS]})
 
 
 def state_key(edge: str) -> str:
@@ -200,7 +200,7 @@ def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, 
 def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
     if value is None:
         into.pop(key, None)
-    elif not key or not all(key) or (key not in into and len(into) >= _NAMES_MOST):
+    elif not key or not all(key) or (key not in into and len(into) >= _MAX_NAMES):
         raise Damaged("of no name, or of more names than a hub has")
     else:
         into[key] = value

@@ -16,7 +16,7 @@ from aggregator.state.traffic import Traffic
 
 _STALE_S = 10.0
 # No hub has more slots.
-_SLOTS_MOST = 1000
+_MAX_SLOTS = 1000
 
 
 class StandStill(NamedTuple):
@@ -128,7 +128,7 @@ class SlotFeed:
         else:
             self._heard.pop(word.slot, None)
             self._heard[word.slot] = (now_s, word)
-            if len(self._heard) > _SLOTS_MOST:
+            if len(self._heard) > _MAX_SLOTS:
                 del self._heard[next(iter(self._heard))]
             self.traffic.take(word.slot, word.session, word.read, word.written, now_s, at_s=at_s)
 

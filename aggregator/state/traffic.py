@@ -16,7 +16,7 @@ _OLD_S = 2.0
 _OVER_S = 30.0
 # A former session that was silent for this long is over: a slot reports every second, and a fenced slot soon ends.
 _FORGOTTEN_S = 600.0
-_SESSIONS_MOST = 1000
+_MAX_SESSIONS = 1000
 # The largest number that a record can hold.
 MOST = 2**63 - 1
 Counters = Mapping[str, int]
@@ -111,7 +111,7 @@ class Traffic:
         for slot, session in list(takewhile(lambda one: now_s - self._last[one][0] > _FORGOTTEN_S, self._last)):
             if self._newest.get(slot) != session:
                 del self._last[slot, session]
-        while len(self._last) > _SESSIONS_MOST:  # no hub has more: another program writes these reports
+        while len(self._last) > _MAX_SESSIONS:  # no hub has more: another program writes these reports
             slot, session = next(iter(self._last))
             del self._last[slot, session]
             if self._newest.get(slot) == session:

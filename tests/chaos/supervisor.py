@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from tests.processes import LoggedProcess, kill_all
 
-_RESTARTS_MOST = 20
+_MAX_RESTARTS = 20
 # Another hub of this name runs: to start again would only disturb it.
 _TAKEN_OVER = 6
 
@@ -39,7 +39,7 @@ class Supervised:
         self._thread.join(60)
 
     def _keep(self) -> None:
-        while not self._over.is_set() and len(self.ends) < _RESTARTS_MOST:
+        while not self._over.is_set() and len(self.ends) < _MAX_RESTARTS:
             with self._trial.running(*self._arguments) as self.process:
                 while self.process.poll() is None and not self._over.wait(0.05):
                     pass

@@ -14,7 +14,7 @@ from tests.trial import settle, wait_for
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 TOPICS, PARTITIONS, EACH = 200, 10, 5
-MOST_BYTES = 1_500_000_000
+MAX_BYTES = 1_500_000_000
 
 
 class Copies:
@@ -108,7 +108,7 @@ def test_two_thousand_partitions_on_one_edge(wide):
     print(f"backlog after {took[0]:.1f} s, live after {took[1]:.1f} s, workers held {peak.most / 1e6:.0f} MB")
     assert set(copies.origins) == {(n, p, o) for n in names for p in range(PARTITIONS) for o in range(2 * EACH)}
     assert set(copies.origins.values()) == {1}
-    assert peak.most < MOST_BYTES
+    assert peak.most < MAX_BYTES
 
 
 def _produce(trial, names, numbers) -> None:

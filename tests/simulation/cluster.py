@@ -22,7 +22,7 @@ from tests.simulation.scheduler import Scheduler
 Place = tuple[str, int]
 # Of what does not answer.
 _FOR_GOOD = 0.3
-_DEPOSED_MOST_S = 3.0
+_MAX_DEPOSED_S = 3.0
 TIMEOUT_S = 15.0
 
 
@@ -135,7 +135,7 @@ class Central:
         if places:
             place, now = self.scheduler.random.choice(places), self.scheduler.now
             told = OffsetRange(self.stable_end(place), self.log_end(place))
-            self.deposed[place] = Deposed(told, now, now + self.scheduler.random.uniform(0, _DEPOSED_MOST_S))
+            self.deposed[place] = Deposed(told, now, now + self.scheduler.random.uniform(0, _MAX_DEPOSED_S))
 
     def ends(self, place: Place, known_s: float) -> OffsetRange:
         """Last stable offset and end, as somebody is told who asked at `known_s` who leads."""

@@ -24,7 +24,7 @@ from aggregator.errors import ConfigError
 from aggregator.kafka.client.capabilities import require
 from aggregator.kafka.client.credentials import Credentials
 from aggregator.kafka.client.msk_iam import token_options
-from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.kafka.client.trust import token_server_trust
 from aggregator.kafka.native.sign_in import SHUT_OUT
 from aggregator.kafka.native.topic_ids import TopicIdClient
@@ -54,7 +54,7 @@ _LEAST_BUFFER_KB = 1  # librdkafka's minimum: a slot's share of a rate may be sm
 _PIECE = 0.25
 # librdkafka accepts no limit below 1,000 bytes for the largest message.
 _LEAST_PIECE = 1_000
-_MOST_PIECE = 8 * 1024 * 1024
+_MAX_PIECE = 8 * 1024 * 1024
 
 # How long an admin client keeps the leaders of partitions; `readers.leaders` depends on it.
 _LEADERS_LAST_MS = 900_000
@@ -85,7 +85,7 @@ def slow_fetch(rate: float) -> dict[str, Any]:
     A broker hands out a batch whole, and sends one that is larger all the same. While anything lies in the client's
     queue it asks for nothing more, so one request to each broker is all that comes after it is held.
     """
-    piece = min(_MOST_PIECE, max(_LEAST_PIECE, int(rate * _PIECE)))
+    piece = min(_MAX_PIECE, max(_LEAST_PIECE, int(rate * _PIECE)))
     whole = {"fetch.max.bytes": 2 * piece, "message.max.bytes": 2 * piece}  # the former may not be below the latter
     return {"fetch.message.max.bytes": piece, "queued.min.messages": 1} | whole
 
@@ -192,7 +192,7 @@ def writing_options(
             "acks": "all",
             "linger.ms": 5,
             "batch.size": batch_bytes,
-            "message.max.bytes": RECORD_BYTES_MOST,
+            "message.max.bytes": MAX_RECORD_BYTES,
             "partitioner": "murmur2_random",
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,

@@ -3,4 +3,4 @@
 Invariant: a value only. No client is imported here.
 """
 
-RECORD_BYTES_MOST = 64 * 1024 * 1024
+MAX_RECORD_BYTES = 64 * 1024 * 1024

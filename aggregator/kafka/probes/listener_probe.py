@@ -28,10 +28,10 @@ _ILLEGAL_SASL_STATE = 34
 _CLIENT = b"aggregator-doctor"
 _LENGTH = struct.Struct(">i")
 # Kafka 4 lists some ninety requests with six bytes each, which is far below this bound.
-_MOST_BYTES = 64 * 1024
+_MAX_BYTES = 64 * 1024
 _DER = 2
 # A name may have many addresses, and each of them may be silent.
-_PLACES_MOST = 4
+_MAX_PLACES = 4
 # OpenSSL's error numbers for certificates (x509_vfy.h).
 _BY_NUMBER = {9: Obstacle.NOT_YET_VALID, 10: Obstacle.EXPIRED, 62: Obstacle.OTHER_HOST, 64: Obstacle.OTHER_HOST}
 _NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EACCES, errno.EPERM)
@@ -121,7 +121,7 @@ def _resolved(address: Address, timeout_s: float) -> list[Any]:
 def _connected(places: list[Any], timeout_s: float) -> socket.socket:
     """A connection to the first of the places that takes one; why none does otherwise."""
     refusals: list[_Refusal] = []
-    for family, kind, protocol, _, place in places[:_PLACES_MOST]:
+    for family, kind, protocol, _, place in places[:_MAX_PLACES]:
         line = socket.socket(family, kind, protocol)
         line.settimeout(timeout_s)
         try:
@@ -248,7 +248,7 @@ def _asked(line: socket.socket, request: int, version: int, body: bytes) -> byte
     try:
         line.sendall(_LENGTH.pack(len(head) + len(body)) + head + body)
         (length,) = _LENGTH.unpack(_exactly(line, _LENGTH.size))
-        if not _LENGTH.size <= length <= _MOST_BYTES:
+        if not _LENGTH.size <= length <= _MAX_BYTES:
             raise _Stopped(Obstacle.NOT_KAFKA, "its answer is no answer of Kafka")
         return _exactly(line, length)[_LENGTH.size :]
     except TimeoutError:

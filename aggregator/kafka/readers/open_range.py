@@ -21,7 +21,7 @@ from aggregator.kafka.readers.polls import poll_batch
 
 _BOUND_S = 30.0
 # The records of one window are kept in memory, and must be read within the time-out.
-_WINDOW, _WINDOW_MOST = 2_000, 50_000
+_WINDOW, _MAX_WINDOW = 2_000, 50_000
 
 
 class CentralRecord(NamedTuple):
@@ -67,7 +67,7 @@ def newest_position(
             if own := [position for position in positions if position is not None]:
                 found += own
                 break
-            size, upto = min(_WINDOW_MOST, size * 4), window.start
+            size, upto = min(_MAX_WINDOW, size * 4), window.start
     return max(found, default=None)
 
 

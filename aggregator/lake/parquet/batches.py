@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_MOST_ROWS = 4096
+_MAX_ROWS = 4096
 
 
 def batches(file: pq.ParquetFile) -> Iterator[pa.Table]:
@@ -19,5 +19,5 @@ def batches(file: pq.ParquetFile) -> Iterator[pa.Table]:
         OSError: it cannot be read.
     """
     for group in range(file.num_row_groups):
-        for batch in file.iter_batches(_MOST_ROWS, row_groups=[group]):
+        for batch in file.iter_batches(_MAX_ROWS, row_groups=[group]):
             yield pa.Table.from_batches([batch])

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from aggregator.errors import Failed
 
-_NAMES_MOST = 40
+_MAX_NAMES = 40
 RUN_BYTES = 128 * 1024 * 1024  # as Arrow counts them
 # Each piece becomes a row group, so that its bounds cover only a part of the run.
 _PIECE_BYTES = 16 * 1024 * 1024
@@ -32,7 +32,7 @@ def check_columns(name: str, schema: pa.Schema, columns: Sequence[str]) -> None:
         at = schema.get_field_index(column)
         if at < 0 or pa.types.is_nested(schema.field(at).type):
             why = "is not there" if at < 0 else "has parts, and no order"
-            names = ", ".join(schema.names[:_NAMES_MOST])
+            names = ", ".join(schema.names[:_MAX_NAMES])
             raise Failed(
                 f"table {name}: column {column} of `cluster_by` {why}",
                 hint=f"name columns that are one value, as the table spells them: {names}",

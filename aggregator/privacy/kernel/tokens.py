@@ -28,7 +28,7 @@ _LONGEST = 256
 _HOW, _SIZE, _PREFIX = 2 * STATE_BYTES, 2 * STATE_BYTES + 1, 2 * STATE_BYTES + 2
 _PREFIX_BYTES = len("v255_")
 _KIND_BYTES = _PREFIX + _PREFIX_BYTES
-_MOST_BYTES = _PREFIX_BYTES + 2 * TOKEN_BYTES
+_MAX_BYTES = _PREFIX_BYTES + 2 * TOKEN_BYTES
 _ASCII = range(0x80)
 _DIGITS, _MINUS = np.frombuffer(b"0123456789abcdef", np.uint8), np.uint8(ord("-"))
 # The result of `str.lower` for each ASCII character, and whether `str.strip` removes it.
@@ -183,7 +183,7 @@ class TokenCalls:
         if not self:
             return SpanTokens(np.full(len(spans) // SPAN, NOTHING, np.int64), *_NONE)
         which = np.empty(len(spans) // SPAN, np.int64)
-        rows, made = np.empty((len(which), RESULT), np.int64), np.empty(_MOST_BYTES * len(which), np.uint8)
+        rows, made = np.empty((len(which), RESULT), np.int64), np.empty(_MAX_BYTES * len(which), np.uint8)
         count = put_tokens(data, spans, self._kinds_of, self._kinds, self._library, which, rows.reshape(-1), made)
         rows = rows[:count]
         return SpanTokens(which, rows, made[: int(rows[-1, START] + rows[-1, LENGTH]) if count else 0])

@@ -31,7 +31,7 @@ _SETTINGS_EVERY_S = 30.0
 # Longer than all questions of one turn take together, with their time-outs.
 _BOUND_S = 300.0
 # The log names at most so many waiting topics at once, because two hundred topics may be created together.
-_NAMED_MOST = 5
+_MAX_NAMED = 5
 # The age at which a client that reached a foreign cluster is replaced.
 _FOREIGN_S = 5.0
 log = logging.getLogger(__name__)
@@ -191,16 +191,16 @@ class EdgeWatch:
 
     def _tell_unanswered(self, before: Mapping[str, Unanswered], now: Mapping[str, Unanswered]) -> None:
         fresh = [name for name, one in now.items() if name not in before or before[name].why != one.why]
-        for name in fresh[:_NAMED_MOST]:
+        for name in fresh[:_MAX_NAMED]:
             log.warning("edge %s: topic %s waits, the others do not: %s", self.edge, name, now[name].why)
-        if more := fresh[_NAMED_MOST:]:
+        if more := fresh[_MAX_NAMED:]:
             log.warning(
                 "edge %s: %d more topics wait, as `aggregator status` tells: %s, …", self.edge, len(more), more[0]
             )
         over = sorted(before.keys() - now.keys())
-        for name in over[:_NAMED_MOST]:
+        for name in over[:_MAX_NAMED]:
             log.info("edge %s: topic %s waits no more", self.edge, name)
-        if more := over[_NAMED_MOST:]:
+        if more := over[_MAX_NAMED:]:
             log.info("edge %s: %d more topics wait no more", self.edge, len(more))
 
     def _ensure_heartbeats(self) -> None:

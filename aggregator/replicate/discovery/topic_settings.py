@@ -17,7 +17,7 @@ from typing import Any
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.replicate.discovery.central_topics import target
 
 _SIZE = "max.message.bytes"
@@ -188,7 +188,7 @@ def _number_action(name: str, now: str | None, value: str, *, all_say: bool) -> 
 
 
 def _sendable(size: str) -> str:
-    return str(min(RECORD_BYTES_MOST, _size(_SIZE, size)))
+    return str(min(MAX_RECORD_BYTES, _size(_SIZE, size)))
 
 
 def _same(now: str | None, by_edge: Mapping[str, str]) -> bool:

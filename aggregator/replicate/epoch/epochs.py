@@ -54,7 +54,7 @@ from aggregator.threads import Pulse, Threads
 
 _GREATEST_AGE_S, _REFUSED_AGE_S = 1800.0, 300.0
 # Each question takes a tenth of a millisecond, and an epoch of any size has to open at once.
-_ASKED_MOST = 500
+_MAX_ASKED = 500
 log = logging.getLogger(__name__)
 
 
@@ -370,7 +370,7 @@ def asked_about(
     """
     if is_first:
         return None
-    return named if len(now) > _ASKED_MOST else named | now
+    return named if len(now) > _MAX_ASKED else named | now
 
 
 def folded_holds(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:

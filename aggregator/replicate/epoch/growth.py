@@ -5,7 +5,7 @@ change.
 
 Invariant: pure. A change to a flow that runs ends the epoch at once: another topic id, a deleted topic, other settings.
 An edge that answers for the first time also ends it at once. An addition waits until a complete look at its edge has
-found nothing more. The wait is bounded (`MOST_S`).
+found nothing more. The wait is bounded (`MAX_S`).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Shape = tuple[tuple[str, int], object]
 Shapes = Mapping[str, Mapping[str, Shape]]
 
 # On a busy machine with two cores, a broker took 37 seconds to create two hundred topics.
-MOST_S = 60.0
+MAX_S = 60.0
 
 
 class Growth:
@@ -49,7 +49,7 @@ class Growth:
             self._since_s = now_s
         if now != self._seen:
             self._seen, self._looks = now, dict(shown)
-        return now_s - self._since_s >= MOST_S or all(self._is_calm(edge, shown[edge]) for edge in self._grown(now))
+        return now_s - self._since_s >= MAX_S or all(self._is_calm(edge, shown[edge]) for edge in self._grown(now))
 
     def _grown(self, now: Shapes) -> list[str]:
         return [edge for edge, topics in now.items() if topics != self._before.get(edge)]

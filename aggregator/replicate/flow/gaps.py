@@ -19,7 +19,7 @@ from aggregator.state.ledger import LedgerRecord
 SKIPPED = "on_gap: skip"
 BY_HUB = "the hub"
 # The most unread parts that a ledger record lists; each takes some 30 bytes.
-_UNREAD_MOST = 100
+_MAX_UNREAD = 100
 _READABLE_AFTER = frozenset({GapKind.EXPIRED, GapKind.TRUNCATED, GapKind.DAMAGED})
 _OPEN_ENDED = frozenset({GapKind.TRUNCATED, GapKind.DELETED})
 # Kinds of gaps whose offsets are never read, because the flow goes on behind them.
@@ -128,7 +128,7 @@ def with_unread(unread: tuple[IncarnationRange, ...], more: IncarnationRange | N
     if last is not None and last.incarnation == more.incarnation and last.offsets.end == more.offsets.start:
         joined = IncarnationRange(last.incarnation, OffsetRange(last.offsets.start, more.offsets.end))
         return (*unread[:-1], joined)
-    return (*unread, more)[-_UNREAD_MOST:]
+    return (*unread, more)[-_MAX_UNREAD:]
 
 
 def with_decisions(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.privacy.policy.cross_check import COMPACT
 
@@ -36,7 +36,7 @@ def room(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
         known: What is needed for those before it.
     """
     before = int(known.settings.get(_SIZE, 0)) if known is not None else 0
-    largest = max(before, min(RECORD_BYTES_MOST, int(edge.get(_SIZE, 0))))
+    largest = max(before, min(MAX_RECORD_BYTES, int(edge.get(_SIZE, 0))))
     return {_SIZE: str(largest)} if largest > _RECORD_BYTES else {}
 
 

@@ -32,11 +32,11 @@ from aggregator.errors import Reason
 from aggregator.header_columns import Headers, HeaderTable
 
 # The most clusters that a record may pass; a longer chain is a mistake or a forgery.
-MOST_CLUSTERS = 16
+MAX_CLUSTERS = 16
 _ID_BYTES, _SEAL_BYTES = 8, 16
 _ID = rb"[A-Za-z0-9_-]{11}"
-_FORM = re.compile(rb"((?:%b/){1,%d})(%b)(?:/([A-Za-z0-9_-]{22}))?" % (_ID, MOST_CLUSTERS, _ID))
-_LONGEST = 12 * MOST_CLUSTERS + 11 + 23
+_FORM = re.compile(rb"((?:%b/){1,%d})(%b)(?:/([A-Za-z0-9_-]{22}))?" % (_ID, MAX_CLUSTERS, _ID))
+_LONGEST = 12 * MAX_CLUSTERS + 11 + 23
 
 
 class ChainVerdict(IntEnum):
@@ -192,7 +192,7 @@ class Chains:
             return Judgement(ChainVerdict.CYCLE if proven else ChainVerdict.UNPROVEN, chain)
         if passed[-1] != here and self.edges.get(edge):
             onward = (*onward, here)
-        if len(onward) >= MOST_CLUSTERS:
+        if len(onward) >= MAX_CLUSTERS:
             return Judgement(ChainVerdict.TOO_LONG, new)
         return Judgement(ChainVerdict.DELIVERED, self._chain(onward, written, sealed=proven))
 
@@ -200,12 +200,12 @@ class Chains:
     def _own(self) -> frozenset[bytes]:
         """All that central's id becomes on its way."""
         found = [digest(self.central)]
-        for _ in range(MOST_CLUSTERS):
+        for _ in range(MAX_CLUSTERS):
             found.append(_again(found[-1]))
         return frozenset(found)
 
     def _chain(self, passed: tuple[bytes, ...], written: str, *, sealed: bool) -> bytes:
-        clusters = (*passed, digest(self.central))[-MOST_CLUSTERS:]
+        clusters = (*passed, digest(self.central))[-MAX_CLUSTERS:]
         chain = b"/".join((*clusters, place_of(self.central, written)))
         return chain + b"/" + _seal(self.keys[0], chain) if sealed and self.keys else chain
 

@@ -37,7 +37,7 @@ _PROMPT_S = 0.5
 # The pause between two questions to a silent central; each question also costs a time-out.
 _AWAY_S = 1.0
 _TAKEN_OVER_S = 10.0
-_FAILURES_MOST = 5
+_MAX_FAILURES = 5
 _PAUSES = Backoff(first_s=0.5, most_s=10.0)
 # An epoch that lasted this long resets the count of failures.
 _LASTED_S = 60.0
@@ -219,7 +219,7 @@ def run_epochs(
 def _recover(renewal: LeaseRenewal, stop: threading.Event, said: str, failures: int, hint: str) -> None:
     """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
     renewal.try_beat()
-    if failures >= _FAILURES_MOST:
+    if failures >= _MAX_FAILURES:
         raise Failed(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
     log.warning("epoch ended early (%s); the next one follows", said)
     stop.wait(_PAUSES.pause_s(failures))

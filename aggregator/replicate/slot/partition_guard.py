@@ -23,7 +23,7 @@ from aggregator.replicate.slot.refused_topics import RefusedTopics
 # A marker arrives a few milliseconds after its commit's answer. Another slot in a merged topic commits once a second.
 _PATIENCE_S = 1.0
 _STEPS = Backoff(first_s=0.002, most_s=0.05, growth=1.25)
-_AGAIN_S, _AGAIN_MOST_S = 0.25, 10.0
+_AGAIN_S, _MAX_AGAIN_S = 0.25, 10.0
 _REST = 10
 # After this time a slot with a closed partition asks for a new epoch, because opening an epoch settles the partition.
 STUCK_S = 5.0
@@ -166,7 +166,7 @@ class PartitionGuard:
         self._close()
         # Asking a partition without a leader takes a second. Most of the time must be left for the other partitions.
         took_s = self._ports.now() - began
-        self._again_at = self._ports.now() + min(_AGAIN_MOST_S, max(_AGAIN_S, _REST * took_s))
+        self._again_at = self._ports.now() + min(_MAX_AGAIN_S, max(_AGAIN_S, _REST * took_s))
 
     def _close(self) -> None:
         """Patience is over for what is not open; ask central whether it refuses what does not answer."""

@@ -32,7 +32,7 @@ from aggregator.state.requests import encode
 # A batch of any size costs some milliseconds of Python and numpy (docs/speed.md).
 POLL_RECORDS = 16_000
 _LOOK_EVERY_S, _REPORT_EVERY_S = 0.05, 1.0
-_WAIT_ALONE_S, _WAIT_SHARED_S, _REST_MOST_S = 0.02, 0.004, 0.05
+_WAIT_ALONE_S, _WAIT_SHARED_S, _MAX_REST_S = 0.02, 0.004, 0.05
 # The tries are bounded: if the ledger refuses for good, the slot still has to see that its epoch is over.
 _TRIES = 5
 _PAUSES = Backoff(first_s=0.2, most_s=5.0)
@@ -229,7 +229,7 @@ class _ProducerSession:
             waiting = 0.0
             if not self._behind:  # a round for a few records would cost more than the records
                 rest_s = self._plan.commit_policy.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
-                self._ports.sleep(min(_REST_MOST_S, rest_s))
+                self._ports.sleep(min(_MAX_REST_S, rest_s))
         busy = self._behind = False
         if not len(self._readers):
             self._ports.sleep(waiting)

@@ -52,9 +52,9 @@ class Throttle:
 
 # The assumed size of a record before any was received.
 _RECORD_BYTES = 500.0
-_MOST_BYTES = 2**40
+_MAX_BYTES = 2**40
 # Bounds of the estimate: received bytes are at least a hundredth of the records' bytes, and at most ten times them.
-_LEAST_RATIO, _MOST_RATIO = 0.01, 10.0
+_LEAST_RATIO, _MAX_RATIO = 0.01, 10.0
 # A grant covers one second's worth at most, at the worst ratio in recent reports.
 _GRANT_S = 1.0
 _RATIO_FADES = 0.9
@@ -97,7 +97,7 @@ class ByteThrottle:
         self._bucket.spend(grown - self._taken * self._ratio - self._asked)
         self._look(grown)
         if self._taken:
-            seen = min(_MOST_RATIO, max(_LEAST_RATIO, grown / self._taken))
+            seen = min(_MAX_RATIO, max(_LEAST_RATIO, grown / self._taken))
             self._ratio = (self._ratio + seen) / 2
             self._worst = max(seen, self._worst * _RATIO_FADES)
         self._received, self._taken, self._asked = received, 0, 0.0
@@ -105,14 +105,14 @@ class ByteThrottle:
     def _look(self, grown: int) -> None:
         """Whether what was received is explained by what was taken."""
         self._quiet = 0 if grown > self._request / 2 else self._quiet + 1
-        if grown <= self._taken * _MOST_RATIO or self._quiet >= _QUIET_WORDS:
+        if grown <= self._taken * _MAX_RATIO or self._quiet >= _QUIET_WORDS:
             self._is_blind = False
         elif not self._quiet:
             self._is_blind = True
 
     def most(self, now_s: float, limit: int) -> int:
         """Return how many records may be taken now, `limit` at most; 0 if the client must stop fetching."""
-        left = self._bucket.most(now_s, _MOST_BYTES)
+        left = self._bucket.most(now_s, _MAX_BYTES)
         if left and self._is_blind:
             self._asked += self._request
             self._bucket.spend(self._request)

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.errors import ConfigError
 from aggregator.lake.store_settings import check_outside
-from aggregator.regular_files import MOST_BYTES, read_bytes, read_text
+from aggregator.regular_files import MAX_BYTES, read_bytes, read_text
 
 CASES = [
     ('customer: "env:CUSTOMER_KEY"', 'customer: "file:{}"', "keys.customer"),
@@ -37,7 +37,7 @@ def test_only_regular_files_up_to_a_size_are_read(tmp_path):
     assert read_bytes(tmp_path / "text") == b"a\r\nb\rc\n"
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     heard = socket.socket(socket.AF_UNIX)
     heard.bind(str(tmp_path / "socket"))
     for name, why in {
@@ -57,7 +57,7 @@ def test_what_cannot_be_checked_is_not_passed_over(tmp_path):
     """A client may read a pipe or a large file to its end; nobody knows what stands there."""
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     for name in ("pipe", "large"):
         with pytest.raises(ConfigError, match=f"{name} cannot be checked"):
             check_outside({"AWS_CONFIG_FILE": str(tmp_path / name)})

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from aggregator.errors import ConfigError
-from aggregator.mirrormaker.reading import MOST_BYTES, MOST_KEYS, read
+from aggregator.mirrormaker.reading import MAX_BYTES, MAX_KEYS, read
 from aggregator.mirrormaker.translate import translate
 
 PLANTED = "planted-secret"
@@ -17,8 +17,8 @@ BOMB = "kind: KafkaMirrorMaker2\na: &a [x, x]\n" + "".join(
 )
 ALIASES = [{"alias": f"c{n}"} for n in range(2_000)]
 REFUSED = [
-    ("large", b"a=b\n" * MOST_BYTES, "bytes"),
-    ("many keys", TWO + b"a=b\n" * (MOST_KEYS + 1), "keys"),
+    ("large", b"a=b\n" * MAX_BYTES, "bytes"),
+    ("many keys", TWO + b"a=b\n" * (MAX_KEYS + 1), "keys"),
     ("many clusters", b"clusters=" + b",".join(b"c%d" % n for n in range(600)), "clusters"),
     ("a long key", TWO + b"k" * 400 + b"=1", "longer"),
     ("a long value", TWO + b"k=" + b"v" * 70_000, "longer"),

@@ -328,8 +328,8 @@ def test_a_history_of_centuries_is_not_cut_into_days():
 
 def test_names_without_end_are_not_kept(monkeypatch):
     """Whoever writes into the hub's topics names as many edges, days, tables and topics as a hub can have."""
-    monkeypatch.setattr(edge_status, "_NAMES_MOST", 10)
-    monkeypatch.setattr(fields, "_PLACES_MOST", 10)
+    monkeypatch.setattr(edge_status, "_MAX_NAMES", 10)
+    monkeypatch.setattr(fields, "_MAX_PLACES", 10)
     state = EdgeState("UP", "", 0).encode()
     many = [(state_key(f"e{n}"), state, NOW_MS) for n in range(15)]
     told = EdgeStatuses().heard([*many, (state_key("e3"), state, NOW_MS), (state_key(""), state, NOW_MS)])

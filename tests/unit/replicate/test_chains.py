@@ -16,7 +16,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.identity.chains import (
-    MOST_CLUSTERS,
+    MAX_CLUSTERS,
     Chains,
     ChainVerdict,
     begins,
@@ -125,7 +125,7 @@ def test_a_forged_chain_is_not_sealed_on_its_way():
     assert hub(B, C).judge("edge", "t", "t", chain).fate is ChainVerdict.UNPROVEN
 
 
-@given(st.lists(st.binary(min_size=8, max_size=8), min_size=1, max_size=MOST_CLUSTERS - 2), st.binary(max_size=300))
+@given(st.lists(st.binary(min_size=8, max_size=8), min_size=1, max_size=MAX_CLUSTERS - 2), st.binary(max_size=300))
 def test_nothing_that_is_not_proven_comes_out(clusters, noise):
     """No part of a header that somebody at an edge wrote is written to central, whatever it looks like."""
     tokens = [base64.urlsafe_b64encode(one).rstrip(b"=") for one in clusters]
@@ -138,10 +138,10 @@ def test_nothing_that_is_not_proven_comes_out(clusters, noise):
 
 def test_a_chain_has_an_end():
     """More clusters than a chain takes: a dead letter by name; the chain of any delivered record fits."""
-    ids = [f"cluster-{number}" for number in range(MOST_CLUSTERS + 3)]
+    ids = [f"cluster-{number}" for number in range(MAX_CLUSTERS + 3)]
     line = [hub(one, then) for one, then in pairwise(ids)]
     fates = passed(line)
-    assert fates == [ChainVerdict.DELIVERED] * (MOST_CLUSTERS - 1) + [ChainVerdict.TOO_LONG]
+    assert fates == [ChainVerdict.DELIVERED] * (MAX_CLUSTERS - 1) + [ChainVerdict.TOO_LONG]
     assert passed([hub(one, then, ()) for one, then in pairwise(ids)]) == fates
 
 

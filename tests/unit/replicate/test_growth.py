@@ -3,7 +3,7 @@
 from aggregator.coordinates import EdgePartition
 from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
 from aggregator.replicate.epoch.epochs import folded_holds
-from aggregator.replicate.epoch.growth import MOST_S, Growth
+from aggregator.replicate.epoch.growth import MAX_S, Growth
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 
 
@@ -70,10 +70,10 @@ def test_growth_without_an_end_is_cut_off():
     """A new topic waits for so long at most."""
     epoch = Epoch(eu=look("a"))
     names = ["a"]
-    for second in range(int(MOST_S)):
+    for second in range(int(MAX_S)):
         names.append(f"t{second}")
         assert not epoch.ends(100.0 + second, eu=look(*names))
-    assert epoch.ends(100.0 + MOST_S, eu=look(*names, "last"))
+    assert epoch.ends(100.0 + MAX_S, eu=look(*names, "last"))
 
 
 def test_what_changes_for_a_flow_that_runs_ends_it_at_once():

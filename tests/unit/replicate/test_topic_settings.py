@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.discovery.topic_settings import DriftAction, changes, drifts, following
@@ -106,7 +106,7 @@ def test_what_is_to_be_set_is_what_was_decided():
 
 def test_records_become_no_larger_than_the_hub_can_send():
     """Whatever an edge allows, at a topic that is there and at a new one."""
-    most = str(RECORD_BYTES_MOST)
+    most = str(MAX_RECORD_BYTES)
     assert found({"max.message.bytes": "5"}, {"max.message.bytes": "2147483647"}) == [
         ("max.message.bytes", most, "change")
     ]
