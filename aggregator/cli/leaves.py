@@ -15,7 +15,7 @@ from aggregator.privacy.policy.places import Allowance, places
 from aggregator.privacy.sniff import json_of
 from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind, Node, Schema
-from aggregator.schema.inherited_tags import with_heritage
+from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registry import Registry
 
 # For one topic so many schemas of the largest size are examined.
@@ -59,7 +59,7 @@ def value_leaves(registry: Registry | None, topic: str) -> tuple[PolicyLeaf, ...
         allowance = Allowance(nodes=min(left, SCHEMA_NODES.limit))
         left -= allowance.nodes
         try:
-            found.append(tuple(leaves(with_heritage(version.text, version.tags, ()), allowance)))
+            found.append(tuple(leaves(with_inherited_tags(version.text, version.tags, ()), allowance)))
         except DeadLetterError as error:
             log.warning("%s version %d: %s", version.subject, version.version, error.message)
         left += max(0, allowance.nodes)

@@ -25,7 +25,7 @@ from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, 
 from aggregator.privacy.policy.rules import privacy_class
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import incompatibility
-from aggregator.schema.inherited_tags import with_heritage
+from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered, Registry
@@ -76,7 +76,7 @@ class NewestSchema(NamedTuple):
             DeadLetterError: the schema is refused.
             HoldError: an earlier version cannot be read.
         """
-        schema = with_heritage(self.version.text, self.version.tags, self.earlier)
+        schema = with_inherited_tags(self.version.text, self.version.tags, self.earlier)
         return compile_plan(schema, self.scope, today)
 
 

@@ -25,7 +25,7 @@ from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.tally import NodeCounts, report_rows, summed
 from aggregator.privacy.unknown_ids import PendingIds
 from aggregator.schema.avro import Schema, parse
-from aggregator.schema.inherited_tags import fingerprint, with_heritage
+from aggregator.schema.inherited_tags import fingerprint, with_inherited_tags
 from aggregator.schema.registry import Asker, Listing, Registry, UnknownSchema
 
 
@@ -197,7 +197,7 @@ class Programs:
     def _compiled(self, schema_id: int, text: str) -> Program:
         if self._day is None:
             raise AssertionError("`begin` comes before `program`")
-        schema = self._with_heritage(schema_id, text)
+        schema = self._with_inherited_tags(schema_id, text)
         plan = compile_plan(schema, self._scope, self._day)
         calls = [self._call(call) for call in plan.calls]
         leaves_nothing = plan.dropped and self._drops_whole
@@ -206,7 +206,7 @@ class Programs:
         self._running.append((schema_id, plan, made))
         return made
 
-    def _with_heritage(self, schema_id: int, text: str) -> Schema:
+    def _with_inherited_tags(self, schema_id: int, text: str) -> Schema:
         """What the id means on this topic: its text, and all tags that its subject has given its fields."""
         origin = self._edge_registry.origin(schema_id)
         bare = parse(text)
@@ -214,7 +214,7 @@ class Programs:
         self._late.own(schema_id)
         earlier = [one for subject in bound for one in self._edge_registry.history(subject, origin.versions[subject])]
         others = [one for one in earlier if (one.text, one.tags) != (text, origin.tags)]
-        schema = with_heritage(text, origin.tags, others)
+        schema = with_inherited_tags(text, origin.tags, others)
         self._meanings[schema_id] = self._subjects.meaning(origin, bound[0], fingerprint(text, schema))
         return schema
 

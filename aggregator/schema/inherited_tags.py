@@ -25,7 +25,7 @@ _WILD = re.compile(r"\\.|\*\*(?:\.\*)?|\*|\?|[^*?\\]+|\\", re.DOTALL)
 _STANDS_FOR = {"**": ".*", "**.*": ".*", "*": "[^.]*", "?": "[^.]"}
 
 
-def with_heritage(text: str, beside: TagPaths, versions: Sequence[Registered]) -> Schema:
+def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Registered]) -> Schema:
     """A writer's schema with all tags that its fields have had.
 
     Args:
@@ -39,12 +39,12 @@ def with_heritage(text: str, beside: TagPaths, versions: Sequence[Registered]) -
         HoldError: a version cannot be read, or there are too many.
     """
     try:
-        return _with_heritage(text, beside, versions)
+        return _with_inherited_tags(text, beside, versions)
     except RecursionError:
         raise _refused("it nests too deep") from None
 
 
-def _with_heritage(text: str, beside: TagPaths, versions: Sequence[Registered]) -> Schema:
+def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Registered]) -> Schema:
     schema = _tagged(parse(text), beside)
     for is_lent, budget in ((False, SUBJECT_VERSIONS), (True, LENT_VERSIONS)):
         if sum(version.is_lent is is_lent for version in versions) > budget.limit:

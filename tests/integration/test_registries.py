@@ -14,7 +14,7 @@ from aggregator.doctor import facts
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.schema.inherited_tags import with_heritage
+from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Asker, UnknownSchema
 from aggregator.schema.remote_registry import RemoteRegistry
@@ -207,7 +207,7 @@ def inherited(registry, schema_id, subject):
     """Tags of every field of an id, its own and those of earlier versions."""
     origin = registry.origin(schema_id)
     versions = registry.history(subject, origin.versions[subject])
-    schema = with_heritage(registry.schema(schema_id), origin.tags, versions)
+    schema = with_inherited_tags(registry.schema(schema_id), origin.tags, versions)
     return {item.name: set(item.tags | item.inherited) for node in schema.nodes for item in node.fields}
 
 

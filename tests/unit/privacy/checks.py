@@ -155,7 +155,7 @@ def _refused() -> list[str]:
     return [f"delivered under a schema that central refuses: {done.counts}"]
 
 
-def _heritage() -> Iterator[str]:
+def _inherited_tags() -> Iterator[str]:
     """What no text tags, but another version does, or the registry beside it."""
     registry = Versioned()
     text = long_bytes(len(RAW)) + RAW
@@ -214,7 +214,7 @@ CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "failing operators": _failing_operators,
     "registry away": _away,
     "refused by central": _refused,
-    "heritage": _heritage,
+    "inherited tags": _inherited_tags,
     "a schema of another subject": _foreign_subject,
     "an id that means another schema": _another_meaning,
     "hostile bytes, reference": lambda: _hostile(ReferenceStrip),

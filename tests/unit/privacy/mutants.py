@@ -338,14 +338,14 @@ HERITAGES = [
     _one(
         "tags of earlier versions",
         PROGRAMS,
-        "schema = with_heritage(text, origin.tags, others)",
-        "schema = with_heritage(text, origin.tags, [])",
+        "schema = with_inherited_tags(text, origin.tags, others)",
+        "schema = with_inherited_tags(text, origin.tags, [])",
     ),
     _one(
         "tags beside the schema",
         PROGRAMS,
-        "schema = with_heritage(text, origin.tags, others)",
-        "schema = with_heritage(text, (), others)",
+        "schema = with_inherited_tags(text, origin.tags, others)",
+        "schema = with_inherited_tags(text, (), others)",
     ),
     _one("aliases of fields", LINEAGE, "own = {item.name, *item.aliases}", "own = {item.name}"),
     _one(

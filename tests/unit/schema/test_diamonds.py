@@ -13,7 +13,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
 from aggregator.schema.avro import parse
 from aggregator.schema.compatibility import differences, may_follow, reads
-from aggregator.schema.inherited_tags import with_heritage
+from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registry import Registered
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,7 @@ def test_many_aliases_that_many_fields_use_are_too_many():
     )
     began = time.process_time()
     with pytest.raises(DeadLetterError) as caught:
-        with_heritage(second, (), [Registered("t-value", 1, 1, first)])
+        with_inherited_tags(second, (), [Registered("t-value", 1, 1, first)])
     assert caught.value.reason is Reason.SCHEMA_REFUSED
     assert time.process_time() - began < BUDGET_S
 
@@ -95,7 +95,7 @@ def test_a_path_of_tags_that_cannot_be_read_is_refused_with_its_schema(path):
     """It comes from the registry, where a producer may have put it."""
     text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]})
     with pytest.raises(DeadLetterError) as caught:
-        with_heritage(text, ((path, frozenset({"PII"})),), ())
+        with_inherited_tags(text, ((path, frozenset({"PII"})),), ())
     assert caught.value.reason is Reason.SCHEMA_REFUSED
 
 

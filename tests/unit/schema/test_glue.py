@@ -18,7 +18,7 @@ from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, U
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.glue import GlueRegistry
-from aggregator.schema.inherited_tags import with_heritage
+from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import UnknownSchema
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, glue_split, split
@@ -198,7 +198,9 @@ def test_tags_of_earlier_versions_are_inherited(glue, opened):
     glue.add("orders", record("x#PII"))
     second = opened.number(uuid.UUID(glue.add("orders", record("x", "y"))))
     origin = opened.origin(second)
-    schema = with_heritage(opened.schema(second), (), opened.history("orders-value", origin.versions["orders-value"]))
+    schema = with_inherited_tags(
+        opened.schema(second), (), opened.history("orders-value", origin.versions["orders-value"])
+    )
     assert [set(item.tags | item.inherited) for node in schema.nodes for item in node.fields] == [{"PII"}, set()]
     other = opened.number(uuid.UUID(glue.add("shapes", '{"type": "object"}', kind="JSON")))
     with pytest.raises(DeadLetterError, match="of type JSON"):

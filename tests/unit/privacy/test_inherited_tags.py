@@ -16,7 +16,7 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
-from aggregator.schema.inherited_tags import with_heritage
+from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registered
@@ -304,7 +304,7 @@ def test_following_a_field_has_a_budget():
 
 def inherited(before, after):
     """The later version with the tags of the earlier one."""
-    return with_heritage(json.dumps(after), (), [Registered("orders-value", 1, 1, json.dumps(before))])
+    return with_inherited_tags(json.dumps(after), (), [Registered("orders-value", 1, 1, json.dumps(before))])
 
 
 CHAIN = {"name": "shop.Customer", "subject": "customers"}
