@@ -8,7 +8,7 @@ backfill has written, and that one can write nothing more.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -158,7 +158,8 @@ class BackfillDriver:
         self._newest = central.control().newest
         live = read_control(self._hub.central, HubNames(self._hub.hub))
         if self._plan.mode is Mode.INTO:  # a rule may have named the generation since, and another one by now
-            refuse_former(live.targets, [one.central for one in self._plan.writes])
+            known = read_backfills(self._config.central, HubNames(self._hub.hub), for_writing=True).values()
+            refuse_former(live.targets, [one.plan for one in known], [one.central for one in self._plan.writes])
         said = read_requests(self._hub.central, HubNames(self._hub.hub)).acceptances
         identify(self._guard, self._hub, live.clusters, said)
         used = {name for policy in self._policies.values() for name in policy.keys()}  # noqa: SIM118 - a policy's keys
@@ -171,7 +172,7 @@ class BackfillDriver:
     def _epochs(
         self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail, pauses: PauseWatch
     ) -> BackfillOutcome:
-        self._await_edges()
+        self._wait_while(lambda: any(watch.topics is None for watch in self._watches))
         deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
 
         def run() -> _Epoch:
@@ -196,19 +197,17 @@ class BackfillDriver:
             return BackfillOutcome(cancelled=self._cancelled)
         return self._ended(last)
 
-    def _await_edges(self) -> None:
-        deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
-        while any(watch.topics is None for watch in self._watches) and time.monotonic() < deadline:
-            if self._stop.wait(_TICK_S):
-                return
-
     def _await_topics(self) -> None:
         """A topic that its edge does not show is waited for like an edge, once: hidden for a moment is not gone."""
+        self._wait_while(lambda: bool(self._hidden() - self._missed))
+        if not self._stop.is_set():
+            self._missed = self._hidden()
+
+    def _wait_while(self, is_missing: Callable[[], bool]) -> None:
+        """Wait as long as `--drain` waits for an edge, or until the backfill is stopped."""
         deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
-        while self._hidden() - self._missed and time.monotonic() < deadline:
-            if self._stop.wait(_TICK_S):
-                return
-        self._missed = self._hidden()
+        while is_missing() and time.monotonic() < deadline and not self._stop.wait(_TICK_S):
+            pass
 
     def _hidden(self) -> frozenset[tuple[str, str]]:
         """Topics of the plan that their edges, which answered, do not show."""

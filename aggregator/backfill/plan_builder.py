@@ -64,7 +64,8 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
         names = {source: names[source] for source in flows}
     if ask.mode is not Mode.MISSING:
         refuse_live(config, central.ledger, names.values(), replay=ask.letters is not None)
-        refuse_former(read_control(config.central, HubNames(config.hub)).targets, names.values())
+        noted = read_control(config.central, HubNames(config.hub)).targets
+        refuse_former(noted, [one.plan for one in backfills.values()], names.values())
     shown = _looked(config, flows, ask)
     scene = _Scene(ask, central, tuple(backfills.values()), _settings(where, names), now_ms)
     found = [_partition(scene, source, shown.get(source), names[source]) for source in flows]

@@ -7,6 +7,7 @@ generation whose topic a live flow of the hub writes is refused: into a live top
 
 from collections.abc import Iterable
 
+from aggregator.backfill.plan import Plan
 from aggregator.backfill.request import Mode
 from aggregator.config.collisions import reserved_names
 from aggregator.config.match import rule_for
@@ -87,20 +88,22 @@ def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iter
         )
 
 
-def refuse_former(noted: Iterable[Target], targets: Iterable[str]) -> None:
-    """Refuse targets of a generation that live flows have written under a former rule.
+def refuse_former(noted: Iterable[Target], plans: Iterable[Plan], targets: Iterable[str]) -> None:
+    """Refuse targets of a generation that may have been written under a former rule.
 
     Args:
         noted: Where live flows were ever written, from the control topic.
+        plans: Of all backfills; one of `Mode.MISSING` writes where a rule says.
         targets: Central topics of the generation.
 
     Raises:
-        Failed: one of them was; nobody knows which of the flows' records it holds.
+        Failed: one of them may have been; nobody knows which of the flows' records it holds.
     """
-    taken = sorted({one.central for one in noted} & set(targets))
+    late = {one.central for plan in plans if plan.mode is Mode.MISSING for one in plan.writes}
+    taken = sorted((late | {one.central for one in noted}) & set(targets))
     if taken:
         raise Failed(
-            f"{taken[0]} was written by the hub itself, as a former rule said: a second copy of its records must not go"
-            " there",
+            f"{taken[0]} may have been written by the hub itself, as a former rule said: a second copy of its records"
+            " must not go there",
             hint="make another generation: backfill run --into with another name",
         )

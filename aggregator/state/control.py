@@ -125,7 +125,7 @@ class ControlState:
     Attributes:
         epoch: The newest epoch; None before the first.
         lease: The newest beat of a driver.
-        ended: The highest epoch that was asked to stop; -1 before the first.
+        ended: The highest epoch that was asked to stop, of those up to the newest; -1 before the first.
         foreign_end: The highest epoch that was asked to stop before it was opened, as no driver does.
         pace: The newest pace of a backfill.
         keys: Check values by name and version.
@@ -284,7 +284,8 @@ class _Folding:
         """
         match record.key:
             case "epoch":
-                self.state = replace(self.state, epoch=_EPOCH.decode(record.value))
+                epoch = _EPOCH.decode(record.value)  # a person may have written a lower one, in place of a forged one
+                self.state = replace(self.state, epoch=epoch, ended=min(self.state.ended, epoch.epoch - 1))
             case key if record.value is None:
                 self._take_back(key)
             case "lease":

@@ -189,12 +189,11 @@ MUTANTS = [
             (
                 READERS,
                 ".start((source.topic, source.partition), flow.cursor.start)",
-                ".start((source.topic, source.partition), Start(flow.cursor.start.offset))",
+                ".start((source.topic, source.partition), StartPosition(flow.cursor.start.offset))",
             ),
             (READERS, "epoch > known and not resumed", "epoch > known"),
         ],
-        situation="gaps are skipped",
-        seed=522,
+        situation="everything at the edge",
     ),
     Mutant(
         "leader epoch: only the client compares it where a partition is read again",
@@ -210,8 +209,7 @@ MUTANTS = [
     Mutant(
         "leader epoch: only the client compares it behind an abort, of what waits",
         [(READERS, "|= self._flows.keys()", "|= {at for at, flow in self._flows.items() if flow.reading}")],
-        situation=MEANWHILE,
-        seed=179,
+        situation="logs cut while flows wait",
     ),
     Mutant(
         "leader epoch: forgotten by every assignment",

@@ -73,7 +73,7 @@ def open_epoch(
         whose: Owner of the slots' records, which tells them from others.
         targets: Central topics that the slots are about to write, for a later driver whose rules no longer say so.
         asked: Those of the places that are checked if the ledger is decided; None: all.
-        above: The newest epoch that this driver has opened. It gives no number twice, whatever the control topic says.
+        above: The newest epoch that this driver knows. It gives no number twice, whatever the control topic says.
 
     Raises:
         Failed: somebody wrote an epoch that none can follow, or the ledger has too many partitions.
@@ -88,8 +88,8 @@ def open_epoch(
         if central.control().epoch != opened.epoch:
             raise Fenced(f"epoch {opened.epoch.epoch} was overtaken by another driver while it was opened")
         log.warning(
-            "the ledger has records of epoch %d, and the control topic had forgotten it and what else it knew: the ids"
-            " of clusters, the check values of keys; who deleted it, or wrote to it?",
+            "the ledger has records of epoch %d, and the control topic had forgotten it and what else it knew: ids of"
+            " clusters, check values of keys, former targets, undecided ranges; who deleted it, or wrote to it?",
             newest,
         )
         opened = opening(above=newest)
@@ -115,7 +115,7 @@ def _opened(
     before, partitions = central.control(), central.partitions([whose.ledger])
     used = before.epoch.ids if before.epoch else 0
     epoch = Epoch(max(before.newest, above) + 1, slots, max(used, slots, len(partitions)), driver)
-    _require_possible(epoch, whose)
+    _require_possible(epoch, whose, is_from_control=before.newest > above)
     central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key")))
     state = central.control()
     if state.epoch != epoch:
@@ -137,7 +137,7 @@ def _opened(
     return Opened(epoch, ledger, {**others, **held})
 
 
-def _require_possible(epoch: Epoch, whose: TransactionOwner) -> None:
+def _require_possible(epoch: Epoch, whose: TransactionOwner, *, is_from_control: bool) -> None:
     """Refuse what no hub comes to by itself, before it is published: nobody could read it.
 
     Raises:
@@ -145,14 +145,22 @@ def _require_possible(epoch: Epoch, whose: TransactionOwner) -> None:
     """
     who = "nothing but the hub may write its topics: find out who did"
     if epoch.epoch > LAST_EPOCH:
+        mend = (
+            "write the record `epoch` once more with a number that no record of the ledger exceeds"
+            if is_from_control
+            else "let its cleanup.policy be compact,delete, delete the records up to that one, and write the newest"
+            " ones of the other flows of that partition once more"
+        )
         raise Failed(
-            f"{whose.ledger} or the control topic beside it names epoch {epoch.epoch - 1}, and none can follow it",
-            hint=f"{who}; delete that record and all before it, and write the newest ones of their keys once more",
+            f"{'the control topic beside ' * is_from_control}{whose.ledger} names epoch {epoch.epoch - 1}, and none can"
+            " follow it",
+            hint=f"{who}; {mend}; then start the hub again",
         )
     if epoch.ids > MAX_SLOTS:
         raise Failed(
             f"{whose.ledger} has {epoch.ids} partitions, and a hub has {MAX_SLOTS} slots at most",
-            hint=f"{who}; its records lie in the first partitions, one for each slot: make it anew with as many",
+            hint=f"{who}; make it anew with one partition for each slot, and copy every record into the partition of"
+            " its number: with an empty ledger everything would be delivered once more",
         )
 
 

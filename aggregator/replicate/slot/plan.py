@@ -63,7 +63,9 @@ class SlotPlan:
 
 
 class SlotResult(StrEnum):
-    """How a slot ended: a newer epoch began; it was asked to end; it had read everything; it was fenced; it failed."""
+    """How a slot ended: the control topic names another epoch, or none; it was asked to end; it had read everything; it
+    was fenced; it failed.
+    """
 
     SUPERSEDED = "superseded"
     STOPPED = "stopped"

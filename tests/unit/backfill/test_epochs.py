@@ -210,9 +210,12 @@ def test_a_generation_has_names_of_its_own_and_no_live_one():
 def test_no_generation_is_made_in_a_topic_that_a_former_rule_named():
     """The live flow has written there, and the hub does not know any more what."""
     noted = [Target("eu", "orders", "eu.orders"), Target("eu", "orders", "eu.orders.v2")]
-    refuse_former(noted, ["eu.orders.v3"])
-    with pytest.raises(Failed, match=r"eu\.orders\.v2 was written by the hub itself, as a former rule said"):
-        refuse_former(noted, ["eu.orders.v2"])
+    refuse_former(noted, [], ["eu.orders.v3"])
+    late, into = backfill(Mode.MISSING, "eu.orders.v3").plan, backfill(Mode.INTO, "eu.orders.v3").plan
+    refuse_former(noted, [into], ["eu.orders.v3"])
+    for plans, name in (([], "eu.orders.v2"), ([late], "eu.orders.v3")):
+        with pytest.raises(Failed, match=f"{name} may have been written by the hub itself, as a former rule said"):
+            refuse_former(noted, plans, [name])
 
 
 def backfill(mode=Mode.MISSING, central="eu.orders", upto=25, **changes) -> Backfill:
