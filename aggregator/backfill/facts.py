@@ -90,7 +90,7 @@ class Central:
         if source in self.doubted:
             return FlowAtCentral(source, entry, decisions, passed=passed)
         dead, own = _unresolved(self.letters.get(source, ())), _unresolved(self.own_letters.get((source, central), ()))
-        there = {at: union(parts) for at, parts in by_incarnation(generated).items()}
+        there = by_incarnation(generated)
         dead = frozenset(
             (at, offset) for at, offset in dead if (at, offset) in own or not holds(there.get(at, ()), offset)
         )

@@ -57,8 +57,7 @@ def replay_status(config: HubConfig, letter: Letter) -> str:
     shown = topics.described(cluster, [source.topic]).get(source.topic)
     if shown is None or source.partition >= shown.partitions:
         return "no: the edge does not show this partition"
-    at_central = central.flow(source)
-    is_there = any(at == letter.incarnation and letter.offset in range(*part) for at, part in at_central.segments)
+    is_there = central.flow(source).present([(letter.incarnation, letter.offset)])
     if shown.topic_id != entry.topic_id or not is_there:
         return "no: it belongs to a former life of the topic"
     at = (source.topic, source.partition)

@@ -12,7 +12,7 @@ from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, plan_partition
-from aggregator.backfill.ranges import by_incarnation, holds, split, union
+from aggregator.backfill.ranges import by_incarnation, holds, split
 from aggregator.backfill.request import Ask, Bound, Mode
 from aggregator.backfill.store import generated_by, passed_by, read_backfills
 from aggregator.backfill.target import refuse_former, refuse_live, target_config
@@ -177,8 +177,7 @@ def gone_letters(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> 
     for one in found:
         wanted = asked_letters(ask, central, one.source, one.central) or frozenset()
         is_known = one.topic_id == central.ledger[one.source].topic_id
-        there = split(central.flow(one.source).segments, [one.log]) if is_known else ()
-        at_edge = {at: union(parts) for at, parts in by_incarnation(there).items()}
+        at_edge = by_incarnation(split(central.flow(one.source).segments, [one.log]) if is_known else ())
         for letter in _known(ask, central, one.source, one.central):
             is_asked = (letter.incarnation, letter.offset) in wanted and _is_within(ask, letter)
             if is_asked and not holds(at_edge.get(letter.incarnation, ()), letter.offset):

@@ -83,9 +83,9 @@ def offsets_of(segments: Iterable[IncarnationRange]) -> Ranges:
     return union(one.offsets for one in segments)
 
 
-def by_incarnation(parts: Iterable[IncarnationRange]) -> dict[int, list[OffsetRange]]:
-    """Offsets of segments by their incarnation, in order."""
+def by_incarnation(parts: Iterable[IncarnationRange]) -> dict[int, Ranges]:
+    """Return the union of the offset ranges of each incarnation."""
     found: dict[int, list[OffsetRange]] = defaultdict(list)
     for at, offsets in parts:
         found[at].append(offsets)
-    return found
+    return {at: union(ranges) for at, ranges in found.items()}
