@@ -86,7 +86,7 @@ class Consumer(Client):
             checked(rd.incremental_unassign(self.handle, listed))
 
     def watermarks(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-        """First offset and high watermark, asked of the cluster.
+        """Ask the cluster for the first offset, and for the end that this client can read: its last stable offset.
 
         Raises:
             KafkaException: no answer.

@@ -29,7 +29,7 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
         cluster: The edge.
         at: The partition.
         offset: Where reading failed.
-        end: The partition's high watermark.
+        end: The partition's last stable offset.
 
     Returns:
         None where `offset` can be read after all. Adjacent damaged batches count as one range, as far as the search
@@ -66,7 +66,7 @@ def next_readable_offset(damaged_at: Callable[[int], int | None], offset: int, e
     Args:
         damaged_at: Where the batch begins that cannot be read, in which an offset lies; None where it can be read.
         offset: The offset at which reading failed.
-        end: The partition's high watermark.
+        end: The partition's last stable offset.
         until_s: When no further batch is looked at, by the monotonic clock.
     """
     batch = damaged_at(offset)

@@ -32,7 +32,7 @@ def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) 
     Args:
         next_offset: The flow's position.
         start_offset: First offset that the edge still has.
-        end_offset: The edge's high watermark.
+        end_offset: The end of that log: its last stable offset for a reader, its high watermark for an observer.
         since_ms: The present.
 
     Returns:
