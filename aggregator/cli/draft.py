@@ -81,7 +81,7 @@ def hub_text(draft: Draft) -> str:
         "edges:",
         *(f"  {_filled(name)}: {{{_edge(edge)}}}" for name, edge in draft.edges.items()),
         'schemas: "directory:central-schemas"    # where the schemas without the stripped fields are registered',
-        "topics:" if draft.topics else "topics: []    # the edges have no topics yet",
+        "topics:" if draft.topics else "topics: []    # no edge has a topic yet: later, run `init` again",
     ]
     for group, names in _rules(draft.topics):
         lines += [

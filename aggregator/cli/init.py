@@ -9,7 +9,7 @@ import shlex
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,7 +151,8 @@ def init(
     for path, text in ((policy, policy_text(draft)), (output, hub_text(draft))):
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    _tell(draft, output, policy)
+    for line in summary(draft, output, policy):
+        say(line)
 
 
 def _clusters(central: str, edges: Mapping[str, str], settings: Sequence[ClientSetting]) -> dict[str, ClusterConfig]:
@@ -241,18 +242,26 @@ def _proven(draft: Draft) -> None:
             raise Failed(["nothing was written, because it could not be used:", *lines], hint=hint) from None
 
 
-def _tell(draft: Draft, output: Path, policy: Path) -> None:
+def summary(draft: Draft, output: Path, policy: Path) -> Iterator[str]:
+    """Yield what was written, and what to do next.
+
+    Args:
+        draft: What the files say.
+        output: The configuration file.
+        policy: The policy's file.
+    """
     counts = Counter(topic.form or "without records" for topic in draft.topics)
     forms = ", ".join(f"{count} {one.spoken if isinstance(one, ValueFormat) else one}" for one, count in counts.items())
     tagged = {leaf.path for topic in draft.topics for leaf in topic.leaves or () if leaf.tags}
     found = f"{counted(len(draft.edges), 'edge')}, {counted(len(draft.topics), 'topic')}"
-    say(f"{output}: {found}{f' ({forms})' if forms else ''}")
-    say(f"{policy}: {len(tagged)} tagged fields; nothing passes yet")
-    for topic in draft.topics:
-        if topic.note:
-            say(f"{topic.name}: {topic.note}")
+    yield f"{output}: {found}{f' ({forms})' if forms else ''}"
+    yield f"{policy}: {counted(len(tagged), 'tagged field')}; nothing passes yet"
+    yield from (f"{topic.name}: {topic.note}" for topic in draft.topics if topic.note)
+    if not draft.topics:
+        yield "no edge has a topic yet: once there are some, remove both files and run this command again"
+        return
     where = "" if output == _OUTPUT else f" --config {shlex.quote(str(output))}"
     if first := next((topic for topic in draft.topics if topic.form), None):
         look = f"aggregator policy suggest --edge {first.edges[0]} --topic {shlex.quote(first.name)}{where}"
-        say(f"next: {look}    looks for personal data in fields that no tag names; so for each topic")
-    say(f"then: open the fields that may pass in {policy}, and aggregator config lint{where}")
+        yield f"next: {look}    looks for personal data in fields that no tag names; so for each topic"
+    yield f"then: open the fields that may pass in {policy}, and aggregator config lint{where}"

@@ -14,12 +14,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
-from aggregator.cli.init import init
+from aggregator.cli.init import init, summary
 from aggregator.cli.leaves import PolicyLeaf, leaves, value_leaves
 from aggregator.cli.main import main
 from aggregator.cli.terminal.clusters import SettingType, options_of
@@ -374,3 +375,13 @@ def test_a_rule_speaks_of_a_hundred_topics_at_most(tmp_path):
     rules = load_config(tmp_path / "hub.yaml", {}).topics
     assert [len(rule.match.split("|")) for rule in rules] == [100, 100, 50]
     assert "|".join(rule.match for rule in rules).replace("\\", "").split("|") == names
+
+
+def test_edges_without_topics_are_told_as_such(tmp_path):
+    """There is no field to open: the next step is the same command again, not `config lint`."""
+    draft = Draft("hub", "c:9092", {"eu": DraftEdge("e:9092", "directory:schemas")}, ())
+    told = "\n".join(summary(draft, tmp_path / "hub.yaml", tmp_path / "policies" / "hub.yaml"))
+    assert "1 edge, 0 topics" in told
+    assert "no edge has a topic yet" in told
+    assert "config lint" not in told
+    assert yaml.safe_load(hub_text(draft))["topics"] == []
