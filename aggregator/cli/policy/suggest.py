@@ -169,6 +169,6 @@ def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
         "",
         *table(("place", "path", "values", "tag", "because"), rows),
         "",
-        "# under `topics:` of the policy",
+        "# under `topics:` of the policy; if the topic stands there already, these lines belong into its entry",
         *answer["yaml"].split("\n"),
     ]
