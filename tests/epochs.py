@@ -47,7 +47,7 @@ class Epochs:
         topics.ensure(self.config.central, internal_topics(self.names, slots))
         self._open = []
         self.central = self.driver()
-        for check in unrecorded(self.config.keys, self.central.control().keys):
+        for check in unrecorded(self.config.keys, self.central.read_control().keys):
             self.central.publish(check)
 
     def driver(self, kind=KafkaDriverCentral) -> KafkaDriverCentral:
@@ -87,11 +87,11 @@ class Epochs:
             central or self.central,
             slots=count,
             driver="test",
-            places=[*topics.partitions(counts), (self.names.dead_letters, 0)],
-            whose=TransactionOwner.of_live_flows(self.names),
+            partitions=[*topics.partitions(counts), (self.names.dead_letters, 0)],
+            owner=TransactionOwner.of_live_flows(self.names),
             targets=targets(self.config, shown),
         )
-        decisions = (central or self.central).requests().decisions
+        decisions = (central or self.central).read_requests().decisions
         flows = plan_flows(
             self.config,
             ledger,

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 from aggregator.backfill.backfill_state import Backfill, Signed
-from aggregator.backfill.execution import carry_out
+from aggregator.backfill.execution import run_to_end
 from aggregator.backfill.plan_builder import make_plan
 from aggregator.backfill.request import Ask, Window
 from aggregator.backfill.store import read_backfills
@@ -45,7 +45,7 @@ class ThreadedBackfills:
     def carry(self, backfill: Backfill, *, stop: threading.Event | None = None):
         """Carry out; the outcome."""
         identity = f"{backfill.plan.id}@test-{time.monotonic_ns()}"
-        return carry_out(
+        return run_to_end(
             self.config, LocalSpark(), self.policies, backfill, identity=identity, stop=stop or threading.Event()
         )
 

@@ -91,7 +91,7 @@ class Trial:
         self._admins = {}
         self._producers = {}
         self._counted = {}
-        self.turn_to(f"orders-{self.mark}")
+        self.replace_policies(f"orders-{self.mark}")
         (folder / "policy.yaml").write_text(POLICY)
         (folder / "key").touch(0o600)
         (folder / "key").write_text(KEY)
@@ -113,7 +113,7 @@ class Trial:
             self.settings["spark"] = {"master": master}
         self.write()
 
-    def turn_to(self, topic: str) -> None:
+    def replace_policies(self, topic: str) -> None:
         """Be about this topic from now on: its schema is there, its orders are numbered from 0."""
         self.topic = topic
         self._next = {edge: itertools.count() for edge in self.sandbox.edges}

@@ -2,7 +2,7 @@
 
 import threading
 
-from aggregator.observe.observation import Watching
+from aggregator.observe.observation import HubObserver
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.threads import Threads
@@ -20,7 +20,7 @@ class Watched:
         self._emitter.start(self.threads)
         (self._plan,) = epochs.plans(drain=False, beats=True)
         self._slot = epochs.start(self._plan)
-        self.monitor = Watching(epochs.config, self._stop, self.threads, wanted=True)
+        self.monitor = HubObserver(epochs.config, self._stop, self.threads, wanted=True)
         self.monitor.begin(watches)
 
     def end(self):

@@ -60,7 +60,7 @@ class Arrived(NamedTuple):
     version: int | None
 
 
-def looks(config: HubConfig, table: str, before: datetime) -> Iterator[list[PendingPartition] | Arrived]:
+def poll_arrival(config: HubConfig, table: str, before: datetime) -> Iterator[list[PendingPartition] | Arrived]:
     """Look again and again, without a pause: what is lacking, and at last that nothing is.
 
     Args:

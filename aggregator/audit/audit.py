@@ -57,18 +57,18 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     control = read_control(config.central, names)
     patient_until = time.monotonic() + (_patience_s(config, control.lease) if wait_s is None else wait_s)
     found = survey(config, now_ms=now_ms)
-    late = BackfillEffects.of(read_backfills(config.central, names).values())
+    effects = BackfillEffects.of(read_backfills(config.central, names).values())
     letters, held = letter_offsets(config.central, names), last_troubles(config, names)
     paused = {edge: pause.sentence for edge, pause in found.pauses.items() if pause.paused}
     held |= {str(source): paused[source.edge] for source in found.ledger if source.edge in paused}
     former = FormerTopics(control.targets)
     inputs = AuditInputs(
-        config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until, former
+        config, found.ledger, by_flow(found.decisions), letters, effects, now_ms, held, patient_until, former
     )
-    strange = {one.name: one.why for one in found.clusters if one.why}
+    held_clusters = {one.name: one.why for one in found.clusters if one.why}
     flows: list[FlowAudit] = []
     for (edge, topic), sources in _by_topic(found.ledger, selection).items():
-        rule, why = rule_for(config, edge, topic) if edge in config.edges else None, strange.get(edge)
+        rule, why = rule_for(config, edge, topic) if edge in config.edges else None, held_clusters.get(edge)
         if why:
             flows += [FlowAudit(one, found.ledger[one].incarnation, trouble=why) for one in sources]
         elif rule is None:
@@ -78,7 +78,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     begun = tuple(_with_gaps(flow, tuple(gap for gap in found.gaps if gap.source == flow.source)) for flow in flows)
     silent = [edge for edge, seen in found.edges.items() if seen.logs is None and selection.edge in (None, edge)]
     beside = [
-        (f"edge {edge}", Omission(FLOW, "unreachable", strange.get(edge, "the edge does not answer")))
+        (f"edge {edge}", Omission(FLOW, "unreachable", held_clusters.get(edge, "the edge does not answer")))
         for edge in silent
     ]
     fresh = never_begun(config, found.ledger, selection, held, skip=silent)

@@ -29,7 +29,7 @@ from aggregator.kafka.readers.log import decided_ranges
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.flow.gaps import segments
 from aggregator.replicate.flow.limits import is_compacted
-from aggregator.state.gap import Decision, GapKind
+from aggregator.state.gap import GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import central_topic
 
@@ -51,9 +51,9 @@ class AuditInputs:
 
     config: HubConfig
     ledger: Mapping[EdgePartition, LedgerRecord]
-    decisions: Mapping[EdgePartition, tuple[Decision, ...]]
+    decisions: Mapping[EdgePartition, tuple[GapDecision, ...]]
     letters: Letters
-    late: BackfillEffects
+    backfill_effects: BackfillEffects
     now_ms: int
     held: Mapping[str, str] = field(default_factory=dict)
     patient_until: float = 0.0
@@ -69,7 +69,7 @@ class AuditedFlow:
     entry: LedgerRecord
     asked: AuditWindow
     segments: list[IncarnationRange]
-    late_suppressed: int = 0
+    backfill_suppressed: int = 0
     restates: tuple[Restate, ...] = ()
     sums: Sums = field(default_factory=Sums)
     findings: list[AuditFinding] = field(default_factory=list)
@@ -86,7 +86,7 @@ class AuditedFlow:
         """
         suppressed = sum(len(offsets) for _, offsets in self.absent)
         findings, self.sums.restated = explained(self.findings, self.restates)
-        known = self.entry.suppressed + self.late_suppressed
+        known = self.entry.suppressed + self.backfill_suppressed
         if suppressed > known:
             note = f"{known} of them may be suppressed records" if known else ""
             for incarnation in sorted({at for at, _ in self.absent}):
@@ -179,20 +179,20 @@ class Comparison:
             comparable = OffsetRange(begin, min(end, cut, log.last_stable))
             parts = [within(part, comparable) for part in segments(entry.position, log.start, decisions)]
             parts = [part for part in parts if len(part.offsets)]
-            late, restates = self._inputs.late.suppressed.get(source, 0), self._restates(source)
+            suppressed, restates = self._inputs.backfill_effects.suppressed.get(source, 0), self._restates(source)
             window = AuditWindow(
                 log.readable,
                 OffsetRange(begin, end),
                 bounded=selection.until is not None,
                 held=self._inputs.held.get(str(source), ""),
             )
-            opened[source] = AuditedFlow(source, entry, window, parts, late, restates)
+            opened[source] = AuditedFlow(source, entry, window, parts, suppressed, restates)
         return opened
 
     def _restates(self, source: EdgePartition) -> tuple[Restate, ...]:
         """Return the restates of a flow that its table contains."""
         committed = self._view.committed if self._view else frozenset()
-        return tuple(one for one in self._inputs.late.restates.get(source, ()) if one.mark in committed)
+        return tuple(one for one in self._inputs.backfill_effects.restates.get(source, ()) if one.mark in committed)
 
     def _asked(self, at: Mapping[EdgePartition, Partition], selection: Selection) -> dict[EdgePartition, OffsetRange]:
         first, last = selection.since, selection.until
@@ -209,7 +209,7 @@ class Comparison:
         there = sorted({one.topic for one in partitions})
         self._gone = [one for one in self._former if one not in there]
         if self._table is not None:
-            self._view = self._patiently(self._table, partitions)
+            self._view = self._await_table(self._table, partitions)
         self._ranges = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
         ours = topic_settings.settings(self._config.central, there).values() if there else ()
         theirs = self._edge_settings()
@@ -222,13 +222,13 @@ class Comparison:
             central_compacts=any(map(is_compacted, ours)),
         )
 
-    def _patiently(self, table: str, partitions: Sequence[CentralPartition]) -> LakeView:
+    def _await_table(self, table: str, partitions: Sequence[CentralPartition]) -> LakeView:
         """The table as soon as it has what is at central now, or as it is when patience ends."""
         fed = [(one.topic, one.partition) for one in partitions if one.topic == self._central]
         ends = decided_ranges(self._config.central, fed)
         upto = {at: offsets.end for at, offsets in ends.items() if len(offsets)}
         while True:
-            view = LakeView.opened(self._config, table, partitions, self._inputs.late.marks())
+            view = LakeView.opened(self._config, table, partitions, self._inputs.backfill_effects.marks())
             if not view.lacks(upto) or time.monotonic() >= self._inputs.patient_until:
                 return view
             time.sleep(_LOOK_AGAIN_S)
@@ -284,7 +284,7 @@ class Comparison:
             tally.count(tally.edge, offsets)
             if deadline_ms is not None:
                 old = np.array(piece.timestamps_ms, np.int64) < deadline_ms
-                tally.expired[tally.places(offsets[old])] = True
+                tally.expired[tally.indexes(offsets[old])] = True
 
     def _read_central(self, parts: list[tuple[AuditedFlow, Tally]]) -> None:
         flows = {flow.source: (flow, tally) for flow, tally in parts}
@@ -306,29 +306,31 @@ class Comparison:
                     if not tally.covers(incarnation, number):
                         self._note_beyond(flow, "central", incarnation, number)
                     elif tombstone:
-                        tally.further(number, tombstone)
+                        tally.count_further_tombstone(number, tombstone)
                     else:
                         found[source][offset >= upto].append(number)
             for source, (in_lake, later) in found.items():
                 tally = flows[source][1]
                 tally.count(tally.central, np.array(in_lake + later, np.int64))
-                tally.not_in_lake_yet[tally.places(np.array(later, np.int64))] = True
+                tally.not_in_lake_yet[tally.indexes(np.array(later, np.int64))] = True
                 if later and self._view:
                     flows[source][0].later.setdefault(at, []).extend(ranges_of(later))
 
-    def _sources(self, at: Partition) -> dict[bytes, EdgePartition]:
+    def _sources(self, tp: Partition) -> dict[bytes, EdgePartition]:
         """Beginnings of the origins that belong into a central partition, or once did."""
-        once = self._inputs.former.into(at[0])
+        once = self._inputs.former.into(tp[0])
         return {
             f"{self._config.hub}/{source}".encode(): source
             for source in self._inputs.ledger
             if source.edge in self._config.edges
-            and (_replicated_to(self._config, source) == at[0] or (source.edge, source.topic) in once)
-            and (self._by_key or source.partition == at[1])
+            and (_replicated_to(self._config, source) == tp[0] or (source.edge, source.topic) in once)
+            and (self._by_key or source.partition == tp[1])
         }
 
     def _note_beyond(self, flow: AuditedFlow, place: str, incarnation: int, offset: int) -> None:
-        """An origin that is not looked at now (another window, an earlier incarnation, not yet), or that never was."""
+        """Note an origin outside the current window if the edge never had it. Origins of other windows or earlier
+        incarnations are ignored.
+        """
         end = self._ends[flow.source.topic, flow.source.partition]
         if incarnation > flow.entry.incarnation or (incarnation == flow.entry.incarnation and offset >= end):
             flow.beyond.setdefault((place, incarnation), set()).add(offset)
@@ -340,8 +342,10 @@ class Comparison:
             tally.count(tally.lake, offsets[here & (deleted == 0)])
             tally.delete(offsets[here & (deleted > 0)], deleted[here & (deleted > 0)])
             present = flow.entry.incarnation
-            strange = (incarnations > present) | ((incarnations == present) & (offsets >= end))
-            for incarnation, offset in zip(incarnations[strange].tolist(), offsets[strange].tolist(), strict=True):
+            unexplained = (incarnations > present) | ((incarnations == present) & (offsets >= end))
+            for incarnation, offset in zip(
+                incarnations[unexplained].tolist(), offsets[unexplained].tolist(), strict=True
+            ):
                 self._note_beyond(flow, "lake", incarnation, offset)
         tally.count_deleted()
 
@@ -355,10 +359,10 @@ class Comparison:
             found.append(replace(why, offsets=union(offsets), records=sum(map(len, offsets))))
         return found
 
-    def _why(self, view: LakeView, at: Partition) -> Omission:
-        if at[0] in self._former:
-            return lacking(view.table, at, view.positions.get(at))
-        return view.why(at, self._ranges[at])
+    def _why(self, view: LakeView, tp: Partition) -> Omission:
+        if tp[0] in self._former:
+            return lacking(view.table, tp, view.positions.get(tp))
+        return view.why(tp, self._ranges[tp])
 
 
 def _replicated_to(config: HubConfig, source: EdgePartition) -> str | None:

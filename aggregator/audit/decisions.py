@@ -11,7 +11,7 @@ from typing import Any
 from aggregator.audit.unrecorded_requests import Requested, unrecorded
 from aggregator.errors import ExitCode
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.state.decisions import BEGINNING, SETTINGS, ChainLink, decode, place_after, place_of
+from aggregator.state.decisions import BEGINNING, SETTINGS, ChainLink, decode, link_id, previous_link_id
 
 NOTHING_REQUESTED = Requested()
 
@@ -95,8 +95,8 @@ def _behind(found: Sequence[tuple[int, ChainLink | None]]) -> int:
 
 def _faults(found: Sequence[tuple[int, ChainLink | None]]) -> Iterator[ChainFault]:
     links = [link for _, link in found if link is not None]
-    numbers, places = {link.number for link in links}, {place_of(None), *map(place_of, links)}
-    last_after = {place_after(link): at for at, (_, link) in enumerate(found) if link and link.hash == link.sealed}
+    numbers, places = {link.number for link in links}, {link_id(None), *map(link_id, links)}
+    last_after = {previous_link_id(link): at for at, (_, link) in enumerate(found) if link and link.hash == link.sealed}
     seen: set[int] = set()
     before: ChainLink | None = None
     for at, (offset, link) in enumerate(found):
@@ -105,7 +105,7 @@ def _faults(found: Sequence[tuple[int, ChainLink | None]]) -> Iterator[ChainFaul
             continue
         if link.hash != link.sealed:
             yield ChainFault("altered", offset, f"decision {link.number} is not what was decided: its hash is another")
-        if place_after(link) not in places and last_after.get(place_of(before), -1) > at:
+        if previous_link_id(link) not in places and last_after.get(link_id(before), -1) > at:
             what = f"decision {link.number} does not follow from decision {before.number if before else 0}"
             yield ChainFault("altered", offset, f"{what}, which others do")
             continue

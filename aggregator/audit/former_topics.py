@@ -35,19 +35,19 @@ class FormerTopics(NamedTuple):
         return {(one.edge, one.topic) for one in self.written if one.central == central}
 
 
-def lacking(table: str, at: Partition, position: int | None) -> Omission:
+def lacking(table: str, tp: Partition, position: int | None) -> Omission:
     """Return why a table lacks the records in a flow's former topic.
 
     Args:
         table: Its name.
-        at: A partition of the former topic.
+        tp: A partition of the former topic.
         position: Up to where the table has got it; None: it never took from there.
     """
     if position is None:
-        why = f"they lie in {at[0]}, where this flow was written before, and table {table} never took from there"
+        why = f"they lie in {tp[0]}, where this flow was written before, and table {table} never took from there"
         return Omission(LAKE, "former_topic", why, final=True)
     why = (
-        f"table {table} stands at offset {position} of central {at[0]}-{at[1]}, from which no rule feeds it any more:"
+        f"table {table} stands at offset {position} of central {tp[0]}-{tp[1]}, from which no rule feeds it any more:"
         " name it as `central:` again, drain, and go back"
     )
     return Omission(LAKE, "former_topic", why)

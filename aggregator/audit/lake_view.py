@@ -98,40 +98,40 @@ class LakeView:
         parts = (row_origins(folder / name, files, source) for name, files in self.files.items())
         return itertools.chain.from_iterable(parts)
 
-    def why(self, at: Partition, bounds: OffsetRange) -> Omission:
+    def why(self, tp: Partition, bounds: OffsetRange) -> Omission:
         """Return why the table lacks records of a central partition.
 
         Args:
-            at: The central partition.
+            tp: The central partition.
             bounds: What central holds there.
         """
         if self._handle is None:
             return Omission(LAKE, "no_table", f"there is no table {self.table} yet")
-        start = self.positions.get(at, bounds.start)
-        where = f"table {self.table} stands at offset {start} of central {at[0]}-{at[1]}"
+        start = self.positions.get(tp, bounds.start)
+        where = f"table {self.table} stands at offset {start} of central {tp[0]}-{tp[1]}"
         if start < bounds.start:
             return Omission(LAKE, "removed", f"{where}, and central no longer has what follows")
         with contextlib.suppress(AggregatorError):
             tables = open_tables(self.config)
-            if rules := self._rules(tables, at, start):
+            if rules := self._rules(tables, tp, start):
                 return Omission(LAKE, "quality", f"{where}: its quality gate holds what follows, by {rules}")
-            if misfit := self._misfit(tables, self._handle, at, OffsetRange(start, bounds.end)):
+            if misfit := self._misfit(tables, self._handle, tp, OffsetRange(start, bounds.end)):
                 return Omission(LAKE, "schema", f"{where}: {misfit}")
         return Omission(LAKE, "behind", f"{where}: run the hub, or give --wait more time while it runs")
 
-    def _rules(self, tables: Tables, at: Partition, start: int) -> str:
+    def _rules(self, tables: Tables, tp: Partition, start: int) -> str:
         """Rules of the quality gate that hold what begins here."""
-        starts = {one: start for one in self.partitions if (one.topic, one.partition) == at}
+        starts = {one: start for one in self.partitions if (one.topic, one.partition) == tp}
         releases = read_releases(self.config.central, HubNames(self.config.hub))
         held = still_held(self.table, read(tables.folder, self.table, days=HELD_DAYS), starts, releases)
         return ", ".join(rule for one in held for rule in one.rules)
 
-    def _misfit(self, tables: Tables, handle: TableHandle, at: Partition, offsets: OffsetRange) -> str:
+    def _misfit(self, tables: Tables, handle: TableHandle, tp: Partition, offsets: OffsetRange) -> str:
         """Return how the next record's schema differs from the table."""
         if self.config.schemas is None:
             return ""
         with contextlib.closing(CommittedReader(self.config.central, max_bytes=1)) as reader:
-            pieces = reader.read({at: offsets})
+            pieces = reader.read({tp: offsets})
             value = next((value for piece in pieces for value in piece.values if value is not None), None)
         if value is None or len(value) < HEADER_BYTES or value[0]:
             return ""

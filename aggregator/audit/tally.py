@@ -60,10 +60,10 @@ class Tally:
 
     def count(self, counts: Counts, offsets: Offsets) -> None:
         """Add offsets, in any order and as often as they come, to one of the counts; others are passed over."""
-        places, times = np.unique(self.places(offsets), return_counts=True)
-        counts[places] = np.minimum(counts[places].astype(np.int64) + times, _MOST)
+        indexes, times = np.unique(self.indexes(offsets), return_counts=True)
+        counts[indexes] = np.minimum(counts[indexes].astype(np.int64) + times, _MOST)
 
-    def further(self, offset: int, number: int) -> None:
+    def count_further_tombstone(self, offset: int, number: int) -> None:
         """Central has a further tombstone of a record; it is no copy of the record."""
         at = offset - self.segment.offsets.start
         self.deleted_elsewhere[at] = True
@@ -84,10 +84,10 @@ class Tally:
         self._deleted.clear()
         pairs, times = np.unique(np.stack((offsets.astype(np.uint64), keys)), axis=1, return_counts=True)
         counts = np.zeros(len(self.lake), np.int64)
-        np.maximum.at(counts, self.places(pairs[0].astype(np.int64)), times)
+        np.maximum.at(counts, self.indexes(pairs[0].astype(np.int64)), times)
         self.lake[:] = np.minimum(self.lake + counts, _MOST)
 
-    def places(self, offsets: Offsets) -> Offsets:
+    def indexes(self, offsets: Offsets) -> Offsets:
         """Indices of those offsets that lie in the segment."""
         start, end = self.segment.offsets
         return offsets[(offsets >= start) & (offsets < end)] - start
@@ -191,10 +191,10 @@ def compare(tally: Tally, rules: Rules) -> tuple[list[AuditFinding], Marks]:
     edge, dead, central, lake = tally.edge > 0, tally.dead > 0, tally.central > 0, tally.lake > 0
     absent = edge & ~central & ~dead
     known = central | dead | tally.deleted_elsewhere
-    strange = np.zeros_like(edge) if rules.edge_compacts else known & ~edge
+    unexplained = np.zeros_like(edge) if rules.edge_compacts else known & ~edge
     marks = {
         ("doubled", "central"): (tally.central > 1) | (central & dead) | tally.repeated,
-        ("unexplained", "central"): strange,
+        ("unexplained", "central"): unexplained,
     }
     if rules.lake:
         due = (central & ~tally.not_in_lake_yet) | (absent & tally.expired)

@@ -12,7 +12,7 @@ from aggregator.backfill.backfill_state import Backfill
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.state.decisions import ChainLink, DecisionKind
-from aggregator.state.gap import Decision, GapKind
+from aggregator.state.gap import GapDecision, GapKind
 from aggregator.state.gap_rules import SkipRule, skip_rule
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
@@ -54,7 +54,7 @@ def unrecorded(links: Sequence[ChainLink], requested: Requested) -> Iterator[str
     yield from _backfills(links, requested.backfills)
 
 
-def _gaps(links: Sequence[ChainLink], decisions: Iterable[Decision]) -> Iterator[str]:
+def _gaps(links: Sequence[ChainLink], decisions: Iterable[GapDecision]) -> Iterator[str]:
     accepted = {link.about for link in links if link.kind is DecisionKind.GAP}
     rules = [word for link in links if (word := skip_rule(link)) is not None and word.skips]
     for decision in decisions:
@@ -85,7 +85,7 @@ def _backfills(links: Sequence[ChainLink], backfills: Iterable[Backfill]) -> Ite
             yield f"backfill {id_} was cancelled, and goes on"
 
 
-def _is_of_a_rule(decision: Decision, rules: Iterable[SkipRule]) -> bool:
+def _is_of_a_rule(decision: GapDecision, rules: Iterable[SkipRule]) -> bool:
     if not decision.automatic:
         return False
     source = decision.source

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.epoch_plan import ClusterState, EpochPlan, plan_epoch
-from aggregator.backfill.facts import Central, read_central
+from aggregator.backfill.facts import CentralFacts, read_central
 from aggregator.backfill.live_flows import LiveFlows
 from aggregator.backfill.pace import next_rate
 from aggregator.backfill.pause_watch import PauseWatch
@@ -25,7 +25,7 @@ from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Mode
-from aggregator.backfill.settlement import backfills_central, places_of_backfills
+from aggregator.backfill.settlement import backfills_central, partitions_of_backfills
 from aggregator.backfill.store import generated_by, is_cancel, passed_by, read_backfills
 from aggregator.backfill.target import refuse_former, target_config, written
 from aggregator.config.model import HubConfig
@@ -43,12 +43,12 @@ from aggregator.replicate.epoch.epochs import EpochResult
 from aggregator.replicate.epoch.key_usage import usage_warnings
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.epoch.shares import limits_of, shares
-from aggregator.replicate.epoch.slot_job import run_watched
+from aggregator.replicate.epoch.slot_job import run_slot_job
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.replicate.identity.clusters import ClusterGuard
 from aggregator.replicate.identity.identities import identify
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership.leadership import await_turn, leading, run_epochs
+from aggregator.replicate.leadership.leadership import await_lease, hold_leadership, run_epochs
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.replicate.slot.commit_policy import CommitPolicy
@@ -146,7 +146,7 @@ class BackfillDriver:
         requests = LogTail(self._config.central, self._names.requests)
         pauses = PauseWatch(self._hub, self._edges)
         try:
-            await_turn(central, "another backfill", standby=True, stop=self._stop, hint="")
+            await_lease(central, "another backfill", standby=True, stop=self._stop, hint="")
             return BackfillOutcome() if self._stop.is_set() else self._lead(central, requests, pauses)
         finally:
             pauses.close()
@@ -155,7 +155,7 @@ class BackfillDriver:
 
     def _lead(self, central: KafkaDriverCentral, requests: LogTail, pauses: PauseWatch) -> BackfillOutcome:
         renewal = LeaseRenewal(central, self._identity)
-        self._newest = central.control().newest
+        self._newest = central.read_control().epoch_number
         live = read_control(self._hub.central, HubNames(self._hub.hub))
         if self._plan.mode is Mode.INTO:  # a rule may have named the generation since, and another one by now
             known = read_backfills(self._config.central, HubNames(self._hub.hub), for_writing=True).values()
@@ -164,8 +164,8 @@ class BackfillDriver:
         identify(self._guard, self._hub, live.clusters, said)
         used = {name for policy in self._policies.values() for name in policy.keys()}  # noqa: SIM118 - a policy's keys
         self._checks = recorded_checks(self._config.keys, live.keys, used)
-        with leading(
-            central, renewal, self._watches, self._threads, identity=self._identity, newest=lambda: self._newest
+        with hold_leadership(
+            central, renewal, self._watches, self._threads, identity=self._identity, epoch_number=lambda: self._newest
         ):
             return self._epochs(central, renewal, requests, pauses)
 
@@ -181,7 +181,7 @@ class BackfillDriver:
         def trouble(epoch: _Epoch) -> str:
             return "" if self._cancelled else EpochResult(epoch.outcomes, ()).trouble()
 
-        def over(epoch: _Epoch) -> bool:
+        def is_last(epoch: _Epoch) -> bool:
             if self._cancelled:
                 return True
             if epoch.undecided_partitions:  # the next epoch settles what this one left undecided
@@ -192,7 +192,7 @@ class BackfillDriver:
                 return True
             return self._stop.wait(_AGAIN_S)  # an edge that was not read is back, so another epoch reads it
 
-        last = run_epochs(run, renewal, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
+        last = run_epochs(run, renewal, self._stop, trouble=trouble, is_last=is_last, hint="mend it, then resume")
         if self._stop.is_set() or self._cancelled or last is None:
             return BackfillOutcome(cancelled=self._cancelled)
         return self._ended(last)
@@ -243,8 +243,8 @@ class BackfillDriver:
             central,
             slots=slots,
             driver=self._identity,
-            places=own.union(places_of_backfills(self._config, central)),
-            whose=TransactionOwner.of_backfills(HubNames(self._hub.hub)),
+            partitions=own.union(partitions_of_backfills(self._config, central)),
+            owner=TransactionOwner.of_backfills(HubNames(self._hub.hub)),
             above=self._newest,
         )
         self._newest = epoch.epoch
@@ -258,25 +258,25 @@ class BackfillDriver:
             log.warning("%s", sentence)
         flows_at_central = self._flows_at_central(known, epoch.ids)
         paused = pauses.paused()
-        scene = self._scene(shown, settings, paused)
-        plan = plan_epoch(self._plan, scene, flows_at_central, entries, epoch=epoch.epoch)
+        clusters = self._cluster_state(shown, settings, paused)
+        plan = plan_epoch(self._plan, clusters, flows_at_central, entries, epoch=epoch.epoch)
         if not plan.by_slot or self._is_cancelled(requests):
             return _Epoch(plan)
         log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
         rate = self._rate / len(plan.by_slot) if self._rate else None
-        terms = BackfillTerms(self._plan.id, self._letters(), rate, tells_left_out=self._plan.mode is Mode.RESTATE)
+        terms = BackfillTerms(self._plan.id, self._letters(), rate, writes_notices=self._plan.mode is Mode.RESTATE)
         plans = self._slot_plans(epoch.epoch, plan, slots, terms)
         topics_of_hub = written(self._hub, self._config, known.ledger)
         work = EpochWork(self._config, self._policies, plans, topics_of_hub, self._checks, self._guard.ids)
         shapes, pacing = _shapes(shown), _Pacing(self._hub, central, epoch.epoch, self._rate, len(plan.by_slot))
 
-        def due() -> bool:
+        def is_due() -> bool:
             pacing.beat(time.monotonic())
-            changed = _shapes(self._shown()) != shapes or pauses.look() != paused
+            changed = _shapes(self._shown()) != shapes or pauses.poll() != paused
             return self._stop.is_set() or self._is_cancelled(requests) or changed
 
         try:
-            outcomes = run_watched(self._spark, work, central, renewal, threads=self._threads, due=due)
+            outcomes = run_slot_job(self._spark, work, central, renewal, threads=self._threads, is_due=is_due)
             return _Epoch(plan, tuple(outcomes))
         finally:
             pacing.close()
@@ -294,7 +294,7 @@ class BackfillDriver:
             if watch.topics is not None
         }
 
-    def _scene(
+    def _cluster_state(
         self,
         shown: Mapping[str, Mapping[str, EdgeTopic]],
         settings: Mapping[str, dict[str, str]],
@@ -318,7 +318,7 @@ class BackfillDriver:
         """Edges of the plan that do not answer, or that somebody paused."""
         return frozenset(self._edges) - shown.keys() | paused
 
-    def _flows_at_central(self, known: Central, ids: int) -> dict[EdgePartition, FlowAtCentral]:
+    def _flows_at_central(self, known: CentralFacts, ids: int) -> dict[EdgePartition, FlowAtCentral]:
         """Return the state of the plan's flows at central, and the offsets that other backfills have passed."""
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids, for_writing=True)
         mode, others = self._plan.mode, [one for id_, one in backfills.items() if id_ != self._plan.id]
@@ -330,7 +330,7 @@ class BackfillDriver:
         }
 
     def _is_cancelled(self, requests: LogTail) -> bool:
-        for record in requests.arrived():
+        for record in requests.poll():
             if is_cancel(record, self._plan.id):
                 self._cancelled = record.value is not None
         return self._cancelled
@@ -379,7 +379,7 @@ class _Pacing:
 
     def beat(self, now_s: float) -> None:
         """Look at the live flows once a second, and say what changed."""
-        load = self._live.look(now_s)
+        load = self._live.poll(now_s)
         rate = self._rate if load is None else next_rate(self._rate, self._asked, load)
         if rate != self._rate:
             try:

@@ -74,7 +74,7 @@ class ClusterState:
 
 def plan_epoch(
     plan: Plan,
-    scene: ClusterState,
+    clusters: ClusterState,
     flows_at_central: Mapping[EdgePartition, FlowAtCentral],
     entries: Mapping[EdgePartition, LedgerRecord],
     *,
@@ -84,7 +84,7 @@ def plan_epoch(
 
     Args:
         plan: The frozen plan.
-        scene: The state of the clusters.
+        clusters: The state of the clusters.
         flows_at_central: What central knows of the plan's flows, read after every other backfill was fenced.
         entries: The backfill's own ledger records.
         epoch: Number of the epoch.
@@ -93,40 +93,42 @@ def plan_epoch(
         Failed: the rules send a topic elsewhere by now.
     """
     ready: dict[EdgePartition, FlowPlan] = {}
-    silent, lost = _unasked(plan, scene, flows_at_central, entries)
+    silent, lost = _plan_silent_edges(plan, clusters, flows_at_central, entries)
     holds = []
     fingerprints = _fingerprints(flows_at_central)
     for one in plan.writes:
-        _same_target(scene.config, one)
-        if one.source.edge in scene.silent:
+        _require_same_target(clusters.config, one)
+        if one.source.edge in clusters.silent:
             continue
         at_central, entry = flows_at_central.get(one.source), entries.get(one.source)
         left = _left(plan, one, at_central, entry)
-        topic = scene.topics.get((one.source.edge, one.source.topic))
-        if topic is None and (why := scene.unanswered.get((one.source.edge, one.source.topic))):
+        topic = clusters.topics.get((one.source.edge, one.source.topic))
+        if topic is None and (why := clusters.unanswered.get((one.source.edge, one.source.topic))):
             holds.append(Hold(one.source, HoldReason.DISCOVERY, why))
             continue
         if topic is None or topic.topic_id != one.topic_id or at_central is None:
             lost[one.source] = _ahead(one.segments, entry)
             continue
-        if (one.source.edge, one.source.topic) in scene.refused:
-            holds.append(Hold(one.source, HoldReason.POLICY, scene.refused[one.source.edge, one.source.topic]))
+        if (one.source.edge, one.source.topic) in clusters.refused:
+            holds.append(Hold(one.source, HoldReason.POLICY, clusters.refused[one.source.edge, one.source.topic]))
             continue
-        if left and plan.mode is Mode.RESTATE and is_compacted(scene.settings.get(one.central, {})):
+        if left and plan.mode is Mode.RESTATE and is_compacted(clusters.settings.get(one.central, {})):
             holds.append(Hold(one.source, HoldReason.CENTRAL, f"{one.central} {_FORGETS}"))
             continue
         away = unrecoverable(plan.mode, at_central, one.segments)
         if ahead := _ahead(away, entry):
             lost[one.source] = ahead
         if left:
-            flow = _flow(one, scene, entry, left, _known(one, entry, at_central, away))
-            flow = flow._replace(letters=at_central.replayed(plan.mode), asked=at_central.asked(plan.mode))
-            flow = flow._replace(newest_epoch=at_central.entry.leader_epoch, backfill=plan.id)
+            flow = _flow(one, clusters, entry, left, _known(one, entry, at_central, away))
+            flow = flow._replace(
+                unresolved_offsets=at_central.replayed(plan.mode), replayed_offsets=at_central.asked(plan.mode)
+            )
+            flow = flow._replace(live_leader_epoch=at_central.entry.leader_epoch, backfill=plan.id)
             ready[one.source] = flow._replace(fingerprints=fingerprints[one.source.edge, one.source.topic])
     sources = sorted(ready)
     weights = np.array([1000.0 + offset_count(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
-    slots = assign(sources, weights, before, scene.config.replication.slots).tolist()
+    slots = assign(sources, weights, before, clusters.config.replication.slots).tolist()
     by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
     for source, slot in zip(sources, slots, strict=True):
         flow = ready[source]
@@ -134,16 +136,16 @@ def plan_epoch(
     return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds), silent)
 
 
-def _unasked(
+def _plan_silent_edges(
     plan: Plan,
-    scene: ClusterState,
+    clusters: ClusterState,
     flows_at_central: Mapping[EdgePartition, FlowAtCentral],
     entries: Mapping[EdgePartition, LedgerRecord],
 ) -> tuple[frozenset[str], dict[EdgePartition, tuple[OffsetRange, ...]]]:
     """Silent edges that are waited for because something of them is left, and what nobody can bring of the others."""
     silent, lost = set[str](), {}
     for one in plan.writes:
-        if one.source.edge not in scene.silent:
+        if one.source.edge not in clusters.silent:
             continue
         at_central, entry = flows_at_central.get(one.source), entries.get(one.source)
         if at_central is None or _left(plan, one, at_central, entry):
@@ -189,7 +191,7 @@ def _known(
 
 def _flow(
     one: PartitionPlan,
-    scene: ClusterState,
+    clusters: ClusterState,
     entry: LedgerRecord | None,
     left: tuple[IncarnationRange, ...],
     known: LedgerRecord,
@@ -198,16 +200,16 @@ def _flow(
     whole = known.leader_epoch if known.next_offset == first.next_offset else None  # nobody has read up to there
     at = {"incarnation": first.incarnation, "next_offset": first.next_offset, "topic_id": one.topic_id}
     now = structs.replace(known, **at, leader_epoch=whole)
-    central = scene.settings.get(one.central, {})
+    central = clusters.settings.get(one.central, {})
     return FlowPlan(
         one.source,
         now,
-        fresh=now != entry,
-        central=one.central,
-        by_key=is_by_key(scene.config, one.source.edge, one.source.topic),
+        is_new_position=now != entry,
+        central_topic=one.central,
+        by_key=is_by_key(clusters.config, one.source.edge, one.source.topic),
         limits=TopicLimits.of(central),
         until=left[-1].offsets.end,
-        skips=True,
+        skips_gaps=True,
         segments=left,
     )
 
@@ -220,7 +222,7 @@ def _fingerprints(flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Ma
     return {topic: merged_fingerprints(known) for topic, known in of_topic.items()}
 
 
-def _same_target(config: HubConfig, one: PartitionPlan) -> None:
+def _require_same_target(config: HubConfig, one: PartitionPlan) -> None:
     try:
         now = target(config, one.source.edge, one.source.topic)
     except KeyError:

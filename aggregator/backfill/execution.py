@@ -34,7 +34,7 @@ _TURNS = 5
 log = logging.getLogger(__name__)
 
 
-def carry_out(
+def run_to_end(
     config: HubConfig,
     spark: "SparkSession",
     policies: Mapping[Path, Policy],
@@ -57,12 +57,12 @@ def carry_out(
         AggregatorError: as the driver, the lake and a restate do.
     """
     if backfill.plan.mode is Mode.RESTATE:
-        _same_policies(config, policies, backfill)
+        _require_same_policies(config, policies, backfill)
 
     def deliver() -> BackfillOutcome:
         return BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop).run()
 
-    outcome = _in_turn(deliver, backfill.plan.id)
+    outcome = _deliver_unfenced(deliver, backfill.plan.id)
     if not outcome.finished:
         return outcome
     if backfill.plan.mode is Mode.INTO and config.lake:
@@ -101,7 +101,7 @@ def _tell_restated(id_: str, table: Restated) -> None:
         )
 
 
-def _in_turn(deliver: Callable[[], BackfillOutcome], id_: str) -> BackfillOutcome:
+def _deliver_unfenced(deliver: Callable[[], BackfillOutcome], id_: str) -> BackfillOutcome:
     """Bring the records to central; who is overtaken waits for the other one, as if it were started again.
 
     Raises:
@@ -115,7 +115,7 @@ def _in_turn(deliver: Callable[[], BackfillOutcome], id_: str) -> BackfillOutcom
     return deliver()
 
 
-def _same_policies(config: HubConfig, policies: Mapping[Path, Policy], backfill: Backfill) -> None:
+def _require_same_policies(config: HubConfig, policies: Mapping[Path, Policy], backfill: Backfill) -> None:
     """Go on under the policies under which it began, and no others: a commit names one for each topic.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from aggregator.backfill.planner import EdgePartitionState, FlowAtCentral, SampleFacts
 from aggregator.backfill.ranges import by_incarnation, holds, union
 from aggregator.backfill.request import Ask, Bound, Mode, Window
-from aggregator.backfill.samples import sampled
+from aggregator.backfill.samples import sample_windows
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Partition
@@ -22,7 +22,7 @@ from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
 from aggregator.state.dead_letters import DELIVERED, Letter
-from aggregator.state.gap import Decision
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.letter_log import read_letter_logs
 from aggregator.state.names import HubNames
@@ -34,7 +34,7 @@ _FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Central:
+class CentralFacts:
     """What central knows of the hub's flows, read to its end.
 
     Attributes:
@@ -44,12 +44,12 @@ class Central:
         own_letters: Dead letters of backfills that do not write into a live topic, by flow and central topic.
         delivered: Incarnation and offset of the records that somebody had delivered by any of these letters, by flow.
         doubted: Flows of which there are more letters, or resolutions, than the ledger counts, with both numbers:
-            somebody else wrote some. By such a letter a record that central has would be delivered again, and such a
-            resolution hides a record that it lacks. None of them is believed.
+            somebody else wrote some. A forged letter would deliver a record twice; a forged resolution would hide a
+            missing record. So none of the flow's letters counts.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
-    decisions: Mapping[EdgePartition, tuple[Decision, ...]]
+    decisions: Mapping[EdgePartition, tuple[GapDecision, ...]]
     letters: Mapping[EdgePartition, tuple[Letter, ...]]
     own_letters: Mapping[tuple[EdgePartition, str], tuple[Letter, ...]]
     delivered: Mapping[EdgePartition, frozenset[tuple[int, int]]] = field(default_factory=dict)
@@ -83,8 +83,8 @@ class Central:
             source: The edge partition of the flow.
             passed: Segments that backfills into the same topic have passed.
             central: The name of that central topic.
-            generated: Those that were passed while the topic was a generation, if a rule names it by now. It has the
-                records of dead letters in them, except of those that died on the way into the generation, too.
+            generated: Segments passed while the topic was still a generation (`--into`). Their dead-lettered records
+            are in it, unless they became dead letters there as well.
         """
         entry, decisions = self.ledger[source], self.decisions.get(source, ())
         if source in self.doubted:
@@ -97,7 +97,7 @@ class Central:
         return FlowAtCentral(source, entry, decisions, dead, passed, own, self.delivered.get(source, frozenset()))
 
 
-def read_central(config: HubConfig) -> Central:
+def read_central(config: HubConfig) -> CentralFacts:
     """Read ledger, decisions and dead letters.
 
     Raises:
@@ -106,9 +106,9 @@ def read_central(config: HubConfig) -> Central:
     """
     names = HubNames(config.hub)
     logs = read_letter_logs(config.central, names)
-    live, own = list(logs.letters()), list(logs.letters(apart=True))
-    return Central(
-        logs.before.live,
+    live, own = list(logs.letters()), list(logs.letters(of_backfills=True))
+    return CentralFacts(
+        logs.ledger_before.live,
         by_flow(read_requests(config.central, names).decisions),
         _by(live, lambda letter: letter.source),
         _by(own, lambda letter: (letter.source, letter.central)),
@@ -180,7 +180,7 @@ def look_at_edge(
         for source, offsets in _offsets(config, edge, taken, window).items():
             asked[source].append(offsets)
     logs = {source: found[place].readable for source, place in at.items()}
-    known = sampled(cluster, {source: (logs[source], union(asked[source])) for source in at}, _last_times(ask))
+    known = sample_windows(cluster, {source: (logs[source], union(asked[source])) for source in at}, _last_times(ask))
     restated = sorted({source.topic for source in at}) if ask.mode is Mode.RESTATE else ()
     settings = topic_settings.settings(cluster, restated)
     return {

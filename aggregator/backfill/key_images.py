@@ -125,15 +125,15 @@ class KeyImages:
         self._many = many
 
     @classmethod
-    def of(cls, had: pa.Table, left: Marks, came: Iterable[pa.Table]) -> Self:
+    def of(cls, old_rows: pa.Table, left: Marks, new_rows: Iterable[pa.Table]) -> Self:
         """Find the keys that a restate changes, from the rows before and after.
 
         Args:
-            had: `KEY_COLUMNS` of the affected rows of a table.
+            old_rows: `KEY_COLUMNS` of the affected rows of a table.
             left: A mask of those rows that stay.
-            came: `KEY_COLUMNS` of the new rows.
+            new_rows: `KEY_COLUMNS` of the new rows.
         """
-        names, (old, new) = _counted([_frame([had]), _frame(came)])
+        names, (old, new) = _counted([_frame([old_rows]), _frame(new_rows)])
         # A former restate may have made several tombstones of one record, under keys of which only one is right. What
         # comes for that record shows nothing about them.
         twin = pl.col("_key").n_unique().over([*_ORIGIN, "_central_offset"]) > 1
@@ -193,7 +193,7 @@ class KeyImages:
             tombstones.group_by(_KEY).agg(youngest=pl.col("number").max()),
         )
 
-    def beside(self, seen: Iterable[KeyEvidence]) -> "KeyImages":
+    def with_evidence(self, seen: Iterable[KeyEvidence]) -> "KeyImages":
         """Return the images for a table with this evidence; without any, nothing is doubted, no tombstone older."""
         all_of = [self._seen, *seen]
         flows = pl.concat([one.new_keys for one in all_of]).unique().sort(_FLOW)

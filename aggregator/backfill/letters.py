@@ -34,7 +34,7 @@ def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
         yield from read_letters(config.central, names)
         return
     where = target_config(config, Mode.INTO, into)
-    for letter in read_letters(config.central, names, apart=True):
+    for letter in read_letters(config.central, names, of_backfills=True):
         source = letter.source
         ruled = rule_for(where, source.edge, source.topic) is not None
         if ruled and letter.central == target(where, source.edge, source.topic):

@@ -38,7 +38,7 @@ class LiveFlows:
         self._known: dict[EdgePartition, LedgerRecord] = {}
         self._looked_s: float | None = None
 
-    def look(self, now_s: float) -> Load | None:
+    def poll(self, now_s: float) -> Load | None:
         """Return the work of the live flows since the last look; None if another look is too early.
 
         Args:
@@ -46,7 +46,7 @@ class LiveFlows:
         """
         if self._looked_s is not None and now_s - self._looked_s < _LOOK_EVERY_S:
             return None
-        arrived = winners(self._tail.arrived(), self._topic)
+        arrived = winners(self._tail.poll(), self._topic)
         since_s, self._looked_s = self._looked_s, now_s
         moved = {source: entry for source, entry in arrived.items() if source.edge in self._config.edges}
         pairs = [(self._known[source], entry) for source, entry in moved.items() if source in self._known]

@@ -14,7 +14,7 @@ from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.tail import LogTail
-from aggregator.replicate.leadership.lease import BEAT_S
+from aggregator.replicate.leadership.lease import RENEW_INTERVAL_S
 from aggregator.state.control import Lease
 from aggregator.state.control_log import ControlWatch
 from aggregator.state.names import HubNames
@@ -22,7 +22,7 @@ from aggregator.state.names import HubNames
 _DISCOVER_EVERY_S = 5.0
 _PACE_OVER_S = 10.0
 # The lease of a live driver is seen to move within two of its heartbeats.
-_STILL_S = 2 * BEAT_S + 1.0
+_STILL_S = 2 * RENEW_INTERVAL_S + 1.0
 
 
 class Progress(NamedTuple):
@@ -82,7 +82,7 @@ class BackfillWatch:
         self._lease: tuple[Lease | None, float | None] = (None, None)
         self._paces: dict[str, _Pace] = {}
 
-    def look(self, now_s: float) -> tuple[Progress, ...]:
+    def poll(self, now_s: float) -> tuple[Progress, ...]:
         """Return the progress of every backfill, the oldest first.
 
         Args:
@@ -96,9 +96,9 @@ class BackfillWatch:
             self._discover()
             self._discovered_s = now_s
         if self._requests:
-            self._known.take_requests(self._requests.arrived(), self._names.requests)
+            self._known.take_requests(self._requests.poll(), self._names.requests)
         if self._ledger:
-            self._known.take_positions(self._ledger.arrived(), self._names.ledger)
+            self._known.take_positions(self._ledger.poll(), self._names.ledger)
         at_work = self._at_work(now_s)
         known = self._known.backfills()
         return tuple(self._progress(one, now_s, at_work=id_ == at_work) for id_, one in known.items())
@@ -130,7 +130,7 @@ class BackfillWatch:
 
     def _at_work(self, now_s: float) -> str:
         """Id of the backfill whose driver's lease moves; empty if none does."""
-        lease = self._control.look().lease if self._control else None
+        lease = self._control.poll().lease if self._control else None
         before, moved_s = self._lease
         if lease != before:
             # The first lease that is seen may be a dead driver's last record. It must move once before it counts.

@@ -41,9 +41,9 @@ class PauseWatch:
         self._is_old = False
         return self._paused
 
-    def look(self) -> frozenset[str]:
+    def poll(self) -> frozenset[str]:
         """Return the paused edges as of the newest request that arrived, or of an earlier one if central is silent."""
-        self._is_old = self._is_old or bool(self._arrivals.look().pauses.keys() & self._edges)
+        self._is_old = self._is_old or bool(self._arrivals.poll().pauses.keys() & self._edges)
         if self._is_old:
             with contextlib.suppress(RetryError):
                 self.paused()

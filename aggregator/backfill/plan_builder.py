@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aggregator.backfill.backfill_state import Backfill, BackfillState
-from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
+from aggregator.backfill.facts import CentralFacts, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import EdgePartitionState, plan_partition
 from aggregator.backfill.ranges import by_incarnation, holds, split
@@ -26,7 +26,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.retention import deleted_at_once
 from aggregator.replicate.flow.limits import is_compacted
-from aggregator.replicate.identity.identities import require_own
+from aggregator.replicate.identity.identities import require_own_clusters
 from aggregator.state.control_log import read_control
 from aggregator.state.dead_letters import Letter
 from aggregator.state.names import HubNames
@@ -95,7 +95,7 @@ def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[
 
 def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, EdgePartitionState]:
     edges = {edge: list(some) for edge, some in itertools.groupby(flows, lambda source: source.edge)}
-    require_own(config, edges)
+    require_own_clusters(config, edges)
     answers = map_concurrently(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
     return {source: shown for answer in answers.values() for source, shown in answer.items()}
 
@@ -116,7 +116,7 @@ def _settings(where: HubConfig, names: Mapping[EdgePartition, str]) -> Mapping[s
 @dataclass(frozen=True, slots=True)
 class _Scene:
     ask: Ask
-    central: Central
+    central: CentralFacts
     backfills: tuple[Backfill, ...]
     settings: Mapping[str, Mapping[str, str]]
     now_ms: int
@@ -155,12 +155,14 @@ def _refusal(scene: _Scene, shown: EdgePartitionState, name: str) -> str:
     return deleted_at_once(oldest_ms, keeps_ms, now_ms=scene.now_ms, central_name=name) or ""
 
 
-def _known(ask: Ask, central: Central, source: EdgePartition, name: str) -> Sequence[Letter]:
+def _known(ask: Ask, central: CentralFacts, source: EdgePartition, name: str) -> Sequence[Letter]:
     """Dead letters on their way to the topic that is written."""
     return central.own_letters.get((source, name), ()) if ask.mode is Mode.INTO else central.letters.get(source, ())
 
 
-def asked_letters(ask: Ask, central: Central, source: EdgePartition, name: str) -> frozenset[tuple[int, int]] | None:
+def asked_letters(
+    ask: Ask, central: CentralFacts, source: EdgePartition, name: str
+) -> frozenset[tuple[int, int]] | None:
     """Incarnation and offset of the dead letters that are asked for, if only these are."""
     if ask.letters is None:
         return None
@@ -172,7 +174,7 @@ def asked_letters(ask: Ask, central: Central, source: EdgePartition, name: str) 
     )
 
 
-def gone_letters(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterable[str]:
+def gone_letters(ask: Ask, central: CentralFacts, found: Iterable[PartitionPlan]) -> Iterable[str]:
     """Dead letters that are asked for and whose records the edge no longer has, whatever else is written or not."""
     for one in found:
         wanted = asked_letters(ask, central, one.source, one.central) or frozenset()

@@ -24,7 +24,7 @@ from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 from aggregator.counted import first_of
 from aggregator.replicate.flow.gaps import read_end, segments
-from aggregator.state.gap import Decision
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord
 
 _SHOWN = 5
@@ -47,7 +47,7 @@ class FlowAtCentral:
 
     source: EdgePartition
     entry: LedgerRecord
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[GapDecision, ...] = ()
     letters: frozenset[tuple[int, int]] = frozenset()
     passed: tuple[IncarnationRange, ...] = ()
     own_letters: frozenset[tuple[int, int]] = frozenset()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from aggregator.backfill.backfill_state import Backfill, BackfillState
 from aggregator.backfill.store import read_backfills
 from aggregator.config.model import HubConfig
-from aggregator.replicate.leadership.lease import BEAT_S
+from aggregator.replicate.leadership.lease import RENEW_INTERVAL_S
 from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
 
@@ -37,6 +37,6 @@ def _moving(config: HubConfig) -> str:
     first = read_control(config.central, names).lease
     if first is None or first.released:
         return ""
-    time.sleep(BEAT_S + _MARGIN_S)
+    time.sleep(RENEW_INTERVAL_S + _MARGIN_S)
     later = read_control(config.central, names).lease
     return later.driver.partition("@")[0] if later and later != first and not later.released else ""

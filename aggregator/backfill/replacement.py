@@ -97,14 +97,14 @@ class _Fresh(NamedTuple):
 
     Attributes:
         outcomes: Outcomes that the table admits.
-        had: Origins that the table had when the new rows were staged.
-        left: Those of `had` that stay as they are.
-        removed: Number of rows of `had` that leave without a replacement, by flow.
+        old_rows: Origins that the table had when the new rows were staged.
+        left: Those of `old_rows` that stay as they are.
+        removed: Number of rows of `old_rows` that leave without a replacement, by flow.
         new_keys: Origins and keys of all new rows, admitted or not.
     """
 
     outcomes: list[StagingOutcome]
-    had: Origins
+    old_rows: Origins
     left: Origins
     removed: Mapping[str, int]
     new_keys: list[pa.Table]
@@ -168,75 +168,85 @@ class Replacement:
                 self._origins[one.path] = self._affected.origins(rows)
         return [one for one in live if self._origins[one.path]]
 
-    def bring(self, come: NewRows, tell: Callable[[Mapping[str, int]], None]) -> Replaced | None:
+    def commit(self, new_rows: NewRows, on_removed: Callable[[Mapping[str, int]], None]) -> Replaced | None:
         """Commit; None where it was done before, by whomever.
 
         Args:
-            come: The new rows.
-            tell: Takes, before every attempt, how many rows of each flow leave the table and are not followed.
+            new_rows: The new rows.
+            on_removed: Takes, before every attempt, how many rows of each flow leave the table and are not followed.
 
         Raises:
             HoldError: the new rows do not fit the table, or its rules refuse them.
             CommitConflict: other writers were faster again and again.
             RetryError: the storage does not answer.
         """
-        lease = self._lease = StagingLease(self._folder, come.folder)
+        lease = self._lease = StagingLease(self._folder, new_rows.folder)
         try:
             with storage_errors(self._folder, hint=_VACUUMED):
                 lease.renew()
             return commit_with_retries(
-                self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pauses=PAUSES, folder=self._folder
+                self._name,
+                lambda: self._attempt(new_rows, on_removed),
+                most=ATTEMPTS,
+                pauses=PAUSES,
+                folder=self._folder,
             )
         finally:
             self._drop_fresh()
             self._drop_kept()
             lease.end()
 
-    def _attempt(self, come: NewRows, tell: Callable[[Mapping[str, int]], None]) -> Done[Replaced | None] | None:
+    def _attempt(
+        self, new_rows: NewRows, on_removed: Callable[[Mapping[str, int]], None]
+    ) -> Done[Replaced | None] | None:
         """Work out and commit with one handle; None when the table was widened and the next one must be opened."""
         handle = self._tables.open(self._name)
         if handle is None or self.is_done(handle):
             return Done(None)
         schema = handle.schema()
-        wider, _, held = fitted(schema, come.outcomes, self._tables.promotes)
+        wider, _, held = fitted(schema, new_rows.outcomes, self._tables.promotes)
         if held:
             raise HoldError(f"table {self._name}: {held[0].reason}", hint="make a new generation instead: --into v2")
         if wider != schema:
             handle.widen(wider)
             return None
         hits = self.hits(handle)
-        had = _joined(self._origins[one.path] for one in hits)
+        old_rows = _joined(self._origins[one.path] for one in hits)
         with storage_errors(self._folder, hint=_VACUUMED):
-            fresh = self._freshly(handle, hits, had, come)
+            fresh = self._stage_new_rows(handle, hits, old_rows, new_rows)
             rest = self._staying.retained(handle.live(), hits, fresh.left, fresh.new_keys)
             kept = self._keep(handle, rest)
-        tell(fresh.removed)
+        on_removed(fresh.removed)
         files = [*kept, *(file for outcome in fresh.outcomes for file in outcome.files)]
         replaced = [one for one in handle.live() if one.path in rest.replaced]
-        version = handle.commit(files, {**come.positions, self._mark: 1}, replaced, come.note)
+        version = handle.commit(files, {**new_rows.positions, self._mark: 1}, replaced, new_rows.note)
         self._admission.admitted(version, fresh.outcomes)
         left = _count(fresh.left)
-        return Done(Replaced(version, _count(had) - left, left, rest.lost))
+        return Done(Replaced(version, _count(old_rows) - left, left, rest.lost))
 
-    def _freshly(self, handle: TableHandle, hits: Sequence[LiveFile], had: Origins, come: NewRows) -> _Fresh:
+    def _stage_new_rows(
+        self, handle: TableHandle, hits: Sequence[LiveFile], old_rows: Origins, new_rows: NewRows
+    ) -> _Fresh:
         """New rows of the origins that the table has, in its folder, as far as it admits them."""
-        if self._fresh is None or not same(self._fresh.had, had):
+        if self._fresh is None or not same(self._fresh.old_rows, old_rows):
             self._drop_fresh()
-            came: list[pa.Table] = []
-            picked = [self._picked(handle, had, outcome, come.folder, came) for outcome in come.outcomes]
-            missing = _without(had, _joined(self._affected.origins(rows) for rows in came))
-            unread, deletions = _without(missing, self._left_out(come)), _joined([self._staying.tombstones(hits)])
+            new_keys: list[pa.Table] = []
+            picked = [
+                self._picked(handle, old_rows, outcome, new_rows.folder, new_keys) for outcome in new_rows.outcomes
+            ]
+            missing = _without(old_rows, _joined(self._affected.origins(rows) for rows in new_keys))
+            unread, deletions = _without(missing, self._left_out(new_rows)), _joined([self._staying.tombstones(hits)])
             admitted = self._admission.admit(handle, picked)
             left = _joined([unread, _without(deletions, self._tombstones(admitted))])
             gone = _without(missing, left)
-            removed = {str(source): len(gone.get(source, ())) for source in had}
-            self._fresh = _Fresh(admitted, had, left, removed, came)
+            removed = {str(source): len(gone.get(source, ())) for source in old_rows}
+            self._fresh = _Fresh(admitted, old_rows, left, removed, new_keys)
         return self._fresh
 
-    def _left_out(self, come: NewRows) -> Origins:
+    def _left_out(self, new_rows: NewRows) -> Origins:
         """Origins of the plan whose records were read and yield no row."""
-        files = [file.path for outcome in come.outcomes for file in outcome.left_out]
-        return _joined(self._affected.origins(come.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)
+        files = [file.path for outcome in new_rows.outcomes for file in outcome.left_out]
+        return _joined(self._affected.origins(new_rows.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)
 
     def _tombstones(self, outcomes: Iterable[StagingOutcome]) -> Origins:
         """Return the affected origins of the new rows that are tombstones."""
@@ -244,21 +254,21 @@ class Replacement:
         return _joined(self._affected.origins(rows.filter(rows["_deleted"])) for rows in files)
 
     def _picked(
-        self, handle: TableHandle, had: Origins, outcome: StagingOutcome, folder: Folder, came: list[pa.Table]
+        self, handle: TableHandle, old_rows: Origins, outcome: StagingOutcome, folder: Folder, new_keys: list[pa.Table]
     ) -> StagingOutcome:
-        size = bytes_of(came)
+        size = bytes_of(new_keys)
         with self._stage(handle) as stage:
             for rows in (rows for file in outcome.files for rows in folder.batches(file.path)):
-                ours = rows.filter(pa.array(self._affected.of(rows, had)))
-                came.append(ours.select(KEY_COLUMNS))
-                size += came[-1].nbytes
+                ours = rows.filter(pa.array(self._affected.of(rows, old_rows)))
+                new_keys.append(ours.select(KEY_COLUMNS))
+                size += new_keys[-1].nbytes
                 check_bytes(size)
                 _add(stage, ours, handle.schema())
             return StagingOutcome(outcome.reached, stage.close())
 
     def _keep(self, handle: TableHandle, rest: RetainedRows) -> list[StagedFile]:
         """Stage the remaining rows of replaced files; reuse files that an earlier attempt staged."""
-        if not all(one.rest.agrees(rest, one.paths) for one in self._kept):
+        if not all(one.rest.is_same_for(rest, one.paths) for one in self._kept):
             self._drop_kept()
         paths = rest.replaced.keys() - frozenset[str]().union(*(one.paths for one in self._kept))
         if paths:

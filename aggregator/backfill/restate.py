@@ -223,7 +223,7 @@ class _Table:
                 came = records_with_rows(scratch, outcomes)
                 require_whole(self._name, self._plan.id, came=came, notices=notices, read=self._read)
                 come = NewRows(outcomes, scratch, self._positions(), self._note())
-                done = replacement.bring(come, self._note_removed)
+                done = replacement.commit(come, self._note_removed)
             finally:
                 scratch.clear()
         if self._settings is not None and self._settings.current_state:

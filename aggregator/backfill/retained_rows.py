@@ -48,7 +48,7 @@ class RetainedRows(NamedTuple):
     replaced: Mapping[str, Numbers]
     lost: int
 
-    def agrees(self, other: "RetainedRows", paths: frozenset[str]) -> bool:
+    def is_same_for(self, other: "RetainedRows", paths: frozenset[str]) -> bool:
         """Whether the same stays of these files here and there."""
         return (
             paths <= other.replaced.keys()
@@ -96,16 +96,16 @@ class RetainedRowSearch:
             OSError: a file cannot be read.
         """
         replaced = {one.path: _NONE for one in hits}
-        had = self._had(hits)
-        check_bytes(had.nbytes + bytes_of(new_keys))
-        shown = KeyImages.of(had, self._affected.of(had, left), new_keys)
+        old_rows = self._read_old_rows(hits)
+        check_bytes(old_rows.nbytes + bytes_of(new_keys))
+        shown = KeyImages.of(old_rows, self._affected.of(old_rows, left), new_keys)
         if self._shown is None or self._shown[0] != shown or not same(self._shown[1], left):
             self._shown, self._seen, self._known = (shown, left), {}, None
         if not shown:
             return RetainedRows(left, shown, replaced, 0)
         for file in (one for one in live if one.path not in self._seen):
             self._seen[file.path] = shown.seen(*self._rows(file, left))
-        images = shown.beside(self._seen[file.path] for file in live)
+        images = shown.with_evidence(self._seen[file.path] for file in live)
         if self._known != images:
             self._known, self._found = images, {}
         for file in (one for one in live if one.path not in self._found):
@@ -152,10 +152,10 @@ class RetainedRowSearch:
         Raises:
             OSError: a file cannot be read.
         """
-        had = self._had(hits)
-        return self._affected.origins(had.filter(had["_deleted"]))
+        old_rows = self._read_old_rows(hits)
+        return self._affected.origins(old_rows.filter(old_rows["_deleted"]))
 
-    def _had(self, hits: Sequence[LiveFile]) -> pa.Table:
+    def _read_old_rows(self, hits: Sequence[LiveFile]) -> pa.Table:
         """Origins and keys of the affected rows."""
         for one in hits:
             if one.path not in self._keys:

@@ -19,7 +19,7 @@ _BUFFER_BYTES = 8 * 1024 * 1024
 Look = Sequence[tuple[int, int]]
 
 
-def sampled(
+def sample_windows(
     cluster: ClusterConfig, windows: Mapping[EdgePartition, tuple[OffsetRange, Ranges]], last_ms: Sequence[int]
 ) -> dict[EdgePartition, SampleFacts]:
     """Look at some places of each window, the first one its beginning, and behind its end.
@@ -47,11 +47,11 @@ def sampled(
         at = (source.topic, source.partition)
         late = bool(last_ms) and any(time < max(last_ms) for time, _ in behind.get(at, []))
         offsets = sum(len(turn[at]) for turn in turns if at in turn)
-        found[source] = judged([look.get(at, []) for look in looks], offsets, disordered=late)
+        found[source] = summarize([look.get(at, []) for look in looks], offsets, disordered=late)
     return found
 
 
-def judged(looks: Sequence[Look], offsets: int, *, disordered: bool = False) -> SampleFacts:
+def summarize(looks: Sequence[Look], offsets: int, *, disordered: bool = False) -> SampleFacts:
     """Derive density, size and order from the timestamps and sizes of records.
 
     Args:

@@ -15,9 +15,9 @@ from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka.cluster import topics
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership.leadership import await_turn, leading
+from aggregator.replicate.leadership.leadership import await_lease, hold_leadership
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
-from aggregator.replicate.leadership.settlement import TransactionOwner, after_a_moment
+from aggregator.replicate.leadership.settlement import TransactionOwner, await_decided
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 
@@ -48,7 +48,7 @@ def backfills_central(config: HubConfig, backfill: str = _NOBODY) -> KafkaDriver
     return KafkaDriverCentral(config, names.backfills(), backfill=backfill, written=of)
 
 
-def places_of_backfills(config: HubConfig, central: KafkaDriverCentral) -> list[Partition]:
+def partitions_of_backfills(config: HubConfig, central: KafkaDriverCentral) -> list[Partition]:
     """Partitions of central that a backfill has ever been told to write, of those that exist.
 
     Raises:
@@ -68,11 +68,11 @@ def is_stuck(config: HubConfig) -> bool:
     Raises:
         Unreachable: central does not answer.
     """
-    whose = TransactionOwner.of_backfills(HubNames(config.hub))
+    owner = TransactionOwner.of_backfills(HubNames(config.hub))
     central = backfills_central(config)
     try:
-        found = central.undecided(central.partitions({whose.ledger, whose.requests, *whose.letters}))
-        return bool(after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)}))
+        found = central.read_undecided(central.partitions({owner.ledger, owner.requests, *owner.letters}))
+        return bool(await_decided(central, {at: offsets for at, offsets in found.items() if len(offsets)}))
     finally:
         central.close()
 
@@ -100,12 +100,12 @@ def settle_backfills(config: HubConfig, *, identity: str, stop: threading.Event)
     central = backfills_central(config)
     try:
         hint = "it settles what it finds; say this again when it has ended"
-        await_turn(central, "a backfill of this hub", standby=False, stop=stop, hint=hint)
-        newest, renewal = central.control().newest, LeaseRenewal(central, identity)
-        with leading(central, renewal, (), Threads(stop), identity=identity, newest=lambda: newest):
-            places = places_of_backfills(config, central)
+        await_lease(central, "a backfill of this hub", standby=False, stop=stop, hint=hint)
+        newest, renewal = central.read_control().epoch_number, LeaseRenewal(central, identity)
+        with hold_leadership(central, renewal, (), Threads(stop), identity=identity, epoch_number=lambda: newest):
+            partitions = partitions_of_backfills(config, central)
             opened = open_epoch(
-                central, slots=1, driver=identity, places=places, whose=TransactionOwner.of_backfills(names)
+                central, slots=1, driver=identity, partitions=partitions, owner=TransactionOwner.of_backfills(names)
             )
         return opened.held
     finally:

@@ -24,8 +24,8 @@ from aggregator.kafka.readers.log import read_to_end, read_visible
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import (
     Amount,
+    CorruptRecord,
     Count,
-    Damaged,
     DamagedRecords,
     Moment,
     TypedDecoder,
@@ -71,7 +71,7 @@ class KnownBackfills:
                 self._take(f"{kind}/", id_, record.value)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Failed) as error:
                 mend = _MEND_PLAN if f"{kind}/" == _PLAN else _MEND
-                what, hint = unreadable(error if isinstance(error, Damaged) else Damaged(), mend)
+                what, hint = unreadable(error if isinstance(error, CorruptRecord) else CorruptRecord(), mend)
                 told = f"{topic} offset {record.offset}: the request {record.key} is {what}"
                 damaged.add(record.key, Failed(told, hint=hint))
             else:
@@ -140,7 +140,7 @@ class KnownBackfills:
                 asked = _ASKED.decode(value)
                 plan = Plan.of(asked.plan)
                 if plan.id != id_:
-                    raise Damaged("of another plan")
+                    raise CorruptRecord("of another plan")
                 self.plans.setdefault(id_, (plan, Signed(asked.by, asked.at_ms), asked.rate))
             case "cancel/":
                 signed = _SIGNED.decode(value)

@@ -91,7 +91,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     central, unless an edge has that name.
     """
     from aggregator.replicate.identity.clusters import KEY_OF_CENTRAL, acceptance_fault
-    from aggregator.replicate.identity.identities import known_clusters, shown_ids
+    from aggregator.replicate.identity.identities import fetch_cluster_ids, known_clusters
     from aggregator.state.cluster_acceptances import ClusterAcceptance
     from aggregator.state.decisions import DecisionKind
     from aggregator.state.names import HubNames
@@ -101,7 +101,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     is_central = name == "central" and name not in hub.edges
     if name not in hub.edges and not is_central:
         raise Failed(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
-    central, edges = shown_ids(hub)
+    central, edges = fetch_cluster_ids(hub)
     shown = central if is_central else edges[name]
     if cluster is None and shown is None:
         raise Failed(f"{name} does not answer", hint="name the new cluster's id with --cluster, or ask again")

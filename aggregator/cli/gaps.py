@@ -103,11 +103,11 @@ def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:
 
 def _submit(config: HubConfig, still: "list[KnownGap]", by: str, reason: str) -> None:
     from aggregator.state.decisions import DecisionKind
-    from aggregator.state.gap import Decision
+    from aggregator.state.gap import GapDecision
     from aggregator.state.names import HubNames
     from aggregator.state.request_log import submit
 
     now_ms = utc_now_ms()
-    asked = [Decision(one.source, one.position, one.gap, by, now_ms, reason) for one in still]
+    asked = [GapDecision(one.source, one.position, one.gap, by, now_ms, reason) for one in still]
     decide(config, DecisionKind.GAP, [one.key for one in asked], by=by, reason=reason)
     submit(config.central, HubNames(config.hub), asked)

@@ -49,8 +49,8 @@ def import_(files: tuple[Path, ...], out: Path, whitelist: str | None, output: s
     the consumer's and the producer's properties of MirrorMaker 1. Says of every key what became of it. Of several
     targets each has a folder of its own. The policy lets nothing pass until you open it.
     """
+    from aggregator.mirrormaker.file_reader import MAX_BYTES, WHITELIST, read
     from aggregator.mirrormaker.hub_file import hub_text, policy_text
-    from aggregator.mirrormaker.reading import MAX_BYTES, WHITELIST, read
     from aggregator.mirrormaker.translate import translate
 
     contents = [(str(path), _content(path, MAX_BYTES)) for path in files]

@@ -88,12 +88,12 @@ def peek(place: str, *, count: int, after: bool, show_values: bool, config: Path
 
 
 def _found(hub: HubConfig, at: RecordPlace, count: int) -> "list[Sampled]":
-    from aggregator.kafka.readers.sample import beginning, newest
+    from aggregator.kafka.readers.sample import newest_records, records_from
 
     cluster = hub.central if at.cluster == CENTRAL else hub.edges[at.cluster]
     if at.partition is None or at.offset is None:
-        return newest(cluster, at.topic, count, partition=at.partition)
-    return beginning(cluster, at.topic, at.partition, at.offset, count)
+        return newest_records(cluster, at.topic, count, partition=at.partition)
+    return records_from(cluster, at.topic, at.partition, at.offset, count)
 
 
 def _registry(hub: HubConfig, at: RecordPlace) -> "Registry":

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from aggregator.cli.catchup import CatchUp
 from aggregator.cli.run_ending import ended
 from aggregator.cli.terminal.arguments import LENGTH
-from aggregator.cli.terminal.missing_rights import require_own
+from aggregator.cli.terminal.missing_rights import require_own_clusters
 from aggregator.cli.terminal.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
@@ -150,8 +150,8 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     from aggregator.engine.session import open_session
     from aggregator.kafka.cluster.topics import topic_names
     from aggregator.observe.rights import lacking_rights
-    from aggregator.replicate.identity.clusters import refuse_twins
-    from aggregator.replicate.identity.identities import shown_ids
+    from aggregator.replicate.identity.clusters import refuse_duplicate_clusters
+    from aggregator.replicate.identity.identities import fetch_cluster_ids
 
     policies = checked_policies(config)
     for name, ring in config.keys.items():
@@ -164,13 +164,13 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     threads = Threads(stop)
     with stopping_on_signals(stop), Beacon(config.hub, threads, stop, os.environ) as beacon:
         with ThreadPoolExecutor(3) as pool:  # these questions are answered while Spark starts
-            asked, ids = pool.submit(lacking_rights, config), pool.submit(shown_ids, config)
+            asked, ids = pool.submit(lacking_rights, config), pool.submit(fetch_cluster_ids, config)
             pool.submit(_introduce, config, ids)
             spark = open_session(config, f"aggregator {config.hub}")
         try:
             central, edges = ids.result()
-            refuse_twins(central or "", {edge: one for edge, one in edges.items() if one})
-            require_own(asked.result())
+            refuse_duplicate_clusters(central or "", {edge: one for edge, one in edges.items() if one})
+            require_own_clusters(asked.result())
             if options.standby:
                 beacon.turn(Stage.STANDBY)
             return _run(config, options, spark, policies, _Process(stop, threads, beacon))
@@ -195,11 +195,11 @@ def refuse_second(config: HubConfig) -> None:
     Raises:
         AnotherHub: one is.
     """
-    from aggregator.replicate.leadership.lease import ANOTHER_HUB_HINT, is_led
+    from aggregator.replicate.leadership.lease import ANOTHER_HUB_HINT, watch_for_leader
     from aggregator.state.control_log import read_control
 
     names = HubNames(config.hub)
-    if is_led(lambda: read_control(config.central, names).lease, time.sleep):
+    if watch_for_leader(lambda: read_control(config.central, names).lease, time.sleep):
         raise AnotherHub(f"another hub named {config.hub} is running", hint=ANOTHER_HUB_HINT)
 
 
@@ -211,7 +211,7 @@ def _run(
     process: "_Process",
 ) -> int:
     from aggregator.cli.policy_reload import PolicyReload
-    from aggregator.observe.observation import Watching
+    from aggregator.observe.observation import HubObserver
     from aggregator.replicate.driver import Driver, RunReport
     from aggregator.report.writer import ReportWriter
 
@@ -221,8 +221,8 @@ def _run(
     beside: Supervised | None = None
     over, report = threading.Event(), RunReport()
     written = ReportWriter(config, options.report)
-    tellers = (_page(config, policies, threads),) if options.ui else ()
-    watching = Watching(config, stop, threads, wanted=options.only != "lake" and not options.drain, tellers=tellers)
+    servers = (_page(config, policies, threads),) if options.ui else ()
+    watching = HubObserver(config, stop, threads, wanted=options.only != "lake" and not options.drain, servers=servers)
 
     def leading(watches: "Collection[EdgeWatch]" = ()) -> None:
         nonlocal beside
@@ -246,11 +246,13 @@ def _run(
             drain=options.drain,
             stop=stop,
             threads=threads,
-            leading=leading,
-            refusing=watching.refuse,
+            on_leadership=leading,
+            on_refused=watching.publish_refused,
         )
         try:
-            reload = PolicyReload(config, policies, driver.turn_to, told=watching.object, is_stale=options.is_stale)
+            reload = PolicyReload(
+                config, policies, driver.replace_policies, told=watching.set_objections, is_stale=options.is_stale
+            )
             with reload.on_hangup(threads, stop):
                 report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:

@@ -131,7 +131,7 @@ def _watch(
                 raise HoldError(
                     f"the hub was not healthy within {patience}", hint="aggregator status --problems shows what is not"
                 )
-            taken = monitor.after(number, min(_WAIT_S, left_s))
+            taken = monitor.wait_for_newer(number, min(_WAIT_S, left_s))
             if taken is None:
                 continue
             number, seen = taken.number, taken.status

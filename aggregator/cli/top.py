@@ -37,7 +37,7 @@ def top(config: Path, most: int, looks: int, output: str) -> None:
     number = -1
     with monitoring(load_config(config, os.environ), Threads()) as monitor:
         while True:
-            taken = monitor.after(number, _WAIT_S)
+            taken = monitor.wait_for_newer(number, _WAIT_S)
             if taken is None:
                 continue
             number = taken.number

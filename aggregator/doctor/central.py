@@ -20,8 +20,8 @@ from aggregator.kafka.cluster.topics import partition_count
 from aggregator.kafka.probes import inspection, transactional_rights
 from aggregator.kafka.probes.cluster_view import ClusterView, ProbedTopic, Topics
 from aggregator.replicate.discovery.central_topics import central_topics
-from aggregator.replicate.discovery.discovery import without
-from aggregator.replicate.discovery.edge_topic import EdgeShown
+from aggregator.replicate.discovery.discovery import drop_unanswered
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.epoch.takeover import taken_over
 from aggregator.replicate.flow.cursor import Hold
@@ -73,7 +73,9 @@ class CentralView:
     trouble: tuple[str, str] | None = None
 
 
-def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
+def read_central(
+    config: HubConfig, view: ClusterView, shown: Mapping[str, DiscoveredTopics], now_ms: int
+) -> CentralView:
     """Look at central's topics, and plan as a run would.
 
     Args:
@@ -141,14 +143,14 @@ def _target(spec: TopicSpec, topics: Topics, view: ClusterView) -> CentralTopic:
 def _planned(
     config: HubConfig,
     names: HubNames,
-    shown: Mapping[str, EdgeShown],
+    shown: Mapping[str, DiscoveredTopics],
     targets: Mapping[str, CentralTopic],
     now_ms: int,
 ) -> tuple[tuple[Hold, ...] | None, tuple[str, str] | None]:
     """Flows that a run would refuse; or why nobody knows."""
     try:
         ledger = facts.bounded(lambda: read_ledger(config.central, names), _LEDGER_S, f"{names.ledger} at central")
-        known = without(ledger, shown)
+        known = drop_unanswered(ledger, shown)
         snapshots = {edge: one.topics for edge, one in shown.items()}
         begun = facts.bounded(
             lambda: taken_over(config, known, snapshots, fences=False), _LEDGER_S, "MirrorMaker 2's offsets at central"

@@ -29,7 +29,7 @@ from aggregator.machine_clock import utc_now_ms
 from aggregator.plan.schemas import central_registry
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.discovery import snapshot
-from aggregator.replicate.discovery.edge_topic import EdgeShown, is_internal, start_of
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, is_internal, start_of
 from aggregator.schema.registries import open_registry
 from aggregator.state.names import HubNames
 
@@ -60,7 +60,7 @@ class ClusterSeen:
     reach: reach.Reach
     view: ClusterView | None = None
     topics: Topics = field(default_factory=Topics)
-    shown: EdgeShown | None = None
+    shown: DiscoveredTopics | None = None
     skew_ms: int | None = None
     ahead_ms: int | None = None
     records: Records = field(default_factory=Records)
@@ -146,7 +146,9 @@ def _deadly(cluster: ClusterConfig, end: str) -> tuple[str, str, str]:
     return "protocol", what, then
 
 
-def _ledger_view(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
+def _ledger_view(
+    config: HubConfig, central: ClusterSeen, shown: Mapping[str, DiscoveredTopics], now_ms: int
+) -> CentralView:
     """Return central's view of the topics that the edges show; empty if central cannot be asked."""
     view = central.view
     if view is None:
@@ -176,7 +178,7 @@ def _stood(central: ClusterSeen, seen: Mapping[str, ClusterSeen], ledger_view: C
     changed = [
         name
         for name, one in answers.items()
-        if one.view is not None and one.view.cluster_id and not known.takes(name, one.view.cluster_id)
+        if one.view is not None and one.view.cluster_id and not known.accepts(name, one.view.cluster_id)
     ]
     return {name or CENTRAL: known.kept[name] for name in changed}
 
@@ -225,12 +227,12 @@ def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, tell: T
             seen.shown = facts.bounded(lambda: snapshot(config, edge, {}), _SNAPSHOT_S, f"topics of {edge}")
 
         def name() -> None:
-            shown = seen.shown or EdgeShown({})
+            shown = seen.shown or DiscoveredTopics({})
             asked = {*shown.topics, *shown.unanswered, *_named(config, edge), HEARTBEATS}
             seen.topics = inspection.topics(cluster, sorted(asked), timeout_s=_LOOK_S)
 
         def sample() -> None:
-            shown = seen.shown or EdgeShown({})
+            shown = seen.shown or DiscoveredTopics({})
             seen.records = read_records(config, policies, edge, shown)
 
         seen.ask("topics", discover, tell)

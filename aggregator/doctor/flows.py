@@ -17,7 +17,7 @@ from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.errors import NEXT
 from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.replicate.discovery.central_topics import target
-from aggregator.replicate.discovery.edge_topic import EdgeShown
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.limits import TopicLimits
 
@@ -33,7 +33,7 @@ class CentralTopic(NamedTuple):
     exists: bool
 
 
-def topics(edge: str, config: HubConfig, shown: EdgeShown, denied: Mapping[str, str]) -> Iterator[Finding]:
+def topics(edge: str, config: HubConfig, shown: DiscoveredTopics, denied: Mapping[str, str]) -> Iterator[Finding]:
     """Whether every rule finds something, and every partition has a leader.
 
     Args:
@@ -64,7 +64,7 @@ def topics(edge: str, config: HubConfig, shown: EdgeShown, denied: Mapping[str, 
 
 
 def sizes(
-    edge: str, config: HubConfig, shown: EdgeShown, central: Mapping[str, CentralTopic], servers: str
+    edge: str, config: HubConfig, shown: DiscoveredTopics, central: Mapping[str, CentralTopic], servers: str
 ) -> Iterator[Finding]:
     """Whether central takes records as large as the edge does.
 

@@ -17,7 +17,7 @@ from aggregator.doctor.registries import Unframed
 from aggregator.errors import DeadLetterError
 from aggregator.kafka.readers import single_records
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.discovery.edge_topic import EdgeShown
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 from aggregator.schema.wire import VALUE_ID_HEADER, glue_split, header_id, split
 
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 300
@@ -37,7 +37,7 @@ class Records:
     unframed: Mapping[str, Unframed] = field(default_factory=dict)
 
 
-def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, shown: EdgeShown) -> Records:
+def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, shown: DiscoveredTopics) -> Records:
     """Look at the newest records of topics whose values have schemas.
 
     Raises:
@@ -64,13 +64,13 @@ def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, 
 
 
 def _positions(
-    config: HubConfig, policies: Mapping[Path, Policy], edge: str, shown: EdgeShown
+    config: HubConfig, policies: Mapping[Path, Policy], edge: str, shown: DiscoveredTopics
 ) -> Iterator[tuple[Partition, int]]:
     for name, topic in sorted(shown.topics.items()):
         rule = rule_for(config, edge, name)
         if rule is None or not policies[rule.policy].view(name).value_format.has_schema:
             continue
-        ranges = enumerate(zip(topic.starts, topic.ends, strict=True))
+        ranges = enumerate(zip(topic.log_start_offsets, topic.last_stable_offsets, strict=True))
         filled = [(partition, start, end) for partition, (start, end) in ranges if end > start]
         for partition, start, end in filled[:_PARTITIONS_OF_A_TOPIC]:
             yield (name, partition), max(start, end - single_records.BEFORE_END)

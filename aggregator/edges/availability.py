@@ -26,7 +26,7 @@ class AvailabilityState(StrEnum):
     PAUSED = "PAUSED"
 
 
-BADNESS = {state: place for place, state in enumerate(AvailabilityState)}
+SEVERITY = {state: place for place, state in enumerate(AvailabilityState)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Observation:
         beats: Whether somebody is expected to write beats; without them the answers decide alone.
         movement: Movement of the flows that are not held.
         gaps: Flows that want offsets which the edge no longer has, and about which nobody has decided.
-        doomed: Flows whose unread records the edge will delete before they are read, at the speed of the window.
+        expiring_flows: Flows whose unread records the edge will delete before they are read, at the window's speed.
         left_s: Time until the first of those records is deleted.
         trouble: What the edge's last error said.
         paused: Who paused the edge and why; empty: nobody.
@@ -80,7 +80,7 @@ class Observation:
     beats: bool = True
     movement: Movement = NOTHING_WAITS
     gaps: int = 0
-    doomed: int = 0
+    expiring_flows: int = 0
     left_s: float = 0.0
     trouble: str = ""
     paused: str = ""
@@ -102,7 +102,7 @@ def judge(seen: Observation, patience: Patience) -> AvailabilityFinding:
         return AvailabilityFinding(
             AvailabilityState.LOSING_DATA, f"{counted(seen.gaps, 'flow')} wanted offsets that the edge no longer has"
         )
-    return _explained(_doom(seen) or _contact(seen, patience) or _progress(seen), seen.limited)
+    return _explained(_expiry_finding(seen) or _contact(seen, patience) or _progress(seen), seen.limited)
 
 
 def _explained(found: AvailabilityFinding, limited: str) -> AvailabilityFinding:
@@ -110,14 +110,14 @@ def _explained(found: AvailabilityFinding, limited: str) -> AvailabilityFinding:
     return found._replace(reason=f"{found.reason}; {limited}") if limited else found
 
 
-def _doom(seen: Observation) -> AvailabilityFinding | None:
+def _expiry_finding(seen: Observation) -> AvailabilityFinding | None:
     """Whether the edge is about to delete what is not read yet."""
-    if not seen.doomed:
+    if not seen.expiring_flows:
         return None
     when = f"in {_seconds(seen.left_s)}" if seen.left_s > 0 else "at any moment"
     return AvailabilityFinding(
         AvailabilityState.LOSING_DATA,
-        f"the edge deletes unread records of {counted(seen.doomed, 'flow')}, the first {when}, sooner than"
+        f"the edge deletes unread records of {counted(seen.expiring_flows, 'flow')}, the first {when}, sooner than"
         " they are read",
     )
 
@@ -171,15 +171,15 @@ class Availability:
         state: As it is shown; None before the first finding.
         reason: Why, in words.
         since_ms: When it began, by central's clock.
-        calm: Of every better state: since when nothing worse was found, on the watcher's clock.
+        better_since_s: Of every better state: since when nothing worse was found, on the watcher's clock.
     """
 
     state: AvailabilityState | None = None
     reason: str = ""
     since_ms: int = 0
-    calm: Mapping[AvailabilityState, float] = field(default_factory=dict)
+    better_since_s: Mapping[AvailabilityState, float] = field(default_factory=dict)
 
-    def after(self, finding: AvailabilityFinding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
+    def with_finding(self, finding: AvailabilityFinding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
         """Return the availability after one more finding.
 
         Args:
@@ -190,23 +190,23 @@ class Availability:
         """
         found, reason = finding
         if found is self.state:
-            return replace(self, reason=reason, calm={})
+            return replace(self, reason=reason, better_since_s={})
         if (
             self.state is None
             or AvailabilityState.PAUSED in (found, self.state)
-            or BADNESS[found] > BADNESS[self.state]
+            or SEVERITY[found] > SEVERITY[self.state]
         ):
             return type(self)(found, reason, now_ms)
-        calm = {
-            state: self.calm.get(state, now_s)
+        better_since_s = {
+            state: self.better_since_s.get(state, now_s)
             for state in AvailabilityState
-            if BADNESS[found] <= BADNESS[state] < BADNESS[self.state]
+            if SEVERITY[found] <= SEVERITY[state] < SEVERITY[self.state]
         }
-        lasted = [state for state, since_s in calm.items() if now_s - since_s >= settle_s]
+        lasted = [state for state, since_s in better_since_s.items() if now_s - since_s >= settle_s]
         if not lasted:
-            return replace(self, reason=_recovering(self.reason), calm=calm)
-        best = min(lasted, key=BADNESS.__getitem__)
-        left = {state: since_s for state, since_s in calm.items() if BADNESS[state] < BADNESS[best]}
+            return replace(self, reason=_recovering(self.reason), better_since_s=better_since_s)
+        best = min(lasted, key=SEVERITY.__getitem__)
+        left = {state: since_s for state, since_s in better_since_s.items() if SEVERITY[state] < SEVERITY[best]}
         return type(self)(best, reason if best is found else _recovering(self.reason), now_ms, left)
 
 

@@ -30,7 +30,7 @@ class CentralClock:
         """Whether a stamp of central's was taken."""
         return self.offset_ms is not None
 
-    def heard(self, stamp_ms: int, now_s: float) -> Self:
+    def with_stamp(self, stamp_ms: int, now_s: float) -> Self:
         """Take a stamp of central's that has just arrived; one that travelled longer than another is not used."""
         offset_ms = stamp_ms - now_s * 1000
         if self.offset_ms is None or now_s - self.since_s > _KEPT_S:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aggregator.edges.availability import BADNESS, AvailabilityState
+from aggregator.edges.availability import SEVERITY, AvailabilityState
 from aggregator.moments import utc
 
 DAY_MS = 86_400_000
@@ -145,6 +145,6 @@ def bounded(spans: Sequence[StateSpan], most: int = _MAX_SPANS) -> tuple[StateSp
             key=lambda at: (found[at].end_ms < found[at + 1].start_ms, found[at].end_ms - found[at].start_ms),
         )
         first, second = found[at : at + 2]
-        worse = max(first.state, second.state, key=BADNESS.__getitem__)
+        worse = max(first.state, second.state, key=SEVERITY.__getitem__)
         found[at : at + 2] = [StateSpan(first.start_ms, second.end_ms, worse, first.excused and second.excused)]
     return tuple(found)

@@ -37,7 +37,7 @@ class Track:
     incarnation: tuple[int, str]
     samples: tuple[FlowSample, ...] = ()
 
-    def seen(self, incarnation: tuple[int, str], sample: FlowSample, *, window_s: float = WINDOW_S) -> Self:
+    def with_sample(self, incarnation: tuple[int, str], sample: FlowSample, *, window_s: float = WINDOW_S) -> Self:
         """The track with one more look at its end; it begins anew with another incarnation."""
         if incarnation != self.incarnation:
             return type(self)(incarnation, (sample,))

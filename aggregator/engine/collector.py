@@ -26,7 +26,7 @@ def freeze_objects() -> None:
 
 
 @contextmanager
-def resting() -> Iterator[None]:
+def gc_disabled() -> Iterator[None]:
     """Turn the garbage collection off while the block runs."""
     was_on = gc.isenabled()
     gc.disable()

@@ -19,7 +19,7 @@ from aggregator.engine import driver_jvm
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.environment import without_secrets
 from aggregator.engine.ports import LOCAL_CLUSTER, check_ports, port_secret, port_settings
-from aggregator.engine.stop_signals import deaf_to_sigterm
+from aggregator.engine.stop_signals import sigterm_ignored
 from aggregator.errors import ConfigError
 
 TASK_ATTEMPTS = 4
@@ -81,7 +81,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
         secret = port_secret(config.spark, url)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with without_secrets(config), deaf_to_sigterm():
+    with without_secrets(config), sigterm_ignored():
         if secret is not None:  # set after the start: a command line shows settings
             SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(settings.items())))  # noqa: SLF001 - the only way in between
             builder = builder.config(f"{AUTHENTICATE}.secret", secret)

@@ -15,7 +15,7 @@ _here = threading.local()
 
 
 @contextmanager
-def deaf_to_sigterm() -> Iterator[None]:
+def sigterm_ignored() -> Iterator[None]:
     """While the block lasts, processes that this thread starts for Spark are born ignoring SIGTERM.
 
     The JVM keeps that, as it keeps what `nohup` gives it. pyspark does the same for SIGINT, by a function that runs in

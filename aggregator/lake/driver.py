@@ -16,7 +16,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.kafka.readers.ends import Refused, log_end_offsets
+from aggregator.kafka.readers.ends import PartitionErrors, log_end_offsets
 from aggregator.lake.attempts import CommitTurns
 from aggregator.lake.cadence import wait_for_next_cycle
 from aggregator.lake.commit import Commit
@@ -208,7 +208,7 @@ class LakeDriver:
     def _limits(self, sources: Mapping[str, frozenset[str]]) -> dict[str, OffsetBounds | RetryError]:
         """Return what each table's central partitions hold, or central's error; all tables are asked for at once."""
         undescribed: dict[str, str] = {}
-        refused: Refused = {}
+        refused: PartitionErrors = {}
         try:
             found = central_partitions(self._config.central, frozenset().union(*sources.values()), undescribed)
             bounds = offset_bounds(self._config.central, found, refused)

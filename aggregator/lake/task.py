@@ -20,7 +20,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.engine.archives import forget_archives
-from aggregator.engine.collector import resting
+from aggregator.engine.collector import gc_disabled
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import CommittedReader, CommittedRecords
@@ -83,7 +83,7 @@ class StagingTask:
         stage = StagingWriter(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
         running = _Running(self, reader, Decoding(registry.schema), stage, StagingWriter(self.folder, None))
         try:
-            with storage_errors(f"table {self.name}: {self.folder}"), resting():
+            with storage_errors(f"table {self.name}: {self.folder}"), gc_disabled():
                 reached = running.read(self.plan[number])
                 return StagingOutcome(reached, running.stage.close(), running.left_out.close())
         except BaseException:

@@ -6,9 +6,9 @@ no flow.
 
 from collections.abc import Sequence
 
-from aggregator.mirrormaker.dedicated import is_enabled, piece_of_flow, tell_enabled
-from aggregator.mirrormaker.pieces import Mirror
+from aggregator.mirrormaker.dedicated import is_enabled, setting_of_flow, tell_enabled
 from aggregator.mirrormaker.result import FileKey
+from aggregator.mirrormaker.scoped_settings import Mirror
 
 _PACKAGE = "org.apache.kafka.connect.mirror."
 _COPIES = "MirrorSourceConnector"
@@ -54,4 +54,4 @@ def _connector(mirror: Mirror, entries: Sequence[FileKey]) -> None:
         elif entry.key.startswith("consumer.override."):
             mirror.fates.not_applicable(entry, _UNUSED)
         else:
-            mirror.pieces.append(piece_of_flow(entry, entry.key, source, target, of_records=copies))
+            mirror.scoped_settings.append(setting_of_flow(entry, entry.key, source, target, of_records=copies))

@@ -17,7 +17,7 @@ from msgspec.json import Encoder
 from aggregator.coordinates import Partition
 from aggregator.errors import HoldError
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Damaged, Number, TypedDecoder
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Number, TypedDecoder
 
 
 class _Source(Struct, frozen=True):
@@ -88,7 +88,7 @@ def source_offsets(records: Iterable[LogRecord], connector: str, cluster: str) -
     for record in records:
         try:
             name, source = _KEYS.decode(record.key.encode(errors="replace"))
-        except Damaged:
+        except CorruptRecord:
             continue  # a record of another kind of connector, whose partitions have other fields
         if (name, source.cluster) == (connector, cluster):
             last.setdefault((source.topic, source.partition), {})[record.key, record.partition] = record
@@ -103,7 +103,7 @@ def source_offsets(records: Iterable[LogRecord], connector: str, cluster: str) -
     )
 
 
-def _one(at: Partition, written: list[LogRecord]) -> LogRecord:
+def _one(tp: Partition, written: list[LogRecord]) -> LogRecord:
     """The record that counts, of those whose keys differ by their bytes or that lie in several partitions.
 
     Raises:
@@ -113,7 +113,7 @@ def _one(at: Partition, written: list[LogRecord]) -> LogRecord:
     if len(living) > 1:
         places = ", ".join(f"{one.offset} of partition {one.partition}" for one in living)
         raise HoldError(
-            f"Connect keeps several offsets of {at[0]}-{at[1]}, at {places}",
+            f"Connect keeps several offsets of {tp[0]}-{tp[1]}, at {places}",
             hint="write a record without a value for all but MirrorMaker 2's own, under the same key and partition",
         )
     return (living or written)[-1]
@@ -123,31 +123,31 @@ def _is_forgotten(record: LogRecord) -> bool:
     return record.value in (None, b"null")
 
 
-def _copied(record: LogRecord, at: Partition) -> int | None:
+def _copied(record: LogRecord, tp: Partition) -> int | None:
     """The last copied offset; None where it was forgotten, by a tombstone or by `null`."""
     if _is_forgotten(record):
         return None
     try:
         return _VALUES.decode(record.value).offset
-    except Damaged:
+    except CorruptRecord:
         raise HoldError(
-            f"what Connect keeps of {at[0]}-{at[1]}, at {record.offset} of partition {record.partition}, is no offset",
+            f"what Connect keeps of {tp[0]}-{tp[1]}, at {record.offset} of partition {record.partition}, is no offset",
             hint='look at that record; MirrorMaker 2 itself writes {"offset": n}',
         ) from None
 
 
-def offset_record(known: SourceOffsets, connector: str, cluster: str, at: Partition, position: int) -> OffsetRecord:
+def offset_record(known: SourceOffsets, connector: str, cluster: str, tp: Partition, position: int) -> OffsetRecord:
     """The record from which the connector goes on at a position; the same bytes and place as the one before it.
 
     Args:
         known: Present contents of the topic.
         connector: Name of the connector.
         cluster: The connector's alias of the source.
-        at: The source partition.
+        tp: The source partition.
         position: The next offset; 0 forgets what was copied, so that it begins at the beginning.
     """
-    before = known.records.get(at)
-    key = before.key if before else _ENCODER.encode((connector, _Source(cluster, at[1], at[0]))).decode()
+    before = known.records.get(tp)
+    key = before.key if before else _ENCODER.encode((connector, _Source(cluster, tp[1], tp[0]))).decode()
     value = _ENCODER.encode(_Copied(position - 1)) if position else None
     return OffsetRecord(key, value, before.partition if before else None)
 
@@ -172,7 +172,7 @@ def task_count(records: Iterable[LogRecord], connector: str) -> int:
 def _counted(record: LogRecord) -> int:
     try:
         return _TASKS.decode(record.value).count
-    except Damaged:
+    except CorruptRecord:
         raise HoldError(
             f"{record.key} (offset {record.offset}) in Connect's configs topic holds no number of tasks",
             hint="name the topic of MirrorMaker 2's own workers with `configs_topic` in the rule's `start`",

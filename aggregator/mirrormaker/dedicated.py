@@ -6,8 +6,8 @@ Invariant: a cluster name in a key counts only if `clusters` lists it, as in Mir
 from collections.abc import Iterable, Sequence
 
 from aggregator.errors import ConfigError
-from aggregator.mirrormaker.pieces import Mirror, Piece, role_of
 from aggregator.mirrormaker.result import FileKey
+from aggregator.mirrormaker.scoped_settings import Mirror, ScopedSetting, role_of
 
 MAX_CLUSTERS = 500
 _ARROW = "->"
@@ -44,7 +44,7 @@ def _sort(mirror: Mirror, entry: FileKey) -> None:
         return
     alias = "" if entry.key in _OF_CONNECTORS else _beginning(entry.key, mirror.clusters)
     role, name = role_of(entry.key[len(alias) + 1 :] if alias else entry.key)
-    mirror.pieces.append(Piece(entry, name, entry.value, cluster=alias, role=role))
+    mirror.scoped_settings.append(ScopedSetting(entry, name, entry.value, cluster=alias, role=role))
 
 
 def _of_flow(mirror: Mirror, entry: FileKey) -> None:
@@ -64,7 +64,7 @@ def _of_flow(mirror: Mirror, entry: FileKey) -> None:
         if is_enabled(entry.value) and (source, target) not in mirror.flows:
             mirror.flows.append((source, target))
         return
-    mirror.pieces.append(piece_of_flow(entry, name, source, target))
+    mirror.scoped_settings.append(setting_of_flow(entry, name, source, target))
 
 
 def is_enabled(value: str) -> bool:
@@ -88,7 +88,7 @@ def tell_enabled(mirror: Mirror, entry: FileKey, *, copies: bool = True) -> None
         mirror.fates.not_applicable(entry, "the flow is not enabled")
 
 
-def piece_of_flow(entry: FileKey, name: str, source: str, target: str, *, of_records: bool = True) -> Piece:
+def setting_of_flow(entry: FileKey, name: str, source: str, target: str, *, of_records: bool = True) -> ScopedSetting:
     """A setting of one flow, or of the clients on one side of it.
 
     Args:
@@ -96,7 +96,7 @@ def piece_of_flow(entry: FileKey, name: str, source: str, target: str, *, of_rec
         name: Without the flow.
         source: MirrorMaker's name.
         target: MirrorMaker's name.
-        of_records: The same flag as in `Piece`.
+        of_records: The same flag as in `ScopedSetting`.
     """
     cluster = ""
     for prefix, side in _ENDS:
@@ -107,7 +107,7 @@ def piece_of_flow(entry: FileKey, name: str, source: str, target: str, *, of_rec
     role, rest = role_of(name)
     if role and not cluster:
         cluster = target if role == "producer" else source
-    return Piece(entry, rest, entry.value, cluster, role, source, target, of_records)
+    return ScopedSetting(entry, rest, entry.value, cluster, role, source, target, of_records)
 
 
 def _beginning(key: str, aliases: Iterable[str]) -> str:

@@ -6,8 +6,8 @@ clients knows, otherwise by the file's name.
 
 from collections.abc import Mapping, Sequence
 
-from aggregator.mirrormaker.pieces import Mirror, Piece
 from aggregator.mirrormaker.result import FileKey
+from aggregator.mirrormaker.scoped_settings import Mirror, ScopedSetting
 
 # Properties that only one of the two clients knows.
 _OF_CONSUMERS = (
@@ -61,9 +61,9 @@ def take_apart(files: Mapping[str, Sequence[FileKey]], consumers: Sequence[str])
 def _sort(mirror: Mirror, entry: FileKey, cluster: str) -> None:
     source = cluster if cluster != TARGET else ""
     if entry.key in _LIST:
-        mirror.pieces.append(Piece(entry, "topics", entry.value, source=source, target=TARGET))
+        mirror.scoped_settings.append(ScopedSetting(entry, "topics", entry.value, source=source, target=TARGET))
     elif entry.key == "auto.offset.reset" and source:
-        mirror.pieces.append(Piece(entry, entry.key, entry.value, cluster, "consumer", source, TARGET))
+        mirror.scoped_settings.append(ScopedSetting(entry, entry.key, entry.value, cluster, "consumer", source, TARGET))
     else:
         role = "consumer" if source else "producer"
-        mirror.pieces.append(Piece(entry, entry.key, entry.value, cluster, role))
+        mirror.scoped_settings.append(ScopedSetting(entry, entry.key, entry.value, cluster, role))

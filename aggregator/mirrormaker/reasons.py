@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from aggregator.mirrormaker import settings
 from aggregator.mirrormaker.client_properties import fate, is_sign_in
-from aggregator.mirrormaker.pieces import Mirror, Piece
 from aggregator.mirrormaker.result import NO_KEY, FileKey
+from aggregator.mirrormaker.scoped_settings import Mirror, ScopedSetting
 
 ADDRESS = ("bootstrap.servers", "metadata.broker.list")
 ELSEWHERE = "another setting of this name is taken"
@@ -28,60 +28,60 @@ _BY_NAME = {
 }
 
 
-def is_of_client(piece: Piece) -> bool:
+def is_of_client(setting: ScopedSetting) -> bool:
     """Whether it says how a client reaches its cluster, or how it works."""
-    name = piece.name
-    return name in ADDRESS or name[:1] == "@" or is_sign_in(name) or fate(name, piece.value, piece.role) is not None
+    name = setting.name
+    return name in ADDRESS or name[:1] == "@" or is_sign_in(name) or fate(name, setting.value, setting.role) is not None
 
 
-def is_known(piece: Piece) -> bool:
+def is_known(setting: ScopedSetting) -> bool:
     """Whether MirrorMaker has such a setting."""
-    name = piece.name
-    return bool(settings.destination(name)) or settings.reason(name) is not None or is_of_client(piece)
+    name = setting.name
+    return bool(settings.destination(name)) or settings.reason(name) is not None or is_of_client(setting)
 
 
-def why_not(piece: Piece, flows: Collection[tuple[str, str]], clusters: Collection[str]) -> str | None:
+def why_not(setting: ScopedSetting, flows: Collection[tuple[str, str]], clusters: Collection[str]) -> str | None:
     """Return why a setting without a decision has no place in the hub; None where MirrorMaker does not know it.
 
     Args:
-        piece: The setting.
+        setting: The setting.
         flows: Flows that are enabled.
         clusters: Theirs.
     """
-    if not is_known(piece):
+    if not is_known(setting):
         return None
-    if piece.source and piece.target and (piece.source, piece.target) not in flows:
+    if setting.source and setting.target and (setting.source, setting.target) not in flows:
         return _NOT_ENABLED
-    if not settings.destination(piece.name) and (why := settings.reason(piece.name)):
+    if not settings.destination(setting.name) and (why := settings.reason(setting.name)):
         return why
-    return _NO_FLOW if piece.cluster and piece.cluster not in clusters else _passed_over(piece)
+    return _NO_FLOW if setting.cluster and setting.cluster not in clusters else _passed_over(setting)
 
 
-def _passed_over(piece: Piece) -> str:
+def _passed_over(setting: ScopedSetting) -> str:
     """Return why a setting that the hub has was not taken from here."""
-    if piece.name in settings.OF_RECORDS and not piece.of_records:
+    if setting.name in settings.OF_RECORDS and not setting.of_records:
         return _OF_RECORDS
-    if piece.name in settings.OF_RECORDS and piece.cluster:
+    if setting.name in settings.OF_RECORDS and setting.cluster:
         return _NOT_THERE
-    return _BY_NAME.get(piece.name, ELSEWHERE)
+    return _BY_NAME.get(setting.name, ELSEWHERE)
 
 
 def shown_keys(entries: Iterable[FileKey], mirror: Mirror) -> Mapping[int, str]:
     """Return each key as it may be shown, by the number of its entry."""
-    pieces = {piece.entry.number: piece for piece in mirror.pieces}
+    scoped_settings = {setting.entry.number: setting for setting in mirror.scoped_settings}
     return {
-        entry.number: _shown(pieces.get(entry.number) or Piece(entry, entry.key, entry.value), mirror)
+        entry.number: _shown(scoped_settings.get(entry.number) or ScopedSetting(entry, entry.key, entry.value), mirror)
         for entry in entries
     }
 
 
-def _shown(piece: Piece, mirror: Mirror) -> str:
-    key = piece.entry.key
+def _shown(setting: ScopedSetting, mirror: Mirror) -> str:
+    key = setting.entry.key
     is_word = len(key) <= _LONGEST_WORD or "." in key
-    is_key = is_word and _SHOWN.fullmatch(key) and (mirror.keys_are_places or is_known(piece) or _is_named(piece))
+    is_key = is_word and _SHOWN.fullmatch(key) and (mirror.keys_are_places or is_known(setting) or _is_named(setting))
     return key if is_key else NO_KEY
 
 
-def _is_named(piece: Piece) -> bool:
+def _is_named(setting: ScopedSetting) -> bool:
     """Whether an unknown key is written as settings are; else it may be a line of a password or of a key in PEM."""
-    return bool(piece.entry.value.strip("=")) and _SETTING.fullmatch(piece.name) is not None
+    return bool(setting.entry.value.strip("=")) and _SETTING.fullmatch(setting.name) is not None

@@ -15,9 +15,9 @@ from aggregator.config.librdkafka import IDENTITY
 from aggregator.config.transport import INSECURE, PROTOCOLS
 from aggregator.mirrormaker.client_properties import NAMES
 from aggregator.mirrormaker.jaas import Login, parse_jaas, without
-from aggregator.mirrormaker.pieces import Piece
 from aggregator.mirrormaker.references import TRIED, FilePlace, Variables, has_expression, is_expression, variable_name
 from aggregator.mirrormaker.result import PropertyMappings
+from aggregator.mirrormaker.scoped_settings import ScopedSetting
 from aggregator.mirrormaker.settings import did_you_mean
 
 REASON = "MirrorMaker signed in without encryption: write SASL_SSL, or say here why this may be so"
@@ -87,13 +87,13 @@ class SignIn:
         self._fates = fates
         self._variables = variables
         self._commands = commands
-        self._chosen: dict[str, Piece] = {}
+        self._chosen: dict[str, ScopedSetting] = {}
         self.client: dict[str, str] = {}
         self.msk_iam: dict[str, str] = {}
 
-    def read(self, pieces: Sequence[Piece]) -> None:
+    def read(self, scoped_settings: Sequence[ScopedSetting]) -> None:
         """Take the settings that sign in; `client` and `msk_iam` hold what became of them."""
-        rejected = self._choose(pieces)
+        rejected = self._choose(scoped_settings)
         protocol = self._protocol()
         is_open = has_expression(protocol)
         signs_in = self._signs_in() if is_open else "SASL" in protocol
@@ -101,21 +101,23 @@ class SignIn:
         self._part("ssl.", self._tls, "" if is_open or protocol.endswith("SSL") else _NOT_TLS)
         if signs_in:
             self._complete()
-        for piece, winner in rejected:
-            if piece.value == winner.value:
-                self._fates.as_other(piece.entry, winner.entry, _ONE_PRINCIPAL)
+        for setting, winner in rejected:
+            if setting.value == winner.value:
+                self._fates.as_other(setting.entry, winner.entry, _ONE_PRINCIPAL)
             else:
-                self._fates.not_applicable(piece.entry, _ONE_PRINCIPAL)
+                self._fates.not_applicable(setting.entry, _ONE_PRINCIPAL)
 
-    def _choose(self, pieces: Sequence[Piece]) -> list[tuple[Piece, Piece]]:
+    def _choose(self, scoped_settings: Sequence[ScopedSetting]) -> list[tuple[ScopedSetting, ScopedSetting]]:
         """Choose one piece for each setting; return the others, each with the chosen piece."""
         ranks = {"": 0, self._cluster.main: 1}
         rejected = []
-        for piece in sorted(pieces, key=lambda one: (not one.of_records, ranks.get(one.role, 2), -one.weight)):
-            name = piece.name + piece.value if piece.name == CA else piece.name
-            winner = self._chosen.setdefault(name, piece)
-            if winner is not piece:
-                rejected.append((piece, winner))
+        for setting in sorted(
+            scoped_settings, key=lambda one: (not one.of_records, ranks.get(one.role, 2), -one.weight)
+        ):
+            name = setting.name + setting.value if setting.name == CA else setting.name
+            winner = self._chosen.setdefault(name, setting)
+            if winner is not setting:
+                rejected.append((setting, winner))
         return rejected
 
     def _signs_in(self) -> bool:
@@ -124,67 +126,69 @@ class SignIn:
 
     def _protocol(self) -> str:
         """The protocol in capital letters, or an expression."""
-        piece = self._chosen.pop("security.protocol", None)
-        if piece is None:
+        setting = self._chosen.pop("security.protocol", None)
+        if setting is None:
             return "PLAINTEXT"
-        value = piece.value if has_expression(piece.value) else piece.value.upper()
+        value = setting.value if has_expression(setting.value) else setting.value.upper()
         if value.lower() not in PROTOCOLS and not has_expression(value):
-            self._fates.not_applicable(piece.entry, "is none of PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL")
+            self._fates.not_applicable(setting.entry, "is none of PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL")
             return "PLAINTEXT"
         why = ""
         if value == "SASL_PLAINTEXT":
             self.client[INSECURE] = REASON
             why = "with `insecure`, whose reason you have to give: password and records go in clear"
-        self._set(piece, "security.protocol", why, tried="SASL_SSL" if self._signs_in() else "SSL")
+        self._set(setting, "security.protocol", why, tried="SASL_SSL" if self._signs_in() else "SSL")
         return value
 
-    def _part(self, prefix: str, read: Callable[[Mapping[str, Piece]], None], why_not: str) -> None:
+    def _part(self, prefix: str, read: Callable[[Mapping[str, ScopedSetting]], None], why_not: str) -> None:
         names = [name for name in self._chosen if name.startswith(prefix) or (prefix == "ssl." and name[0] == "@")]
         taken = {name: self._chosen[name] for name in names}
         if why_not:
-            for piece in taken.values():
-                self._fates.not_applicable(piece.entry, why_not)
+            for setting in taken.values():
+                self._fates.not_applicable(setting.entry, why_not)
         else:
             read(taken)
 
-    def _set(self, piece: Piece, name: str, why: str = "", value: str | None = None, tried: str = TRIED) -> None:
+    def _set(
+        self, setting: ScopedSetting, name: str, why: str = "", value: str | None = None, tried: str = TRIED
+    ) -> None:
         """Write one property, as a reference where it is secret."""
-        text = piece.value if value is None else value
-        variable, place = variable_name(self._cluster.name, name), _place(piece)
+        text = setting.value if value is None else value
+        variable, place = variable_name(self._cluster.name, name), _place(setting)
         if is_secret_property(name):
             self.client[name] = self._variables.secret(text, variable, place)
         elif _is_kept_out(name, text):
             self.client[name] = f"${{{self._variables.of(variable, f'what {place} holds', text, tried)}}}"
         else:
             self.client[name] = self._variables.text(text, variable, place, tried)
-        self._fates.mapped(piece.entry, self._told(name), why)
+        self._fates.mapped(setting.entry, self._told(name), why)
 
     def _told(self, name: str) -> str:
         return f"{self._cluster.place}.client.{name}"
 
     # --- SASL
 
-    def _sasl(self, pieces: Mapping[str, Piece]) -> None:
-        if (mechanism := pieces.get("sasl.mechanism")) is not None:
+    def _sasl(self, scoped_settings: Mapping[str, ScopedSetting]) -> None:
+        if (mechanism := scoped_settings.get("sasl.mechanism")) is not None:
             self._mechanism(mechanism)
-        for name, piece in pieces.items():
+        for name, setting in scoped_settings.items():
             if name == "sasl.jaas.config":
-                self._login(piece, parse_jaas(piece.value))
+                self._login(setting, parse_jaas(setting.value))
             elif name in IDENTITY and name != "sasl.mechanism":
-                self._set(piece, name, tried=_TRIED_URL if name.endswith(".url") else TRIED)
+                self._set(setting, name, tried=_TRIED_URL if name.endswith(".url") else TRIED)
             elif name != "sasl.mechanism":
-                self._no_client(piece)
+                self._no_client(setting)
 
-    def _mechanism(self, piece: Piece) -> None:
-        if piece.value.upper() == _MSK:
-            self._msk(piece, Login(""))
-        elif piece.value.upper() in MECHANISMS or has_expression(piece.value):
-            upper = piece.value if has_expression(piece.value) else piece.value.upper()
-            self._set(piece, "sasl.mechanism", value=upper, tried="PLAIN")
+    def _mechanism(self, setting: ScopedSetting) -> None:
+        if setting.value.upper() == _MSK:
+            self._msk(setting, Login(""))
+        elif setting.value.upper() in MECHANISMS or has_expression(setting.value):
+            upper = setting.value if has_expression(setting.value) else setting.value.upper()
+            self._set(setting, "sasl.mechanism", value=upper, tried="PLAIN")
         else:
-            self._fates.not_applicable(piece.entry, f"librdkafka has {', '.join(MECHANISMS)} only")
+            self._fates.not_applicable(setting.entry, f"librdkafka has {', '.join(MECHANISMS)} only")
 
-    def _msk(self, piece: Piece, login: Login) -> None:
+    def _msk(self, setting: ScopedSetting, login: Login) -> None:
         self.client["sasl.mechanism"] = "OAUTHBEARER"
         found = _REGION.search(self._cluster.servers)
         name = variable_name(self._cluster.name, "AWS_REGION")
@@ -194,47 +198,47 @@ class SignIn:
         for option, key in (("awsRoleArn", "role_arn"), ("awsProfileName", "profile")):
             if option in login.options and not {"role_arn", "profile"} & self.msk_iam.keys():
                 own = variable_name(self._cluster.name, "AWS", key)
-                self.msk_iam[key] = self._variables.text(login.options[option], own, _place(piece))
+                self.msk_iam[key] = self._variables.text(login.options[option], own, _place(setting))
                 used.append(option)
         to = f"{self._cluster.place}.msk_iam"
         why = filter(None, ("tokens of AWS: pip install 'aggregator[msk]'", without(login, used)))
-        self._fates.mapped(piece.entry, to, "; ".join(why))
+        self._fates.mapped(setting.entry, to, "; ".join(why))
 
-    def _login(self, piece: Piece, login: Login) -> None:
+    def _login(self, setting: ScopedSetting, login: Login) -> None:
         match login.module:
             case "IAMLoginModule":
-                self._msk(piece, login)
+                self._msk(setting, login)
             case "PlainLoginModule" | "ScramLoginModule":
                 if login.module == "PlainLoginModule":
                     self.client.setdefault("sasl.mechanism", "PLAIN")
-                self._options(piece, login, {"username": "sasl.username", "password": "sasl.password"})
+                self._options(setting, login, {"username": "sasl.username", "password": "sasl.password"})
             case "OAuthBearerLoginModule":
                 names = _STRIMZIS_OPTIONS if _STRIMZIS_OPTIONS.keys() & login.options.keys() else _APACHES_OPTIONS
-                self._options(piece, login, {one: f"sasl.oauthbearer.{name}" for one, name in names.items()})
+                self._options(setting, login, {one: f"sasl.oauthbearer.{name}" for one, name in names.items()})
                 if (url := login.options.get(_STRIMZIS_URL)) and _URL not in self._chosen:
-                    self._set(piece, _URL, value=url, tried=_TRIED_URL)
+                    self._set(setting, _URL, value=url, tried=_TRIED_URL)
             case "Krb5LoginModule":
                 names = {"keyTab": "keytab", "principal": "principal", "serviceName": "service.name"}
-                self._options(piece, login, {one: f"sasl.kerberos.{name}" for one, name in names.items()})
+                self._options(setting, login, {one: f"sasl.kerberos.{name}" for one, name in names.items()})
             case _:
-                self._fates.not_applicable(piece.entry, "is a login module of Java that librdkafka does not have")
+                self._fates.not_applicable(setting.entry, "is a login module of Java that librdkafka does not have")
 
-    def _options(self, piece: Piece, login: Login, names: Mapping[str, str]) -> None:
+    def _options(self, setting: ScopedSetting, login: Login, names: Mapping[str, str]) -> None:
         """A login module's options; who signs in, and by which secret, become references."""
-        place = _place(piece)
+        place = _place(setting)
         for option, name in names.items():
             value = login.options.get(option, "")
             variable = variable_name(self._cluster.name, name)
             is_public = name.startswith("sasl.kerberos.") or name.endswith(".scope")
             if not value and is_public:
                 continue
-            to = place._replace(key=f"`{option}` of {piece.name}")
+            to = place._replace(key=f"`{option}` of {setting.name}")
             if is_public or (is_expression(value) and name == "sasl.username"):
                 self.client[name] = self._variables.text(value, variable, to)
             else:
                 self.client[name] = self._variables.secret(value, variable, to)
         keys = ", ".join(self._told(name) for name in names.values() if name in self.client)
-        self._fates.mapped(piece.entry, keys, without(login, [*names, _STRIMZIS_URL]))
+        self._fates.mapped(setting.entry, keys, without(login, [*names, _STRIMZIS_URL]))
 
     def _complete(self) -> None:
         """Add what a mechanism needs and MirrorMaker's file does not set."""
@@ -257,60 +261,65 @@ class SignIn:
 
     # --- TLS
 
-    def _tls(self, pieces: Mapping[str, Piece]) -> None:
-        self._trusted(pieces)
-        self._own_certificate(pieces)
-        self._kubernetes([piece for name, piece in pieces.items() if name[0] == "@"])
-        for name, piece in pieces.items():
+    def _tls(self, scoped_settings: Mapping[str, ScopedSetting]) -> None:
+        self._trusted(scoped_settings)
+        self._own_certificate(scoped_settings)
+        self._kubernetes([setting for name, setting in scoped_settings.items() if name[0] == "@"])
+        for name, setting in scoped_settings.items():
             if name == "ssl.endpoint.identification.algorithm":
-                self._host_check(piece)
+                self._host_check(setting)
             elif name in ("ssl.truststore.type", "ssl.keystore.type"):
-                self._fates.not_applicable(piece.entry, "the hub's files are PEM and PKCS12")
-            elif not self._fates.is_told(piece.entry):
-                self._no_client(piece)
+                self._fates.not_applicable(setting.entry, "the hub's files are PEM and PKCS12")
+            elif not self._fates.is_told(setting.entry):
+                self._no_client(setting)
 
-    def _trusted(self, pieces: Mapping[str, Piece]) -> None:
-        location, inline = pieces.get("ssl.truststore.location"), pieces.get("ssl.truststore.certificates")
-        if (password := pieces.get("ssl.truststore.password")) is not None:
+    def _trusted(self, scoped_settings: Mapping[str, ScopedSetting]) -> None:
+        location, inline = (
+            scoped_settings.get("ssl.truststore.location"),
+            scoped_settings.get("ssl.truststore.certificates"),
+        )
+        if (password := scoped_settings.get("ssl.truststore.password")) is not None:
             self._fates.not_applicable(password.entry, _PEM_IS_OPEN)
         if inline is not None:
             self._set(inline, "ssl.ca.pem")
         if location is None:
             return
-        if _is(pieces, "truststore", "PEM", (".pem", ".crt")):
+        if _is(scoped_settings, "truststore", "PEM", (".pem", ".crt")):
             self._set(location, "ssl.ca.location")
             return
         made = self._file("-ca.pem")
         self._run(f"keytool -list -rfc -keystore {shlex.quote(location.value)} > {_unfolded(made)}")
         self._set(location, "ssl.ca.location", f"convert it: {made} is made by the command below", made)
 
-    def _own_certificate(self, pieces: Mapping[str, Piece]) -> None:
+    def _own_certificate(self, scoped_settings: Mapping[str, ScopedSetting]) -> None:
         for name, own in (
             ("ssl.keystore.key", "ssl.key.pem"),
             ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
         ):
-            if name in pieces:
-                self._set(pieces[name], own)
-        location, password = pieces.get("ssl.keystore.location"), pieces.get("ssl.keystore.password")
-        key_password = pieces.get("ssl.key.password")
+            if name in scoped_settings:
+                self._set(scoped_settings[name], own)
+        location, password = scoped_settings.get("ssl.keystore.location"), scoped_settings.get("ssl.keystore.password")
+        key_password = scoped_settings.get("ssl.key.password")
         if location is None:
-            for piece in (password, key_password):
-                if piece is not None:
-                    self._set(piece, "ssl.key.password")
+            for setting in (password, key_password):
+                if setting is not None:
+                    self._set(setting, "ssl.key.password")
             return
-        if _is(pieces, "keystore", "PEM", (".pem",)):
+        if _is(scoped_settings, "keystore", "PEM", (".pem",)):
             self._set(location, "ssl.certificate.location")
             self._set(location, "ssl.key.location")
-            for piece in (key_password, password):
-                if piece is not None:
-                    self._set(piece, "ssl.key.password")
+            for setting in (key_password, password):
+                if setting is not None:
+                    self._set(setting, "ssl.key.password")
             return
-        self._store(pieces, location, password)
+        self._store(scoped_settings, location, password)
         if key_password is not None:
             self._fates.not_applicable(key_password.entry, "in a PKCS12 store the key has the store's password")
 
-    def _store(self, pieces: Mapping[str, Piece], location: Piece, password: Piece | None) -> None:
-        if _is(pieces, "keystore", "PKCS12", _PKCS12):
+    def _store(
+        self, scoped_settings: Mapping[str, ScopedSetting], location: ScopedSetting, password: ScopedSetting | None
+    ) -> None:
+        if _is(scoped_settings, "keystore", "PKCS12", _PKCS12):
             self._set(location, "ssl.keystore.location")
         else:
             made = self._file(".p12")
@@ -324,24 +333,24 @@ class SignIn:
         else:
             self._ask("ssl.keystore.password")
 
-    def _kubernetes(self, pieces: Sequence[Piece]) -> None:
+    def _kubernetes(self, scoped_settings: Sequence[ScopedSetting]) -> None:
         """Add the commands that write the files of Kubernetes' secrets."""
         for kind, (name, end) in _FILES.items():
-            of_kind = [piece for piece in pieces if piece.name == kind]
+            of_kind = [setting for setting in scoped_settings if setting.name == kind]
             if not of_kind:
                 continue
             made = self._file(end)
-            for number, piece in enumerate(of_kind):
-                secret, _, key = piece.value.partition("\n")
+            for number, setting in enumerate(of_kind):
+                secret, _, key = setting.value.partition("\n")
                 self._run(f"{_of_secret(secret, key)} {'>>' if number else '>'} {_unfolded(made)}")
-                self._set(piece, name, f"{made} is made by the command below", made)
+                self._set(setting, name, f"{made} is made by the command below", made)
 
-    def _host_check(self, piece: Piece) -> None:
-        if piece.value.lower() == "https":
-            self._set(piece, piece.name, value="https")
+    def _host_check(self, setting: ScopedSetting) -> None:
+        if setting.value.lower() == "https":
+            self._set(setting, setting.name, value="https")
             return
         why = "the hub checks the host in a certificate; docs/connections.md says how to leave that out, with a reason"
-        self._fates.not_applicable(piece.entry, why)
+        self._fates.not_applicable(setting.entry, why)
 
     def _file(self, end: str) -> str:
         return f"{self._cluster.folder}/{self._cluster.name}{end}"
@@ -350,11 +359,11 @@ class SignIn:
         self._commands["umask 077 && mkdir -p certificates"] = None
         self._commands[command] = None
 
-    def _no_client(self, piece: Piece) -> None:
-        if piece.name in NAMES or piece.name.startswith(("sasl.oauthbearer.", "sasl.server.", "ssl.client.")):
-            self._fates.not_applicable(piece.entry, "is none of what a client of the hub can be told")
-        elif not self._fates.is_told(piece.entry):  # a guess takes time, and it is needed for each cluster
-            self._fates.unknown(piece.entry, did_you_mean(piece.name, NAMES))
+    def _no_client(self, setting: ScopedSetting) -> None:
+        if setting.name in NAMES or setting.name.startswith(("sasl.oauthbearer.", "sasl.server.", "ssl.client.")):
+            self._fates.not_applicable(setting.entry, "is none of what a client of the hub can be told")
+        elif not self._fates.is_told(setting.entry):  # a guess takes time, and it is needed for each cluster
+            self._fates.unknown(setting.entry, did_you_mean(setting.name, NAMES))
 
 
 def _is_kept_out(name: str, text: str) -> bool:
@@ -365,12 +374,12 @@ def _is_kept_out(name: str, text: str) -> bool:
     return name in _MAY_HOLD_SECRETS or (decides and has_expression(text) and not is_expression(text))
 
 
-def _is(pieces: Mapping[str, Piece], store: str, kind: str, ends: tuple[str, ...]) -> bool:
+def _is(scoped_settings: Mapping[str, ScopedSetting], store: str, kind: str, ends: tuple[str, ...]) -> bool:
     """Whether a store is of a kind: by its type, else by its name."""
-    declared = pieces.get(f"ssl.{store}.type")
+    declared = scoped_settings.get(f"ssl.{store}.type")
     if declared is not None:
         return declared.value.upper() == kind
-    return pieces[f"ssl.{store}.location"].value.lower().endswith(ends)
+    return scoped_settings[f"ssl.{store}.location"].value.lower().endswith(ends)
 
 
 def _of_secret(secret: str, key: str) -> str:
@@ -385,5 +394,5 @@ def _unfolded(made: str) -> str:
     return made.removeprefix("../")
 
 
-def _place(piece: Piece) -> FilePlace:
-    return FilePlace(piece.entry.file, piece.entry.line, piece.name)
+def _place(setting: ScopedSetting) -> FilePlace:
+    return FilePlace(setting.entry.file, setting.entry.line, setting.name)

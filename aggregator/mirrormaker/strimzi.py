@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aggregator.config.document import Place
-from aggregator.mirrormaker.dedicated import is_enabled, piece_of_flow, tell_enabled
-from aggregator.mirrormaker.pieces import Mirror, Piece, role_of
+from aggregator.mirrormaker.dedicated import is_enabled, setting_of_flow, tell_enabled
 from aggregator.mirrormaker.result import FileKey
+from aggregator.mirrormaker.scoped_settings import Mirror, ScopedSetting, role_of
 from aggregator.mirrormaker.sign_in import CA, CERTIFICATE, KEY
 
 _KUBERNETES = "says how MirrorMaker runs on Kubernetes"
@@ -117,7 +117,7 @@ class _Reader:
                 if name == "enabled":
                     tell_enabled(self._mirror, entry, copies=copies)
                 else:
-                    self._mirror.pieces.append(piece_of_flow(entry, name, source, target, of_records=copies))
+                    self._mirror.scoped_settings.append(setting_of_flow(entry, name, source, target, of_records=copies))
 
     def rest(self) -> None:
         """Note that the leaves that are left do not apply to a hub."""
@@ -175,9 +175,11 @@ class _Reader:
             for leaf in leaves:
                 self._piece(leaf, "security.protocol", alias, value=protocol)
             if not leaves and (near := next(self._near(place[:-1]), None)) is not None:
-                self._mirror.pieces.append(Piece(near, "security.protocol", protocol, alias))
+                self._mirror.scoped_settings.append(ScopedSetting(near, "security.protocol", protocol, alias))
         if signs_in and at in self._leaves:
-            self._mirror.pieces.append(Piece(self._leaves[at], "sasl.mechanism", _MECHANISMS[kind], alias))
+            self._mirror.scoped_settings.append(
+                ScopedSetting(self._leaves[at], "sasl.mechanism", _MECHANISMS[kind], alias)
+            )
 
     def _secret(self, place: Place, name: str, alias: str, secret: str, key: str) -> None:
         """A secret of Kubernetes: its name is a key, and so is the name within it."""
@@ -190,7 +192,7 @@ class _Reader:
         for found, written in self._below(place):
             role, name = role_of(written)
             entry = self._take(found)
-            self._mirror.pieces.append(Piece(entry, name, entry.value, alias, role))
+            self._mirror.scoped_settings.append(ScopedSetting(entry, name, entry.value, alias, role))
 
     def _below(self, place: Place) -> Iterator[tuple[Place, str]]:
         """Leaves below a section that nobody took, each with its name there."""
@@ -213,7 +215,7 @@ class _Reader:
         if place in self._leaves:
             entry = self._take(place)
             given = entry.value if value is None else value
-            self._mirror.pieces.append(Piece(entry, name, given, alias, "", *flow))
+            self._mirror.scoped_settings.append(ScopedSetting(entry, name, given, alias, "", *flow))
 
     def _mapped(self, place: Place, to: str) -> None:
         if place in self._leaves:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from aggregator.config.fields import topic_pattern
-from aggregator.mirrormaker.pieces import Piece
 from aggregator.mirrormaker.references import FilePlace, Variables, filled, variable_name
 from aggregator.mirrormaker.result import PropertyMappings
+from aggregator.mirrormaker.scoped_settings import ScopedSetting
 
 _POSIX = re.compile(r"\[:\^?[a-z]+:\]")
 _QUOTES = "\"'"
@@ -37,33 +37,33 @@ class Patterns:
         self._edge = edge
         self.is_complete = True
 
-    def read(self, piece: Piece, to: str) -> str:
+    def read(self, setting: ScopedSetting, to: str) -> str:
         """The pattern as `hub.yaml` has it; empty where nothing could be taken.
 
         Args:
-            piece: A list of names and patterns, with commas.
+            setting: A list of names and patterns, with commas.
             to: The key that it becomes.
         """
         kept: list[str] = []
         why = ""
-        for part in _parts(piece.value):
+        for part in _parts(setting.value):
             try:
                 self._check(filled(part, "any", "any"))
                 _refuse_posix(part)
             except ValueError as error:
                 why = str(error)
             else:
-                kept.append(self._filled(piece, part))
+                kept.append(self._filled(setting, part))
         self.is_complete = not why
         if kept:
-            self._fates.mapped(piece.entry, to, f"one part is left out ({why})" if why else "")
+            self._fates.mapped(setting.entry, to, f"one part is left out ({why})" if why else "")
         else:
-            self._fates.not_applicable(piece.entry, why or "is empty")
+            self._fates.not_applicable(setting.entry, why or "is empty")
         return joined(kept)
 
-    def _filled(self, piece: Piece, part: str) -> str:
-        where = FilePlace(piece.entry.file, piece.entry.line, piece.name)
-        return self._variables.text(part, variable_name(self._edge, piece.name), where)
+    def _filled(self, setting: ScopedSetting, part: str) -> str:
+        where = FilePlace(setting.entry.file, setting.entry.line, setting.name)
+        return self._variables.text(part, variable_name(self._edge, setting.name), where)
 
 
 def _refuse_posix(part: str) -> None:

@@ -13,12 +13,12 @@ from aggregator.config.patterns import literal
 from aggregator.errors import ConfigError
 from aggregator.mirrormaker import settings
 from aggregator.mirrormaker.client_properties import NAMES, fate, is_sign_in
+from aggregator.mirrormaker.file_reader import Read
 from aggregator.mirrormaker.naming import Circles, central_pattern, edge_names, hub_names
-from aggregator.mirrormaker.pieces import Mirror, Piece, by_weight
-from aggregator.mirrormaker.reading import Read
 from aggregator.mirrormaker.reasons import ADDRESS, ELSEWHERE, is_of_client, shown_keys, why_not
 from aggregator.mirrormaker.references import FilePlace, Variables, filled, own_names, variable_name
 from aggregator.mirrormaker.result import ClusterDraft, HubDraft, Imported, OffsetsDraft, RuleDraft
+from aggregator.mirrormaker.scoped_settings import Mirror, ScopedSetting, by_weight
 from aggregator.mirrormaker.sign_in import ConnectedCluster, SignIn
 from aggregator.mirrormaker.topics import Patterns, joined
 
@@ -59,7 +59,7 @@ def translate(found: Read) -> Imported:
         )
     translator = _Translator(mirror)
     targets = list(dict.fromkeys(target for _, target in mirror.flows))
-    aliases = [piece.value for piece in mirror.pieces if piece.name == "source.cluster.alias"]
+    aliases = [setting.value for setting in mirror.scoped_settings if setting.name == "source.cluster.alias"]
     names = hub_names(targets, translator.names, [*mirror.clusters, *aliases])
     hubs = [translator.hub(target, names, is_alone=len(targets) == 1) for target in targets]
     translator.rest()
@@ -82,13 +82,13 @@ class _Translator:
         self._flows = frozenset(mirror.flows)
         self._circles = Circles(mirror.flows)
         self._patterns: dict[int, str] = {}
-        self._of_cluster: dict[str, list[Piece]] = {}
-        self._named: dict[tuple[str, str], list[Piece]] = {}
-        for piece in mirror.pieces:
-            if is_of_client(piece):
-                self._of_cluster.setdefault(piece.cluster, []).append(piece)
-            self._named.setdefault((piece.name, piece.source), []).append(piece)
-        self.variables = Variables(own_names(piece.value for piece in mirror.pieces))
+        self._of_cluster: dict[str, list[ScopedSetting]] = {}
+        self._named: dict[tuple[str, str], list[ScopedSetting]] = {}
+        for setting in mirror.scoped_settings:
+            if is_of_client(setting):
+                self._of_cluster.setdefault(setting.cluster, []).append(setting)
+            self._named.setdefault((setting.name, setting.source), []).append(setting)
+        self.variables = Variables(own_names(setting.value for setting in mirror.scoped_settings))
         self.commands: dict[str, None] = {}
         self.remarks: list[str] = []
 
@@ -119,19 +119,21 @@ class _Translator:
         """Give an outcome to whatever has none."""
         guesses = 0
         clusters = {cluster for flow in self.mirror.flows for cluster in flow}
-        for piece in self.mirror.pieces:
-            if self.fates.is_told(piece.entry):
+        for setting in self.mirror.scoped_settings:
+            if self.fates.is_told(setting.entry):
                 continue
-            if (why := why_not(piece, self._flows, clusters)) is not None:
-                self.fates.not_applicable(piece.entry, why)
+            if (why := why_not(setting, self._flows, clusters)) is not None:
+                self.fates.not_applicable(setting.entry, why)
                 continue
             guesses += 1
-            self.fates.unknown(piece.entry, settings.did_you_mean(piece.name[:80], NAMES) if guesses <= _MANY else "")
+            self.fates.unknown(
+                setting.entry, settings.did_you_mean(setting.name[:80], NAMES) if guesses <= _MANY else ""
+            )
 
     # --- clusters
 
     def _cluster(self, alias: str, target: str, place: str, main: str, folder: str) -> ClusterDraft:
-        pieces = by_weight(
+        scoped_settings = by_weight(
             [
                 one
                 for name in ("", alias)
@@ -139,42 +141,42 @@ class _Translator:
                 if self._concerns(one, alias, target)
             ]
         )
-        address = self._address([one for one in pieces if one.name in ADDRESS], alias, place)
+        address = self._address([one for one in scoped_settings if one.name in ADDRESS], alias, place)
         name = self.names[alias]
         sign_in = SignIn(
             ConnectedCluster(name, place, address, main, folder), self.fates, self.variables, self.commands
         )
-        sign_in.read([one for one in pieces if is_sign_in(one.name) or one.name[:1] == "@"])
+        sign_in.read([one for one in scoped_settings if is_sign_in(one.name) or one.name[:1] == "@"])
         blocks: dict[str, dict[str, str]] = {"client": sign_in.client, "consumer": {}, "producer": {}, "admin": {}}
-        for piece in pieces:
-            if not is_sign_in(piece.name) and piece.name not in ADDRESS and piece.name != "auto.offset.reset":
-                self._property(piece, blocks, place, name)
+        for setting in scoped_settings:
+            if not is_sign_in(setting.name) and setting.name not in ADDRESS and setting.name != "auto.offset.reset":
+                self._property(setting, blocks, place, name)
         return ClusterDraft(address, **blocks, msk_iam=sign_in.msk_iam)
 
-    def _concerns(self, piece: Piece, alias: str, target: str) -> bool:
+    def _concerns(self, setting: ScopedSetting, alias: str, target: str) -> bool:
         """Whether it says how to reach a cluster within the hub of a target."""
-        if piece.source and piece.target and (piece.source, piece.target) not in self._flows:
+        if setting.source and setting.target and (setting.source, setting.target) not in self._flows:
             return False
-        if piece.cluster:
-            return piece.cluster == alias and (not piece.target or piece.target == target)
-        return not piece.source and not piece.target
+        if setting.cluster:
+            return setting.cluster == alias and (not setting.target or setting.target == target)
+        return not setting.source and not setting.target
 
-    def _address(self, pieces: Sequence[Piece], alias: str, place: str) -> str:
+    def _address(self, scoped_settings: Sequence[ScopedSetting], alias: str, place: str) -> str:
         """`host:port`, several with commas; a variable where the files do not hold any."""
         variable = variable_name(self.names[alias], "BOOTSTRAP_SERVERS")
         to = f"{place}.bootstrap_servers"
         address, winner = "", None
-        for piece in sorted(pieces, key=lambda one: bool(one.role)):
+        for setting in sorted(scoped_settings, key=lambda one: bool(one.role)):
             if winner is not None:
-                self._another_address(piece, winner)
+                self._another_address(setting, winner)
                 continue
-            winner = piece
-            where = FilePlace(piece.entry.file, piece.entry.line, piece.name)
-            address = self._written(piece.value, variable, where)
+            winner = setting
+            where = FilePlace(setting.entry.file, setting.entry.line, setting.name)
+            address = self._written(setting.value, variable, where)
             if address:
-                self.fates.mapped(piece.entry, to)
+                self.fates.mapped(setting.entry, to)
             else:
-                self.fates.mapped(piece.entry, to, f"is no `host:port`: set {variable}")
+                self.fates.mapped(setting.entry, to, f"is no `host:port`: set {variable}")
                 what = f"host:port of {self.names[alias]}, several with commas"
                 address = f"${{{self.variables.of(variable, what, tried=_TRIED_ADDRESS)}}}"
         if not address:
@@ -182,11 +184,11 @@ class _Translator:
             address = f"${{{self.variables.of(variable, what, tried=_TRIED_ADDRESS)}}}"
         return address
 
-    def _another_address(self, piece: Piece, winner: Piece) -> None:
-        if piece.value == winner.value:
-            self.fates.as_other(piece.entry, winner.entry, _ONE_ADDRESS)
+    def _another_address(self, setting: ScopedSetting, winner: ScopedSetting) -> None:
+        if setting.value == winner.value:
+            self.fates.as_other(setting.entry, winner.entry, _ONE_ADDRESS)
         else:
-            self.fates.not_applicable(piece.entry, _ONE_ADDRESS)
+            self.fates.not_applicable(setting.entry, _ONE_ADDRESS)
 
     def _written(self, value: str, variable: str, where: FilePlace) -> str:
         listed = [_PROTOCOL.sub("", one.strip()) for one in value.split(",") if one.strip()]
@@ -196,25 +198,25 @@ class _Translator:
             return ""
         return ",".join(self.variables.text(one, variable, where, _TRIED_ADDRESS) for one in listed)
 
-    def _property(self, piece: Piece, blocks: Mapping[str, dict[str, str]], place: str, name: str) -> None:
-        found = fate(piece.name, piece.value, piece.role)
-        if found is None or settings.destination(piece.name):
+    def _property(self, setting: ScopedSetting, blocks: Mapping[str, dict[str, str]], place: str, name: str) -> None:
+        found = fate(setting.name, setting.value, setting.role)
+        if found is None or settings.destination(setting.name):
             return
         if not found.name:
-            self.fates.not_applicable(piece.entry, found.why)
+            self.fates.not_applicable(setting.entry, found.why)
             return
         to = f"{place}.{found.block}.{found.name}"
         block = blocks[found.block]
-        where = FilePlace(piece.entry.file, piece.entry.line, piece.name)
-        value = self.variables.text(piece.value, variable_name(name, found.name), where)
+        where = FilePlace(setting.entry.file, setting.entry.line, setting.name)
+        value = self.variables.text(setting.value, variable_name(name, found.name), where)
         if block.setdefault(found.name, value) == value:
-            self.fates.mapped(piece.entry, to)
+            self.fates.mapped(setting.entry, to)
         else:
-            self.fates.not_applicable(piece.entry, ELSEWHERE)
+            self.fates.not_applicable(setting.entry, ELSEWHERE)
 
     # --- flows
 
-    def _of_flow(self, names: Sequence[str], source: str, target: str) -> Piece | None:
+    def _of_flow(self, names: Sequence[str], source: str, target: str) -> ScopedSetting | None:
         """Return the setting that holds for a flow."""
         found = [
             one
@@ -269,13 +271,13 @@ class _Translator:
             separator = literal("." if found is None else found.value)
             yield f"(.*{separator})?{literal(target)}{separator}.*"
 
-    def _pattern(self, piece: Piece, source: str, to: str) -> str:
-        if piece.entry.number not in self._patterns:
+    def _pattern(self, setting: ScopedSetting, source: str, to: str) -> str:
+        if setting.entry.number not in self._patterns:
             patterns = Patterns(self.fates, self.variables, self.names[source])
-            self._patterns[piece.entry.number] = patterns.read(piece, to)
-            if piece.name in EXCLUDED and not patterns.is_complete:
+            self._patterns[setting.entry.number] = patterns.read(setting, to)
+            if setting.name in EXCLUDED and not patterns.is_complete:
                 self.remarks.append(_MORE_TOPICS)
-        return self._patterns[piece.entry.number]
+        return self._patterns[setting.entry.number]
 
     def _central(self, source: str, target: str) -> str:
         policy = self._of_flow(("replication.policy.class",), source, target)
@@ -288,54 +290,54 @@ class _Translator:
             None if separator is None else separator.value,
             keeps_names=self.mirror.keeps_names,
         )
-        for piece in (policy, separator, alias):
-            if piece is not None:
-                if piece is policy and named.why:
-                    self.fates.not_applicable(piece.entry, named.why)
+        for setting in (policy, separator, alias):
+            if setting is not None:
+                if setting is policy and named.why:
+                    self.fates.not_applicable(setting.entry, named.why)
                 else:
-                    self.fates.mapped(piece.entry, "topics[].central", named.note)
+                    self.fates.mapped(setting.entry, "topics[].central", named.note)
         if named.remark:
             self.remarks.append(named.remark)
         return named.pattern
 
     def _start(self, source: str, target: str) -> str:
-        piece = self._of_flow(("auto.offset.reset",), source, target)
-        if piece is None:
+        setting = self._of_flow(("auto.offset.reset",), source, target)
+        if setting is None:
             return "earliest"
-        start = _STARTS.get(piece.value.lower(), "")
+        start = _STARTS.get(setting.value.lower(), "")
         if start:
-            self.fates.mapped(piece.entry, "topics[].start")
+            self.fates.mapped(setting.entry, "topics[].start")
         else:
-            self.fates.not_applicable(piece.entry, "is neither earliest nor latest; a gap is reported instead")
+            self.fates.not_applicable(setting.entry, "is neither earliest nor latest; a gap is reported instead")
         return start or "earliest"
 
     # --- of the whole hub
 
-    def _values(self, names: str, sources: Sequence[str], target: str) -> list[Piece]:
+    def _values(self, names: str, sources: Sequence[str], target: str) -> list[ScopedSetting]:
         found = [self._of_flow(names.split(), source, target) for source in sources]
-        return [piece for piece in found if piece is not None]
+        return [setting for setting in found if setting is not None]
 
-    def _one(self, name: str, to: str, found: Sequence[Piece]) -> str:
+    def _one(self, name: str, to: str, found: Sequence[ScopedSetting]) -> str:
         """The value that most flows have, where flows differ; told at each."""
         if not found:
             return ""
-        value, _ = Counter(piece.value for piece in found).most_common(1)[0]
-        for piece in found:
-            if piece.value == value:
-                self.fates.mapped(piece.entry, to)
+        value, _ = Counter(setting.value for setting in found).most_common(1)[0]
+        for setting in found:
+            if setting.value == value:
+                self.fates.mapped(setting.entry, to)
             else:
                 self.fates.not_applicable(
-                    piece.entry, f"`{name}` is one for all edges of a hub; another flow's is taken"
+                    setting.entry, f"`{name}` is one for all edges of a hub; another flow's is taken"
                 )
         return value
 
     def _replication_factor(self, sources: Sequence[str], target: str) -> str:
         found = []
-        for piece in self._values("replication.factor", sources, target):
-            if _FACTORS.fullmatch(piece.value) and int(piece.value) < 2**15:
-                found.append(piece)
+        for setting in self._values("replication.factor", sources, target):
+            if _FACTORS.fullmatch(setting.value) and int(setting.value) < 2**15:
+                found.append(setting)
             else:
-                self.fates.not_applicable(piece.entry, "is no number of brokers; the broker's default holds")
+                self.fates.not_applicable(setting.entry, "is no number of brokers; the broker's default holds")
         return self._one("replication_factor", "replication_factor", found)
 
     def _config_sync(self, sources: Sequence[str], target: str) -> str:
@@ -348,11 +350,11 @@ class _Translator:
 
     def _seconds(self, name: str, to: str, sources: Sequence[str], target: str) -> str:
         found = []
-        for piece in self._values(name, sources, target):
-            if _SECONDS.fullmatch(piece.value):
-                found.append(piece)
+        for setting in self._values(name, sources, target):
+            if _SECONDS.fullmatch(setting.value):
+                found.append(setting)
             else:
-                self.fates.not_applicable(piece.entry, "is no number of seconds; the hub's default holds")
+                self.fates.not_applicable(setting.entry, "is no number of seconds; the hub's default holds")
         value = self._one(to, to, found)
         return f"{value}s" if value else ""
 
@@ -370,7 +372,7 @@ class _Translator:
     def _groups(self, names: str, to: str, sources: Sequence[str], target: str) -> str:
         found = self._values(names, sources, target)
         taken = self._one(to, to, found)
-        piece = next((one for one in found if one.value == taken), None)
-        if piece is None:
+        setting = next((one for one in found if one.value == taken), None)
+        if setting is None:
             return ""
-        return Patterns(self.fates, self.variables, self.names[sources[0]], group_pattern).read(piece, to)
+        return Patterns(self.fates, self.variables, self.names[sources[0]], group_pattern).read(setting, to)

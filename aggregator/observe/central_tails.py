@@ -16,21 +16,21 @@ from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.tail import ArrivalTail, LogTail
-from aggregator.kafka.readers.typed_decoder import Damaged
+from aggregator.kafka.readers.typed_decoder import CorruptRecord
 from aggregator.observe.fields import FieldFeed, TopicFields
 from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.control import ControlState
 from aggregator.state.control_log import ControlWatch
 from aggregator.state.dead_letters import reason_of
 from aggregator.state.edge_status import EdgeStatuses, read_edge_statuses
-from aggregator.state.gap import Decision
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import RequestWatch
 from aggregator.state.telemetry import SlotFeed, SlotReport
-from aggregator.state.traffic import Moved
+from aggregator.state.traffic import EdgeTraffic
 
 # Only so many of the newest dead letters are shown by reason. The ledger counts all of them.
 _LETTERS = 100_000
@@ -58,7 +58,7 @@ class CentralFeeds:
         parts = [(self._names.ledger, partition) for partition in range(self._ledger_partitions)]
         self._ledger_starts = ends.stable_end_offsets(central, parts)  # before the read, so no record is missed
         self.ledger: dict[EdgePartition, LedgerRecord] = read_ledger(central, self._names)
-        self.decisions: dict[str, Decision] = {}
+        self.decisions: dict[str, GapDecision] = {}
         self.pauses: dict[str, Pause] = {}
         self.acceptances: dict[str, ClusterAcceptance] = {}
         self.control = ControlState()
@@ -72,7 +72,7 @@ class CentralFeeds:
         self._tails: dict[str, LogTail] = {}
         self._discovered_s: float | None = None
 
-    def look(self, now_s: float, take_beat: Callable[[str, Heartbeat, int], None]) -> None:
+    def poll(self, now_s: float, take_beat: Callable[[str, Heartbeat, int], None]) -> None:
         """Take in the records that have arrived since the last look.
 
         Args:
@@ -86,24 +86,24 @@ class CentralFeeds:
         if self._discovered_s is None or now_s - self._discovered_s >= _DISCOVER_EVERY_S:
             self._discover()
             self._discovered_s = now_s
-        self.control = self._control.look()
-        asked = self._requests.look()
+        self.control = self._control.poll()
+        asked = self._requests.poll()
         self.decisions |= {one.key: one for one in asked.decisions}
         self.pauses |= asked.pauses
         self.acceptances |= asked.acceptances
         self._damaged[self._names.requests] += len(asked.damaged)
         self._take_positions()
         arrived = self._arrived(self._names.edge_status)
-        self.statuses = self.statuses.heard((one.key, one.value, one.timestamp_ms) for one in arrived)
+        self.statuses = self.statuses.with_records((one.key, one.value, one.timestamp_ms) for one in arrived)
         words = self._arrived(self._names.telemetry)
         newest_ms = max((word.timestamp_ms for word in words), default=0)
         for word in words:
-            self._slots.take(word.value, now_s, now_s - (newest_ms - word.timestamp_ms) / 1000)
-            self._fields.take(word.value)
+            self._slots.ingest(word.value, now_s, now_s - (newest_ms - word.timestamp_ms) / 1000)
+            self._fields.ingest(word.value)
         for word in self._arrived(self._names.backfills().telemetry):
-            self._backfills.take(word.value, now_s)
+            self._backfills.ingest(word.value, now_s)
         self._take_letters()
-        for arrival in self._beats.arrived():
+        for arrival in self._beats.poll():
             try:
                 beat = decode(arrival.key, arrival.value)
             except ValueError:  # a merged topic of that name, or records of another writer
@@ -118,7 +118,7 @@ class CentralFeeds:
         """Return the newest reports of the slots of a backfill that runs."""
         return self._backfills.slots(now_s)
 
-    def moved(self, edge: str, now_s: float) -> Moved:
+    def moved(self, edge: str, now_s: float) -> EdgeTraffic:
         """Bytes of an edge, by the slots of the live flows."""
         return self._slots.traffic.of(edge, now_s)
 
@@ -170,7 +170,7 @@ class CentralFeeds:
 
     def _arrived(self, topic: str) -> list[LogRecord]:
         tail = self._tails.get(topic)
-        return tail.arrived() if tail else []
+        return tail.poll() if tail else []
 
     def _take_positions(self) -> None:
         for record in self._arrived(self._names.ledger):
@@ -188,7 +188,7 @@ class CentralFeeds:
         for letter in self._arrived(self._names.dead_letters):
             try:
                 found = reason_of(letter.value)
-            except Damaged:
+            except CorruptRecord:
                 self._damaged[self._names.dead_letters] += 1
                 continue
             if found:

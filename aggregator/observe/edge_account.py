@@ -19,7 +19,7 @@ from aggregator.observe.formatting import per_second
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause
-from aggregator.state.traffic import MOST, Moved
+from aggregator.state.traffic import MAX_COUNT, EdgeTraffic
 
 # Records that lay at central before arrive so soon after the watching began. They say nothing about the present.
 OLD_NEWS_S = 2.0
@@ -56,7 +56,7 @@ class EdgeAccount:
         self.latency_ms: int | None = None
         self.skew_ms: int | None = None
         self.tracks: dict[EdgePartition, Track] = {}
-        self.moved_bytes, self._before = Moved(), (state.read_bytes, state.written_bytes) if state else (0, 0)
+        self.moved_bytes, self._before = EdgeTraffic(), (state.read_bytes, state.written_bytes) if state else (0, 0)
         self._hub = config.hub
         self._edge: EdgeConfig = config.edges[edge]
         self._emits = config.heartbeats.emit
@@ -65,7 +65,7 @@ class EdgeAccount:
         self._beat_came = False
         self._busy_until_s = began_s
 
-    def beat(self, beat: Heartbeat, stamp_ms: int, now_s: float) -> None:
+    def add_heartbeat(self, beat: Heartbeat, stamp_ms: int, now_s: float) -> None:
         """Take a beat that arrived at `stamp_ms` by central's clock; its own timestamp is shown, not trusted."""
         fresh = self.beat_ms is None or stamp_ms > self.beat_ms
         # Heartbeats that were there when the watching began arrive all at once.
@@ -76,12 +76,12 @@ class EdgeAccount:
         else:  # written near the edge, by the edge's clock or by one beside it
             self.skew_ms = beat.timestamp_ms - stamp_ms
 
-    def moved(self, entries: Mapping[EdgePartition, LedgerRecord], seen: EdgeSnapshot) -> None:
+    def add_samples(self, entries: Mapping[EdgePartition, LedgerRecord], seen: EdgeSnapshot) -> None:
         """The edge showed its ends, beside these positions."""
         if seen.skew_ms is not None:
             self.skew_ms = seen.skew_ms
         self.tracks = {
-            source: self.tracks.get(source, Track(incarnation_of(entry))).seen(
+            source: self.tracks.get(source, Track(incarnation_of(entry))).with_sample(
                 incarnation_of(entry), FlowSample(seen.answer.ends_s, entry.next_offset, seen.answer.ends[source])
             )
             for source, entry in entries.items()
@@ -116,7 +116,7 @@ class EdgeAccount:
         if self.availability.state is AvailabilityState.PAUSED and not paused:  # its next first beat is still to come
             self._began_s, self._beat_came = moment.now_s - OLD_NEWS_S, False
         moving = {source: track for source, track in self.tracks.items() if source not in held}
-        doomed = self._doomed(moment, seen, moving)
+        expiring = self._expiring(moment, seen, moving)
         watched_s = moment.now_s - self._began_s
         # A busy machine reads old heartbeats late. Only a stamp after the beginning of the watching counts as new.
         beat_came = self._beat_came and (self.beat_ms or 0) > moment.now_ms - watched_s * 1000
@@ -128,15 +128,15 @@ class EdgeAccount:
             beats=self._emits or self._beat_came,
             movement=Movement.of(moving.values()),
             gaps=gaps,
-            doomed=len(doomed),
-            left_s=min(doomed, default=0.0),
+            expiring_flows=len(expiring),
+            left_s=min(expiring, default=0.0),
             trouble=seen.answer.trouble,
             paused=pause.sentence if pause else "",
             limited=f"waits for its rate_limit: limited to {per_second(self._edge.rate_limit)}" if limited else "",
         )
 
     @staticmethod
-    def _doomed(moment: ClockPair, seen: EdgeSnapshot, moving: Mapping[EdgePartition, Track]) -> list[float]:
+    def _expiring(moment: ClockPair, seen: EdgeSnapshot, moving: Mapping[EdgePartition, Track]) -> list[float]:
         """Seconds until the edge deletes unread records, of the flows that will not have read them by then."""
         if seen.logs is None or seen.logs_s is None:
             return []
@@ -177,7 +177,7 @@ class EdgeAccount:
             )
             self.spans = bounded(spans, _MAX_SPANS)
         self._looked_s = moment.now_s
-        self.availability = self.availability.after(
+        self.availability = self.availability.with_finding(
             judge(seen, self._patience),
             now_s=moment.now_s,
             now_ms=moment.now_ms,
@@ -197,7 +197,7 @@ class EdgeAccount:
         read, written = self._before[0] + self.moved_bytes.read_bytes, self._before[1] + self.moved_bytes.written_bytes
         clocks = (self.skew_ms, self.latency_ms)
         return EdgeState(
-            state.value, reason, now.since_ms, self.maintenance, *clocks, min(read, MOST), min(written, MOST)
+            state.value, reason, now.since_ms, self.maintenance, *clocks, min(read, MAX_COUNT), min(written, MAX_COUNT)
         )
 
 

@@ -98,7 +98,7 @@ def edge_logs(
     flows = {s: at for s, at in flows.items() if s.partition < shown[s.topic].partitions}
     recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
     same = {s: at for s, at in flows.items() if s not in recreated}
-    refused: ends.Refused = {}
+    refused: ends.PartitionErrors = {}
     logs = ends.log_offsets(cluster, same.values(), timeout_s=TIMEOUT_S, refused=refused)
     unanswered = frozenset(s for s in entries if s.topic in silent or same.get(s) in refused)
     same = {s: at for s, at in same.items() if s not in unanswered}

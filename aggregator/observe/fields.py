@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from aggregator.coordinates import SchemaName
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Moment, Number, TypedDecoder
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.flow.field_counts import KIND
 from aggregator.state.telemetry import kind_of
@@ -63,7 +63,7 @@ class TopicFields:
 
 
 @dataclass(slots=True)
-class _Word:
+class _PartialReport:
     """The newest report of one session of a slot about one topic. It is complete when all its parts have arrived."""
 
     number: int
@@ -99,61 +99,63 @@ class FieldFeed:
     """
 
     def __init__(self) -> None:
-        self._whole: dict[tuple[str, str, str], _Word] = {}
-        self._half: dict[tuple[str, str, str], _Word] = {}
+        self._whole: dict[tuple[str, str, str], _PartialReport] = {}
+        self._half: dict[tuple[str, str, str], _PartialReport] = {}
         self.since_ms: int | None = None
         self.damaged = 0
 
-    def take(self, value: bytes | None) -> None:
+    def ingest(self, value: bytes | None) -> None:
         """Take one telemetry record; whatever is not of fields is left alone."""
         if value is None or _MARK not in value or kind_of(value) != KIND:
             return
         try:
             self._add(_DECODER.decode(value))
-        except Damaged:
+        except CorruptRecord:
             self.damaged += 1
 
     def _add(self, said: _Fields) -> None:
         place = (said.edge, said.topic, said.session)
-        word = self._half.get(place)
-        if word is None and len(self._half) >= _MAX_PLACES:
-            raise Damaged("of more topics than a hub has")
-        if word is None or word.number != said.number:
-            word = _Word(said.number, said.at_ms, said.policy, said.keys, said.parts)
-        word.parts[said.part] = [ReportRow._make(row) for row in said.rows]
-        self._half[place] = word
-        if len(word.parts) == word.count:
-            self._whole[place] = word
-            self.since_ms = min(word.at_ms, self.since_ms or word.at_ms)
+        report = self._half.get(place)
+        if report is None and len(self._half) >= _MAX_PLACES:
+            raise CorruptRecord("of more topics than a hub has")
+        if report is None or report.number != said.number:
+            report = _PartialReport(said.number, said.at_ms, said.policy, said.keys, said.parts)
+        report.parts[said.part] = [ReportRow._make(row) for row in said.rows]
+        self._half[place] = report
+        if len(report.parts) == report.count:
+            self._whole[place] = report
+            self.since_ms = min(report.at_ms, self.since_ms or report.at_ms)
 
     def settle(self, silent_ms: int) -> None:
         """Merge the sessions that have been silent for so long, so that a feed that is kept for days stays small."""
-        newest_ms = max((word.at_ms for word in self._whole.values()), default=0)
-        past: dict[tuple[str, str], list[_Word]] = {}
-        for (edge, topic, session), word in list(self._whole.items()):
-            if session == _PAST or word.at_ms < newest_ms - silent_ms:
+        newest_ms = max((report.at_ms for report in self._whole.values()), default=0)
+        past: dict[tuple[str, str], list[_PartialReport]] = {}
+        for (edge, topic, session), report in list(self._whole.items()):
+            if session == _PAST or report.at_ms < newest_ms - silent_ms:
                 past.setdefault((edge, topic), []).append(self._whole.pop((edge, topic, session)))
-        for (edge, topic), words in past.items():
-            last = max(words, key=lambda word: word.at_ms)
-            rows = [one.row._replace(**{name: getattr(one, name) for name in _COUNTS}) for one in _summed(words).fields]
+        for (edge, topic), reports in past.items():
+            last = max(reports, key=lambda report: report.at_ms)
+            rows = [
+                one.row._replace(**{name: getattr(one, name) for name in _COUNTS}) for one in _summed(reports).fields
+            ]
             self._whole[edge, topic, _PAST] = replace(last, count=1, parts={0: rows})
-        self._half = {at: word for at, word in self._half.items() if word.at_ms >= newest_ms - silent_ms}
+        self._half = {at: report for at, report in self._half.items() if report.at_ms >= newest_ms - silent_ms}
 
     def topics(self) -> dict[tuple[str, str], TopicFields]:
         """Edge and topic to what is known of its fields."""
-        by_topic: dict[tuple[str, str], list[_Word]] = {}
-        for (edge, topic, _), word in self._whole.items():
-            by_topic.setdefault((edge, topic), []).append(word)
-        return {place: _summed(words) for place, words in by_topic.items()}
+        by_topic: dict[tuple[str, str], list[_PartialReport]] = {}
+        for (edge, topic, _), report in self._whole.items():
+            by_topic.setdefault((edge, topic), []).append(report)
+        return {place: _summed(reports) for place, reports in by_topic.items()}
 
 
-def _summed(words: list[_Word]) -> TopicFields:
-    newest = max(words, key=lambda word: word.at_ms)
+def _summed(reports: list[_PartialReport]) -> TopicFields:
+    newest = max(reports, key=lambda report: report.at_ms)
     sums: dict[tuple[Any, ...], FieldSum] = {}
-    for word in words:
-        for row in (row for part in sorted(word.parts) for row in word.parts[part]):
+    for report in reports:
+        for row in (row for part in sorted(report.parts) for row in report.parts[part]):
             # A field that only a former policy left unclassified no longer counts as such.
-            is_open = row.unclassified and word.policy == newest.policy
+            is_open = row.unclassified and report.policy == newest.policy
             place = (*row[:7], is_open)
             before = sums.get(place, FieldSum(row, 0, 0, 0, 0))
             counts = (a + b for a, b in zip(before[1:], row[7:11], strict=True))

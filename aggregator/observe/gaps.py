@@ -11,7 +11,7 @@ from typing import Any
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.moments import iso
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 
@@ -42,7 +42,7 @@ class KnownGap:
     position: Position
     gap: Gap
     state: GapState
-    decision: Decision | None = None
+    decision: GapDecision | None = None
     recorded: bool = True
 
     def plain(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class KnownGap:
 def known_gaps(
     ledger: Mapping[EdgePartition, LedgerRecord],
     gaps: Mapping[EdgePartition, Gap],
-    decisions: Collection[Decision],
+    decisions: Collection[GapDecision],
 ) -> tuple[KnownGap, ...]:
     """Return every gap, decided or open, in order.
 
@@ -86,7 +86,7 @@ def known_gaps(
     return tuple(sorted((*decided, *still), key=lambda one: (one.source, one.position, one.gap.since_ms)))
 
 
-def _state(decision: Decision, ledger: Mapping[EdgePartition, LedgerRecord]) -> GapState:
+def _state(decision: GapDecision, ledger: Mapping[EdgePartition, LedgerRecord]) -> GapState:
     if decision.automatic:
         return GapState.SKIPPED
     entry = ledger.get(decision.source)

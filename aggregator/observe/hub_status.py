@@ -21,7 +21,7 @@ from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.telemetry import SlotReport
-from aggregator.state.traffic import Moved
+from aggregator.state.traffic import EdgeTraffic
 from aggregator.threads import ThreadStatus
 
 
@@ -245,7 +245,7 @@ def edge_status(
     *,
     since_ms: int | None,
     beat_age_ms: int | None,
-    moved: Moved,
+    moved: EdgeTraffic,
     rate_limit: int | None,
 ) -> EdgeStatus:
     """One edge: its published state, the sums of its flows, and how fast its bytes move now."""

@@ -127,7 +127,7 @@ class Monitor:
         """The newest snapshot; None before the first, a second after the start."""
         return self._latest
 
-    def after(self, number: int, timeout_s: float) -> Snapshot | None:
+    def wait_for_newer(self, number: int, timeout_s: float) -> Snapshot | None:
         """Return the newest snapshot as soon as its number is not `number`.
 
         Args:
@@ -141,10 +141,10 @@ class Monitor:
             self._fresh.wait_for(lambda: self._latest is not None and self._latest.number != number, timeout_s)
             return self._latest if self._latest and self._latest.number != number else None
 
-    def refuse(self, holds: Iterable[Hold]) -> None:
+    def publish_refused(self, holds: Iterable[Hold]) -> None:
         """Publish the flows that no slot gets in the epoch that begins."""
         if self._publisher:
-            self._publisher.refuse({str(hold.source): (hold.reason, hold.detail) for hold in holds})
+            self._publisher.publish_refused({str(hold.source): (hold.reason, hold.detail) for hold in holds})
 
     def run(self, pulse: Pulse) -> None:
         """Watch the edges and central until the monitor is told to end.
@@ -190,9 +190,9 @@ class Monitor:
         return ClockPair(now_s, self._clock.now_ms(now_s, wall_ms=utc_now_ms()))
 
     def _tick(self) -> None:
-        self._feeds.look(time.monotonic(), self._beat)
+        self._feeds.poll(time.monotonic(), self._beat)
         self._hear(self._feeds.statuses.pulse_ms or 0)
-        self._wanted.take(self._feeds.ledger)
+        self._wanted.ingest(self._feeds.ledger)
         moment = self._moment()
         if self._publisher:
             self._publisher.pulse(self._accounts, self._feeds.statuses, moment)
@@ -215,12 +215,12 @@ class Monitor:
         """Whether the hub that this monitor belongs to still begins its newest epoch."""
         # Words of the former hub are there, too, and seem new when the watching begins.
         running = self._feeds.slots(moment.now_s, after_s=self._began_s + OLD_NEWS_S)
-        busy = self._start.is_busy(self._feeds.control.newest, running, moment.now_s)
+        busy = self._start.is_busy(self._feeds.control.epoch_number, running, moment.now_s)
         return self._publisher is not None and busy
 
     def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:
         self._hear(stamp_ms)
-        self._accounts[edge].beat(beat, stamp_ms, time.monotonic())
+        self._accounts[edge].add_heartbeat(beat, stamp_ms, time.monotonic())
 
     def _hear(self, stamp_ms: int) -> None:
         """Learn central's clock from a stamp that is new, and not from what lay there when the watching began."""
@@ -228,7 +228,7 @@ class Monitor:
         if stamp_ms > self._stamp_ms:
             self._stamp_ms = stamp_ms
             if now_s - self._began_s > OLD_NEWS_S:
-                self._clock = self._clock.heard(stamp_ms, now_s)
+                self._clock = self._clock.with_stamp(stamp_ms, now_s)
 
     def _judge(
         self,
@@ -243,7 +243,7 @@ class Monitor:
         shown = self._probes[edge].snapshot
         if shown.answer.ends_s != self._ends_s[edge]:
             self._ends_s[edge] = shown.answer.ends_s
-            account.moved(self._wanted.of(edge), shown)
+            account.add_samples(self._wanted.of(edge), shown)
         seen = account.observe(
             moment,
             shown,
@@ -265,7 +265,7 @@ class Monitor:
         troubled = troubles(slots, refused)
         if moment.now_s - self._rated_s >= _RATE_EVERY_S:
             self._rated_s = moment.now_s
-            self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
+            self._rates.ingest({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
         flows = self._flows(moment, holding, troubled)
         if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
             self._slow_s = moment.now_s
@@ -298,7 +298,7 @@ class Monitor:
             self._latest.number + 1 if self._latest else self._number,
             moment.now_ms,
             status,
-            epoch=feeds.control.newest,
+            epoch=feeds.control.epoch_number,
             driver=feeds.control.epoch.driver if feeds.control.epoch else "",
             slots=slots,
             backfilling=feeds.backfilling(moment.now_s),
@@ -322,7 +322,7 @@ class Monitor:
     def _look_at_backfills(self, now_s: float) -> tuple[Progress, ...]:
         """Backfills as they are now. If they cannot be read, the last answer stays, and the edges are watched on."""
         try:
-            self._seen_backfills = self._backfills.look(now_s)
+            self._seen_backfills = self._backfills.poll(now_s)
         except RetryError as error:
             log.debug("backfills are looked at again: %s", error.message)
         except AggregatorError as error:  # a damaged record; the next look goes on after it

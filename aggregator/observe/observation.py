@@ -26,7 +26,7 @@ _LAST_WORD_S = 10.0
 _AGAIN_LOOKS = 15
 
 
-class Teller(Protocol):
+class SnapshotServer(Protocol):
     """Serves a watcher's snapshots to readers outside of the process."""
 
     def serve(self, watcher: Watcher) -> None:
@@ -38,7 +38,7 @@ class Teller(Protocol):
         ...
 
 
-class Watching:
+class HubObserver:
     """The monitor of the hub that leads, its metrics server, and other servers of its snapshots.
 
     Args:
@@ -46,7 +46,7 @@ class Watching:
         stop: Ends it.
         threads: Threads of the hub's process.
         wanted: False for a run that replicates nothing, or only what is there: nobody watches then.
-        tellers: Those who listen already.
+        servers: Those who listen already.
 
     Raises:
         ConfigError: the address for metrics cannot be listened on.
@@ -59,7 +59,7 @@ class Watching:
         threads: Threads,
         *,
         wanted: bool,
-        tellers: Sequence[Teller] = (),
+        servers: Sequence[SnapshotServer] = (),
     ) -> None:
         self._config = config
         self._stop = stop
@@ -73,7 +73,7 @@ class Watching:
         self._process: ProcessPublisher | None = None
         self._running: tuple[Supervised, ...] = ()
         metrics = (MetricsServer(config.metrics, threads),) if wanted and config.metrics.listen else ()
-        self._tellers: tuple[Teller, ...] = (*tellers, *metrics)
+        self._servers: tuple[SnapshotServer, ...] = (*servers, *metrics)
 
     def begin(self, watches: Collection[EdgeWatch] = ()) -> None:
         """Start the monitor and the servers, because the hub leads now.
@@ -86,29 +86,29 @@ class Watching:
         """
         self._watches = watches
         self._process = ProcessPublisher(self._config) if self._wanted else None
-        self.object(self._objections)
+        self.set_objections(self._objections)
         watching = self._threads.watch(self._stop, self._process or _nobody)
         if self._wanted:
             monitor = self._threads.start("monitor", self._watch, stop=self._stop, bound_s=MONITOR_BOUND_S)
             self._running = (monitor, watching, *self._tell_offsets())
-            for teller in self._tellers:
+            for teller in self._servers:
                 teller.serve(self)
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot; None before the first."""
         return (self._monitor and self._monitor.latest()) or self._before
 
-    def refuse(self, holds: Sequence[Hold]) -> None:
+    def publish_refused(self, holds: Sequence[Hold]) -> None:
         """An epoch begins, and no slot gets these flows."""
         self._holds = holds
         if self._monitor:
-            self._monitor.refuse(holds)
+            self._monitor.publish_refused(holds)
 
-    def object(self, objections: Sequence[str]) -> None:
+    def set_objections(self, objections: Sequence[str]) -> None:
         """Somebody asked for changed policies: what speaks against them, or nothing where they are in force."""
         self._objections = objections
         if self._process:
-            self._process.object(objections)
+            self._process.set_objections(objections)
 
     def finish(self) -> None:
         """The hub has ended: let the monitor publish its last states."""
@@ -118,7 +118,7 @@ class Watching:
             one.join(_LAST_WORD_S)
         if self._process:
             self._process.close()
-        for teller in self._tellers:
+        for teller in self._servers:
             teller.close()
 
     def _tell_offsets(self) -> list[Supervised]:
@@ -134,7 +134,7 @@ class Watching:
         monitor = Monitor(self._config, self._stop, self._threads, publish=True, number=number, watches=self._watches)
         try:
             self._monitor = monitor
-            monitor.refuse(self._holds)
+            monitor.publish_refused(self._holds)
             monitor.run(pulse)
         finally:
             self._before, self._monitor = monitor.latest() or self._before, None
@@ -167,7 +167,7 @@ class ProcessPublisher:
         self._offer(threads_record(found))
         self._offer(policies_record(self._objections))
 
-    def object(self, objections: Sequence[str]) -> None:
+    def set_objections(self, objections: Sequence[str]) -> None:
         """Take what speaks against policies that changed."""
         self._objections = objections
         self._offer(policies_record(objections))

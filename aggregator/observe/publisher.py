@@ -46,7 +46,7 @@ class StatePublisher:
         self._write_history({edge: account}, before, now_ms)
         self.publish(edge, account)
 
-    def refuse(self, flows: Mapping[str, tuple[str, str]]) -> None:
+    def publish_refused(self, flows: Mapping[str, tuple[str, str]]) -> None:
         """Note which flows no slot got, and why. The driver's thread calls it, and the next pulse writes it."""
         self._refused = flows
 

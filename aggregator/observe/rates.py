@@ -20,7 +20,7 @@ class Rates:
         self._past: deque[tuple[float, dict[EdgePartition, int]]] = deque()
         self._edges: dict[str, deque[float]] = {}
 
-    def take(self, counters: Mapping[EdgePartition, int], now_s: float) -> None:
+    def ingest(self, counters: Mapping[EdgePartition, int], now_s: float) -> None:
         """Take the counters as they are now.
 
         Args:

@@ -28,7 +28,7 @@ from aggregator.observe.gaps import unsettled
 from aggregator.observe.history_rows import lasting, written_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import Survey, survey
-from aggregator.observe.unruled import without_rule
+from aggregator.observe.topics_without_rule import without_rule
 from aggregator.observe.warnings import troubles
 from aggregator.offsets.published_positions import group_positions
 from aggregator.state.edge_status import EdgeState, EdgeStatuses, is_watched, read_edge_statuses
@@ -36,7 +36,7 @@ from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotFeed
-from aggregator.state.traffic import Moved, Traffic
+from aggregator.state.traffic import EdgeTraffic, Traffic
 from aggregator.threads import map_concurrently
 
 # So many telemetry records are read: those of many slots over some seconds, fields included.
@@ -182,7 +182,7 @@ def _slot_feed(config: HubConfig, names: HubNames) -> tuple[SlotFeed, float]:
     feed, at_s = SlotFeed(), 0.0
     for record in read_last(config.central, names.telemetry, _WORDS):
         at_s = record.timestamp_ms / 1000
-        feed.take(record.value, at_s)
+        feed.ingest(record.value, at_s)
     return feed, at_s
 
 
@@ -206,7 +206,7 @@ def _edge(
     beat_ms: int | None,
     now_ms: int,
     pause: Pause | None,
-    moved: Moved,
+    moved: EdgeTraffic,
 ) -> EdgeStatus:
     age_ms = None if beat_ms is None else max(0, now_ms - beat_ms)
     state = statuses.states.get(edge) if watched else None

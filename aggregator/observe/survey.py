@@ -12,8 +12,8 @@ from aggregator.coordinates import EdgePartition
 from aggregator.observe.edge_snapshot import EdgeSnapshot, edge_snapshot
 from aggregator.observe.gaps import KnownGap, known_gaps
 from aggregator.replicate.identity.clusters import Identity, foreign_cluster, identities
-from aggregator.replicate.identity.identities import known_clusters, shown_id
-from aggregator.state.gap import Decision
+from aggregator.replicate.identity.identities import fetch_cluster_id, known_clusters
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
@@ -36,7 +36,7 @@ class Survey:
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[GapDecision, ...]
     edges: Mapping[str, EdgeSnapshot]
     gaps: tuple[KnownGap, ...]
     pauses: Mapping[str, Pause]
@@ -57,7 +57,7 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
     names = HubNames(config.hub)
     ledger, requests = read_ledger(config.central, names), read_requests(config.central, names)
 
-    known, central = known_clusters(config, requests.acceptances), shown_id(config.central) or ""
+    known, central = known_clusters(config, requests.acceptances), fetch_cluster_id(config.central) or ""
 
     def judge(edge: str, shown: str) -> str:
         return foreign_cluster(edge, shown, known, central, {})

@@ -25,7 +25,7 @@ class WantedFlows:
         self._is_wanted: dict[tuple[str, str], bool] = {}
         self._entries: dict[str, Entries] = {edge: {} for edge in config.edges}
 
-    def take(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
+    def ingest(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
         """Sort the ledger's winning records by edge."""
         found: dict[str, dict[EdgePartition, LedgerRecord]] = {edge: {} for edge in self._entries}
         for source, entry in ledger.items():

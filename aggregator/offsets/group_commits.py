@@ -23,8 +23,8 @@ def committable(
         found: Translations of all groups.
         facts: Facts that the translations rest on.
     """
-    places = {(one.topic, one.partition or 0) for one in found if one.topic is not None}
-    merged = merged_partitions(config, places, facts)
+    partitions = {(one.topic, one.partition or 0) for one in found if one.topic is not None}
+    merged = merged_partitions(config, partitions, facts)
     return wanted_commits(found, merged), merged
 
 

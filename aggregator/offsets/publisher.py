@@ -18,14 +18,14 @@ from aggregator.counted import counted
 from aggregator.errors import AggregatorError, HoldError, RetryError, Unreachable
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.groups import commit_offsets, committed_offsets, group_names, idle_groups
-from aggregator.kafka.writers.acknowledged import Record, write_acknowledged
+from aggregator.kafka.writers.acknowledged_writes import Record, write_acknowledged
 from aggregator.offsets.group_commits import committable, forward
 from aggregator.offsets.mirror_records import Checkpoint, OffsetSync
 from aggregator.offsets.published_positions import PublishedRecords, published_positions
 from aggregator.offsets.translation import Translation
 from aggregator.offsets.translator import Translator
 from aggregator.repeated_warnings import RepeatedWarnings
-from aggregator.replicate.identity.identities import require_own
+from aggregator.replicate.identity.identities import require_own_clusters
 from aggregator.state.internal_topics import offset_topics
 from aggregator.state.names import checkpoints, offset_syncs
 from aggregator.threads import Pulse, map_concurrently
@@ -95,15 +95,15 @@ class OffsetsPublisher:
             for group, own in groups.items():
                 look.committed.setdefault(group, {}).update(own)
         found = self._translator.translate(look.committed, flows=look.answered if self._settings.syncs else ())
-        self._write(self._told, found.of)
+        self._write(self._told, found.results)
         if self._settings.commits:
-            self._commit(committable(self._config, found.of, found.facts)[0], look)
+            self._commit(committable(self._config, found.results, found.facts)[0], look)
 
     def _of_edge(self, edge: str) -> dict[str, dict[EdgePartition, int]] | AggregatorError:
         """Return the committed offsets of an edge's groups, or the error that hides them."""
         cluster = self._config.edges[edge]
         try:
-            require_own(self._config, [edge])
+            require_own_clusters(self._config, [edge])
             return {
                 group: {EdgePartition(edge, *at): offset for at, offset in committed_offsets(cluster, group).items()}
                 for group in self._wanted(group_names(cluster))

@@ -15,7 +15,7 @@ from aggregator.offsets.translation import PositionQuery, Translation, Why, cut_
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.replicate.flow.gaps import segments
-from aggregator.state.gap import Decision
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord
 
 BY_KEY = "`partition_by: key` spreads its records over all partitions, where no position has all before"
@@ -35,7 +35,7 @@ class TranslationInputs:
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
-    decisions: Mapping[EdgePartition, tuple[Decision, ...]] = field(default_factory=dict)
+    decisions: Mapping[EdgePartition, tuple[GapDecision, ...]] = field(default_factory=dict)
     edges: Mapping[tuple[str, str], str] = field(default_factory=dict)
     central: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     targets: Mapping[tuple[str, str], frozenset[tuple[str, bool]]] = field(default_factory=dict)
@@ -67,11 +67,11 @@ def question(
         return made.refused(Why.NOT_BEGUN, "the hub has delivered nothing of it yet: aggregator status shows its flows")
     if facts.edges.get((edge, topic)) != entry.topic_id:
         return made.refused(Why.RECREATED, RECREATED)
-    position = placed(offset, entry, facts.decisions.get(source, ()))
+    position = position_at(offset, entry, facts.decisions.get(source, ()))
     if (against := _refusal(position, entry)) is not None:
         return made.refused(*against)
-    went = {one for one, by_key in facts.targets.get((edge, topic), ()) if by_key or one != name}
-    return PositionQuery(group, source, position, (name, partition), known[0], tuple(sorted(went)))
+    former_topics = {one for one, by_key in facts.targets.get((edge, topic), ()) if by_key or one != name}
+    return PositionQuery(group, source, position, (name, partition), known[0], tuple(sorted(former_topics)))
 
 
 def _refusal(position: Position, entry: LedgerRecord) -> tuple[Why, str] | None:
@@ -81,7 +81,7 @@ def _refusal(position: Position, entry: LedgerRecord) -> tuple[Why, str] | None:
     return (Why.COPIED, copied(entry)) if position < Position(0, entry.copied) else None
 
 
-def placed(offset: int, entry: LedgerRecord, decisions: tuple[Decision, ...]) -> Position:
+def position_at(offset: int, entry: LedgerRecord, decisions: tuple[GapDecision, ...]) -> Position:
     """Return an offset of the edge's log as a position, with the incarnation that it belongs to.
 
     Args:
@@ -99,8 +99,8 @@ def copied(entry: LedgerRecord) -> str:
     return f"MirrorMaker 2 had copied what lies before {entry.copied}, without `hub.origin`: its own checkpoints tell"
 
 
-def merged_partitions(config: HubConfig, places: Iterable[Partition], facts: TranslationInputs) -> set[Partition]:
+def merged_partitions(config: HubConfig, partitions: Iterable[Partition], facts: TranslationInputs) -> set[Partition]:
     """Return the partitions of central topics of several edge topics: no group's position there is one flow's."""
     topics = {(one.edge, one.topic) for one in facts.ledger if start_of(config, one.edge, one.topic) is not None}
     sources = Counter(target(config, *one) for one in topics if one[0] in config.edges)
-    return {at for at in places if sources[at[0]] > 1}
+    return {at for at in partitions if sources[at[0]] > 1}

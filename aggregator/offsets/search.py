@@ -87,7 +87,7 @@ class Search:
         at = seen.found[place]
         return replace(self, low=at.offset, high=at.offset, before=seen.found[place - 1], at=at)
 
-    def recalled(self, windows: Iterable[SearchWindow]) -> "Search":
+    def narrowed_by(self, windows: Iterable[SearchWindow]) -> "Search":
         """Return the search after looks for other positions of the same flow, whether or not `probe` named their
         ranges.
 
@@ -100,7 +100,7 @@ class Search:
                 search = search.narrowed(seen)
         return search
 
-    def onward(self, wanted: Position, high: int) -> "Search":
+    def continued_at(self, wanted: Position, high: int) -> "Search":
         """Return the search for a later position of the same flow; it begins at the end of this search.
 
         Args:
@@ -110,7 +110,7 @@ class Search:
         return Search(wanted, self.low if self.at is None else self.at.offset, high, before=self.before)
 
 
-def searched(search: Search, look: Callable[[OffsetRange], SearchWindow]) -> Search:
+def run_search(search: Search, look: Callable[[OffsetRange], SearchWindow]) -> Search:
     """Narrow a search until it is over.
 
     Args:

@@ -52,7 +52,7 @@ class PositionQuery(NamedTuple):
         position: At the edge, in the incarnation that its offset belongs to.
         at: The central partition with the flow's records.
         topic_id: Id of that central topic.
-        went: Central topics that earlier rules wrote the flow to.
+        former_topics: Central topics that earlier rules wrote the flow to.
     """
 
     group: str
@@ -60,7 +60,7 @@ class PositionQuery(NamedTuple):
     position: Position
     at: Partition
     topic_id: str
-    went: tuple[str, ...] = ()
+    former_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,17 @@ def translated(asked: PositionQuery, found: Search, entry: LedgerRecord, *, end:
         end: Central's last stable offset, up to which was searched.
         decided: Everything that central had when the ledger was read lies before it.
     """
-    (group, source, position, (topic, partition), topic_id, went) = asked
+    (group, source, position, (topic, partition), topic_id, former_topics) = asked
     behind = max(0, position.next_offset - entry.next_offset) if position >= entry.position else 0
     made = Translation(
         group, source, position.next_offset, topic, partition, None, behind, before=found.before, topic_id=topic_id
     )
     if found.trouble:
         return made.refused(Why.UNREAD, f"{topic}-{partition} at central: {found.trouble}")
-    if went and found.before is None:
+    if former_topics and found.before is None:
         return made.refused(
-            Why.MOVED, f"earlier rules wrote it to {', '.join(went)}, and {topic} has no record before this position"
+            Why.MOVED,
+            f"earlier rules wrote it to {', '.join(former_topics)}, and {topic} has no record before this position",
         )
     if found.at is not None:
         return replace(made, central_offset=found.at.offset)
@@ -144,15 +145,15 @@ def translated(asked: PositionQuery, found: Search, entry: LedgerRecord, *, end:
     return replace(made, central_offset=end)
 
 
-def elsewhere(made: Translation, at: Partition, found: Search) -> Translation:
+def refuse_if_moved(made: Translation, tp: Partition, found: Search) -> Translation:
     """A translation, after a look into a place to which earlier rules wrote the flow.
 
     Args:
         made: What today's central topic says.
-        at: The place.
+        tp: The place.
         found: The search there, at its end.
     """
-    topic, partition = at
+    topic, partition = tp
     if found.trouble:
         return made.refused(
             Why.UNREAD, f"{topic}-{partition} at central, where earlier rules wrote it: {found.trouble}"

@@ -17,10 +17,10 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Positi
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.origin_reader import OriginReader, OriginSearch, OriginsFound
+from aggregator.offsets.failback import Failback, failback
 from aggregator.offsets.questions import BY_KEY, RECREATED, TranslationInputs, copied, question
-from aggregator.offsets.search import Placed, Search, SearchWindow, searched
-from aggregator.offsets.translation import PositionQuery, Translation, Why, elsewhere, translated
-from aggregator.offsets.way_back import WayBack, way_back
+from aggregator.offsets.search import Placed, Search, SearchWindow, run_search
+from aggregator.offsets.translation import PositionQuery, Translation, Why, refuse_if_moved, translated
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.state.control_log import read_control
@@ -39,7 +39,7 @@ _RECALLED = 32
 GroupOffsets = Mapping[EdgePartition, int]
 
 
-class Settled(NamedTuple):
+class StableRange(NamedTuple):
     """The offsets of a partition that a read_committed reader can reach, and whether no record lies behind them."""
 
     offsets: OffsetRange
@@ -51,11 +51,11 @@ class Translations:
     """Holds the translations of some positions.
 
     Attributes:
-        of: The translation of each position that was asked for, in that order.
+        results: The translation of each position that was asked for, in that order.
         facts: The facts that they rest on.
     """
 
-    of: tuple[Translation, ...]
+    results: tuple[Translation, ...]
     facts: TranslationInputs
 
 
@@ -93,7 +93,7 @@ class Translator:
         self._known = {(one.group, one.source): (one, answers[one]) for one in answers}
         return Translations(tuple(answers[one] if isinstance(one, PositionQuery) else one for one in asked), facts)
 
-    def back(self, edge: str, committed: Mapping[Partition, int]) -> tuple[WayBack, ...]:
+    def translate_back(self, edge: str, committed: Mapping[Partition, int]) -> tuple[Failback, ...]:
         """Return the edge positions of a central group, for every flow of the edge that the group reads.
 
         Args:
@@ -107,33 +107,33 @@ class Translator:
         facts = self._facts((), {edge})
         own = (one for one in facts.ledger if one.edge == edge and start_of(config, edge, one.topic) is not None)
         asked = [
-            WayBack(one, at, committed[at])
+            Failback(one, at, committed[at])
             for one in sorted(own)
             if (at := (target(config, edge, one.topic), one.partition)) in committed
         ]
         if not asked:
             return ()
-        settled = settled_ranges(central, {one.at for one in asked})
-        reader = OriginReader(central, most=MAX_FOREIGN)
+        settled = await_stable_ranges(central, {one.at for one in asked})
+        reader = OriginReader(central, max_records=MAX_FOREIGN)
         try:
             return tuple(self._back(one, facts, settled[one.at], reader) for one in asked)
         finally:
             reader.close()
 
-    def _back(self, asked: WayBack, facts: TranslationInputs, settled: Settled, reader: OriginReader) -> WayBack:
+    def _back(self, asked: Failback, facts: TranslationInputs, settled: StableRange, reader: OriginReader) -> Failback:
         if is_by_key(self._config, asked.source.edge, asked.source.topic):
             return asked.refused(Why.BY_KEY, BY_KEY)
         entry, (offsets, decided) = facts.ledger[asked.source], settled
         if facts.edges.get((asked.source.edge, asked.source.topic)) != entry.topic_id:
             return asked.refused(Why.RECREATED, RECREATED)
         begin = min(max(asked.central_offset, offsets.start), offsets.end)
-        look = partial(self._look, reader, asked.at, asked.source)
+        look = partial(self._read_window, reader, asked.at, asked.source)
         if entry.copied:
-            first = searched(Search(Position(0, entry.copied), *offsets), look).at
+            first = run_search(Search(Position(0, entry.copied), *offsets), look).at
             if first is None or begin < first.offset:
                 return asked.refused(Why.COPIED, copied(entry))
         window = look(OffsetRange(begin, offsets.end)) if begin < offsets.end else SearchWindow(begin, begin)
-        return way_back(asked, window, entry, end=offsets.end, decided=decided)
+        return failback(asked, window, entry, end=offsets.end, decided=decided)
 
     def _prefix(self, source: EdgePartition) -> bytes:
         """Return the prefix of the origins of a flow."""
@@ -174,7 +174,7 @@ class Translator:
         left = [one for one in asked if one not in found]
         if not left:
             return found
-        settled = settled_ranges(self._config.central, {one.at for one in left})
+        settled = await_stable_ranges(self._config.central, {one.at for one in left})
         rests = self._at_rest(left, facts)
         queues: dict[Partition, list[PositionQuery]] = defaultdict(list)
         for one in sorted(left, key=lambda one: (one.source, one.position)):
@@ -182,7 +182,7 @@ class Translator:
         for one, search in self._searched(queues, settled, rests).items():
             entry, (offsets, decided) = facts.ledger[one.source], settled[one.at]
             found[one] = translated(one, search, entry, end=offsets.end, decided=decided)
-        if moved := [one for one in left if one.went and found[one].central_offset is not None]:
+        if moved := [one for one in left if one.former_topics and found[one].central_offset is not None]:
             self._refuse_moved(moved, facts, found)
         return found
 
@@ -190,22 +190,26 @@ class Translator:
         self, moved: Collection[PositionQuery], facts: TranslationInputs, found: dict[PositionQuery, Translation]
     ) -> None:
         """Take back positions behind which earlier rules wrote elsewhere; today's place may be an earlier one, too."""
-        there = topics.described(self._config.central, sorted({name for one in moved for name in one.went}))
+        there = topics.described(self._config.central, sorted({name for one in moved for name in one.former_topics}))
         places = {one: former for one in moved if (former := _former(one, facts, there))}
         if not places:
             return
-        settled = settled_ranges(self._config.central, {at for former in places.values() for at in former})
-        reader = OriginReader(self._config.central, most=MAX_FOREIGN)
+        settled = await_stable_ranges(self._config.central, {at for former in places.values() for at in former})
+        reader = OriginReader(self._config.central, max_records=MAX_FOREIGN)
         try:
             for one, former in places.items():
                 for at in former:
-                    look = partial(self._look, reader, at, one.source)
-                    found[one] = elsewhere(found[one], at, searched(Search(one.position, *settled[at].offsets), look))
+                    look = partial(self._read_window, reader, at, one.source)
+                    found[one] = refuse_if_moved(
+                        found[one], at, run_search(Search(one.position, *settled[at].offsets), look)
+                    )
         finally:
             reader.close()
 
-    def _look(self, reader: OriginReader, at: Partition, source: EdgePartition, span: OffsetRange) -> SearchWindow:
-        return _window(span.start, reader.look({at: OriginSearch(span, self._prefix(source))})[at])
+    def _read_window(
+        self, reader: OriginReader, tp: Partition, source: EdgePartition, span: OffsetRange
+    ) -> SearchWindow:
+        return _window(span.start, reader.look({tp: OriginSearch(span, self._prefix(source))})[tp])
 
     def _kept(self, asked: PositionQuery) -> Translation | None:
         before, answer = self._known.get((asked.group, asked.source), (None, None))
@@ -218,7 +222,7 @@ class Translator:
 
         Central has no record of such a flow behind it, and a quiet flow among busy ones costs no search.
         """
-        caught = {one for one in asked if not one.went and facts.ledger[one.source].position == one.position}
+        caught = {one for one in asked if not one.former_topics and facts.ledger[one.source].position == one.position}
         caught = {one for one in caught if one.group}  # a question about the flow itself asks for its last record
         if not caught:
             return set()
@@ -228,16 +232,16 @@ class Translator:
     def _searched(
         self,
         queues: Mapping[Partition, list[PositionQuery]],
-        settled: Mapping[Partition, Settled],
+        settled: Mapping[Partition, StableRange],
         rests: Collection[PositionQuery],
     ) -> dict[PositionQuery, Search]:
         """The search for each question, at its end; partitions are looked into side by side."""
         found: dict[PositionQuery, Search] = {}
-        lanes = {at: self._lane(queue, settled[at].offsets, rests, found) for at, queue in queues.items()}
+        lanes = {at: self._search_partition(queue, settled[at].offsets, rests, found) for at, queue in queues.items()}
         looks = {at: look for at, lane in lanes.items() if (look := next(lane, None)) is not None}
         if not looks:
             return found
-        reader = OriginReader(self._config.central, most=MAX_FOREIGN)
+        reader = OriginReader(self._config.central, max_records=MAX_FOREIGN)
         try:
             while looks:
                 seen = reader.look(looks)
@@ -246,7 +250,7 @@ class Translator:
             reader.close()
         return found
 
-    def _lane(
+    def _search_partition(
         self,
         queue: Iterable[PositionQuery],
         offsets: OffsetRange,
@@ -262,7 +266,7 @@ class Translator:
             if asked in rests:
                 search = Search(asked.position, offsets.end, offsets.end)
             elif former is not None and of == asked.source:
-                search = _later(search, former).recalled(reversed(windows))
+                search = _later(search, former).narrowed_by(reversed(windows))
             while not search.over:
                 look = OriginSearch(search.probe, self._prefix(asked.source))
                 windows.append(_window(look.offsets.start, (yield look)))
@@ -296,7 +300,7 @@ def _later(start: Search, former: Search) -> Search:
     """The further one of two starts: its own, or behind what an earlier position of the same flow has found."""
     if former.trouble:
         return start
-    onward = former.onward(start.wanted, start.high)
+    onward = former.continued_at(start.wanted, start.high)
     return onward if onward.low > start.low else start
 
 
@@ -313,7 +317,7 @@ def _window(start: int, seen: OriginsFound) -> SearchWindow:
     return SearchWindow(start, seen.until, tuple(Placed(*one) for one in seen.found), seen.trouble)
 
 
-def settled_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, Settled]:
+def await_stable_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, StableRange]:
     """Return the range of each partition, after its open transactions are decided, if that takes only some seconds.
 
     Raises:
@@ -324,5 +328,5 @@ def settled_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) ->
     while True:
         ranges = ends.readable_ranges(cluster, partitions)
         if all(ranges[at].end >= high for at, high in highs.items()) or time.monotonic() > deadline:
-            return {at: Settled(ranges[at], ranges[at].end >= high) for at, high in highs.items()}
+            return {at: StableRange(ranges[at], ranges[at].end >= high) for at, high in highs.items()}
         time.sleep(_AGAIN_S)

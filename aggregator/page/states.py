@@ -5,7 +5,7 @@ Invariant: every state of `edges.availability` has its own sign. The signs are s
 
 from typing import NamedTuple
 
-from aggregator.edges.availability import BADNESS, AvailabilityState
+from aggregator.edges.availability import SEVERITY, AvailabilityState
 
 
 class Badge(NamedTuple):
@@ -48,6 +48,6 @@ def badge_of(state: str) -> Badge:
 def badness(state: str) -> int:
     """Grows with the need to look; a pause is somebody's decision."""
     try:
-        return 0 if state == AvailabilityState.PAUSED else BADNESS[AvailabilityState(state)]
+        return 0 if state == AvailabilityState.PAUSED else SEVERITY[AvailabilityState(state)]
     except ValueError:
-        return max(BADNESS.values())
+        return max(SEVERITY.values())

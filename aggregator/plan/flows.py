@@ -14,7 +14,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.plan.prospects import Prospect
 from aggregator.replicate.discovery.central_topics import Snapshots, target
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, start_of
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic, start_of
 from aggregator.replicate.epoch.plan import EpochFlows
 from aggregator.replicate.epoch.takeover import Takeover
 from aggregator.replicate.flow.flow import FlowPlan
@@ -90,7 +90,7 @@ def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Itera
                 yield TakeoverStep(one.edge, one.topic, at, None, copied=False, exactly_once=False, note="not now")
                 continue
             upto = one.position(at)
-            position, high_watermark = upto or topic.starts[at], topic.ends[at]
+            position, high_watermark = upto or topic.log_start_offsets[at], topic.last_stable_offsets[at]
             high_watermark += topic.undecided[at] if topic.undecided else 0
             lost = position > high_watermark
             note = "" if upto else "MirrorMaker 2 has no offset: from the start, as there"
@@ -128,8 +128,10 @@ class PlannedFlows:
     def _gap(self, flow: FlowPlan, topic: EdgeTopic | None) -> str:
         """Return the gap before which a run would hold the flow, as a sentence; empty if there is none."""
         lost = flow.entry.gap
-        if lost is None and topic is not None and not flow.skips:
-            start, end = (offsets[flow.source.partition] for offsets in (topic.starts, topic.ends))
+        if lost is None and topic is not None and not flow.skips_gaps:
+            start, end = (
+                offsets[flow.source.partition] for offsets in (topic.log_start_offsets, topic.last_stable_offsets)
+            )
             # The end is asked for before the ledger is read, so a running hub may have passed it by then.
             lost = gap(flow.entry.next_offset, start, max(end, flow.entry.next_offset), since_ms=self._now_ms)
         return sentence(lost, flow.entry.next_offset) if lost else ""
@@ -147,8 +149,10 @@ class PlannedFlows:
         found: dict[tuple[str, str], list[tuple[EdgePartition, int]]] = {}
         for (edge, name), flows in self._of.items():
             topic = snapshots[edge][name]
-            at = [(one.source, max(one.entry.next_offset, topic.starts[one.source.partition])) for one in flows]
-            waits = [(source, offset) for source, offset in at if offset < topic.ends[source.partition]]
+            at = [
+                (one.source, max(one.entry.next_offset, topic.log_start_offsets[one.source.partition])) for one in flows
+            ]
+            waits = [(source, offset) for source, offset in at if offset < topic.last_stable_offsets[source.partition]]
             if waits:
                 found[edge, name] = waits
         return found
@@ -172,7 +176,7 @@ def flow_steps(
     """
     for edge, shown in sorted(snapshots.items()):
         for name, topic in sorted(shown.items()):
-            sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
+            sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.log_start_offsets))]
             ahead = met.get((edge, name), Prospect())
             yield replace(
                 _step(config, edge, name, len(sources), (*planned.held(edge, name), *ahead.held)),
@@ -187,13 +191,13 @@ def flow_steps(
 
 def _waiting(entry: LedgerRecord | None, topic: EdgeTopic, partition: int) -> int:
     """Offsets between where a flow goes on, or would begin, and the end that readers see."""
-    begin = topic.firsts[partition]
+    begin = topic.initial_offsets[partition]
     if entry is not None:
         begin = entry.next_offset if entry.topic_id == topic.topic_id else 0
-    return max(0, topic.ends[partition] - max(begin, topic.starts[partition]))
+    return max(0, topic.last_stable_offsets[partition] - max(begin, topic.log_start_offsets[partition]))
 
 
-def waiting_steps(config: HubConfig, shown: Mapping[str, EdgeShown]) -> Iterator[FlowStep]:
+def waiting_steps(config: HubConfig, shown: Mapping[str, DiscoveredTopics]) -> Iterator[FlowStep]:
     """Topics that a run would wait for, because nobody answers for them."""
     for edge, seen in sorted(shown.items()):
         for name, one in sorted(seen.unanswered.items()):

@@ -86,7 +86,7 @@ def prospects(
     samples = map_concurrently(lambda edge: list(_sampled(config, snapshots, edge, by_edge[edge])), by_edge)
     for source, record in (one for of_edge in samples.values() for one in of_edge):
         limits = TopicLimits.of(settings.get(target(config, source.edge, source.topic), {}))
-        _look(found[source.edge, source.topic], source, record, strip_for, keyed=limits.keyed)
+        _look(found[source.edge, source.topic], source, record, strip_for, keyed=limits.requires_key)
     return dict(found)
 
 
@@ -97,7 +97,7 @@ def _sampled(
     first = {(source.topic, source.partition): offset for source, offset in flows}
     newest: dict[Partition, int] = {}
     for (topic, partition), offset in first.items():
-        late = snapshots[edge][topic].ends[partition] - single_records.BEFORE_END
+        late = snapshots[edge][topic].last_stable_offsets[partition] - single_records.BEFORE_END
         if late > offset:
             newest[topic, partition] = late
     for positions in (first, newest):

@@ -44,13 +44,13 @@ from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, target
 from aggregator.replicate.discovery.compacted_keys import losing_keys
-from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, snapshot, without
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic
+from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, drop_unanswered, snapshot
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic
 from aggregator.replicate.discovery.topic_settings import Drift, DriftAction, changes, drifts
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.epoch.takeover import taken_over
-from aggregator.replicate.identity.clusters import Identity, identities, refuse_central, refuse_twins
-from aggregator.replicate.identity.identities import known_clusters, shown_ids
+from aggregator.replicate.identity.clusters import Identity, identities, refuse_central, refuse_duplicate_clusters
+from aggregator.replicate.identity.identities import fetch_cluster_ids, known_clusters
 from aggregator.replicate.slot.key_checks import unrecorded
 from aggregator.state.control_log import read_control
 from aggregator.state.decisions import decisions_topic
@@ -152,7 +152,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     read = {edge: topics for edge, topics in snapshots.items() if edge not in paused}
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names), *offset_topics(config)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
-    ledger = without(read_ledger(config.central, names), shown)
+    ledger = drop_unanswered(read_ledger(config.central, names), shown)
     begun = taken_over(config, ledger, read, fences=False)
     snapshots |= {edge: dict(one) for edge, one in begun.snapshots.items()}
     known = topic_settings.known_settings(config.central, [spec.name for spec in specs if spec.name in have])
@@ -219,7 +219,7 @@ def _drifts(
     now_ms: int,
 ) -> Iterator[Drift]:
     """Settings that differ; one under which a flow could not run any more is for a person to mend first."""
-    shown = {edge: {name: topic.follows for name, topic in topics.items()} for edge, topics in seen.items()}
+    shown = {edge: {name: topic.synced_settings for name, topic in topics.items()} for edge, topics in seen.items()}
     settings = {name: one.values for name, one in known.items()}
     own = {name: one.own for name, one in known.items()}
     for one in drifts(config, shown, settings, own):
@@ -240,17 +240,17 @@ def _listed(
         yield from keys_of(config, policies, edge, sorted(shown), today)
 
 
-def _look(config: HubConfig) -> tuple[dict[str, EdgeShown], dict[str, str], tuple[Identity, ...]]:
+def _look(config: HubConfig) -> tuple[dict[str, DiscoveredTopics], dict[str, str], tuple[Identity, ...]]:
     """What each edge shows whose own cluster answers, why others are not read, and which cluster each name leads to."""
 
-    def one(edge: str) -> EdgeShown | str:
+    def one(edge: str) -> DiscoveredTopics | str:
         try:
             return snapshot(config, edge, {})
         except AggregatorError as error:
             return error.message
 
-    central, ids = shown_ids(config)
-    refuse_twins(central or "", {edge: one for edge, one in ids.items() if one})
+    central, ids = fetch_cluster_ids(config)
+    refuse_duplicate_clusters(central or "", {edge: one for edge, one in ids.items() if one})
     known = known_clusters(config)
     refuse_central(central or "", known)
     clusters = identities(central or "", ids, known)

@@ -19,22 +19,22 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka.cluster import topics
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.discovery.discovery import unanswered
+from aggregator.replicate.discovery.discovery import unanswered_holds
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.epoch.epochs import EpochResult, EpochRunner
-from aggregator.replicate.epoch.policy_changes import record_terms
+from aggregator.replicate.epoch.policy_changes import record_policies
 from aggregator.replicate.epoch.policy_holder import PolicyHolder
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.replicate.identity.clusters import ClusterGuard
 from aggregator.replicate.identity.identities import identify
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership.leadership import await_turn, leading, run_epochs
+from aggregator.replicate.leadership.leadership import await_lease, hold_leadership, run_epochs
 from aggregator.replicate.leadership.lease import ANOTHER_HUB_HINT
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.replicate.slot.key_checks import Checks, unrecorded
 from aggregator.replicate.slot.plan import SlotResult
-from aggregator.replicate.warmup import Warming
+from aggregator.replicate.warmup import WorkerWarmup
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
@@ -79,8 +79,8 @@ class Driver:
         drain: End when everything that existed at the start is at central.
         stop: Set from outside (SIGTERM) to end cleanly.
         threads: Threads of this process.
-        leading: Called once when this process has the lease and the id, with the watches of its edges.
-        refusing: Called at the begin of every epoch with the flows that no slot gets.
+        on_leadership: Called once when this process has the lease and the id, with the watches of its edges.
+        on_refused: Called at the begin of every epoch with the flows that no slot gets.
     """
 
     def __init__(
@@ -93,22 +93,22 @@ class Driver:
         drain: bool,
         stop: threading.Event,
         threads: Threads,
-        leading: Callable[[Collection[EdgeWatch]], None] = lambda _: None,
-        refusing: Callable[[Sequence[Hold]], None] = lambda _: None,
+        on_leadership: Callable[[Collection[EdgeWatch]], None] = lambda _: None,
+        on_refused: Callable[[Sequence[Hold]], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._spark = spark
-        self._terms = PolicyHolder(policies)
+        self._policy_holder = PolicyHolder(policies)
         self._identity = identity
         self._drain = drain
         self._stop = stop
         self._threads = threads
-        self._leading = leading
-        self._refusing = refusing
+        self._on_leadership = on_leadership
+        self._on_refused = on_refused
         self._names = HubNames(config.hub)
         self._guard = ClusterGuard()
         self._watches = [EdgeWatch(config, edge, self._guard.judge) for edge in config.edges]
-        self._warming = Warming(spark, config.replication.slots)
+        self._warming = WorkerWarmup(spark, config.replication.slots)
 
     def run(self, *, standby: bool = False, take_over: bool = False) -> RunReport:
         """Replicate until stopped, or until drained.
@@ -136,7 +136,7 @@ class Driver:
         try:
             if not take_over:
                 what = f"another hub named {self._config.hub}"
-                await_turn(central, what, standby=standby, stop=self._stop, hint=ANOTHER_HUB_HINT)
+                await_lease(central, what, standby=standby, stop=self._stop, hint=ANOTHER_HUB_HINT)
             if self._stop.is_set():
                 return RunReport()
             with self._threads.watching("driver", _BOUND_S) as pulse:
@@ -144,21 +144,21 @@ class Driver:
         finally:
             central.close()
 
-    def turn_to(self, policies: Mapping[Path, Policy]) -> None:
+    def replace_policies(self, policies: Mapping[Path, Policy]) -> None:
         """Use these policies from the next epoch on, which begins at once."""
-        self._terms.replace(policies)
+        self._policy_holder.replace(policies)
 
     def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> RunReport:
-        state = central.control()
-        before = state.newest
+        state = central.read_control()
+        before = state.epoch_number
         unrecorded(self._config.keys, state.keys)  # a hub with a replaced key must not take over
-        identify(self._guard, self._config, state.clusters, central.requests().acceptances)
+        identify(self._guard, self._config, state.clusters, central.read_requests().acceptances)
         renewal = LeaseRenewal(central, self._identity)
         emitter = HeartbeatEmitter(self._config, self._guard.is_known)
         runner = EpochRunner(
             self._config,
             self._spark,
-            self._terms,
+            self._policy_holder,
             central,
             renewal,
             watches=self._watches,
@@ -166,17 +166,19 @@ class Driver:
             identity=self._identity,
             drain=self._drain,
             stop=self._stop,
-            refusing=self._refusing,
+            on_refused=self._on_refused,
             threads=self._threads,
             pulse=pulse,
         )
         newest = partial(_newest, runner, before)
         try:
-            with leading(central, renewal, self._watches, self._threads, identity=self._identity, newest=newest):
+            with hold_leadership(
+                central, renewal, self._watches, self._threads, identity=self._identity, epoch_number=newest
+            ):
                 runner.checks = self._record_keys(central)
-                record_terms(self._config, self._terms.policies, by=self._identity)
+                record_policies(self._config, self._policy_holder.policies, by=self._identity)
                 emitter.start(self._threads)
-                self._leading(self._watches)
+                self._on_leadership(self._watches)
                 result = self._epochs(runner, renewal)
         finally:
             emitter.stop()
@@ -189,7 +191,7 @@ class Driver:
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Record the check values of new keys at central before the first record, while no other process writes."""
-        recorded = dict(central.control().keys)
+        recorded = dict(central.read_control().keys)
         for check in unrecorded(self._config.keys, recorded):
             central.publish(check)
             recorded[check.name, check.version] = check.check
@@ -201,11 +203,11 @@ class Driver:
             time.sleep(_TICK_S)
         self._warming.wait(self._stop)
 
-        def over(result: EpochResult) -> bool:
+        def is_last(result: EpochResult) -> bool:
             return self._is_over(result, began)
 
         found = run_epochs(
-            runner.run, renewal, self._stop, trouble=EpochResult.trouble, over=over, hint="mend it, start again"
+            runner.run, renewal, self._stop, trouble=EpochResult.trouble, is_last=is_last, hint="mend it, start again"
         )
         return found or EpochResult((), ())
 
@@ -235,7 +237,7 @@ class Driver:
 
     def _waiting(self) -> list[str]:
         shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
-        return [*(watch.edge for watch in self._untold()), *(str(hold.source) for hold in unanswered(shown))]
+        return [*(watch.edge for watch in self._untold()), *(str(hold.source) for hold in unanswered_holds(shown))]
 
     def _undecided(self) -> dict[EdgePartition, int]:
         return {

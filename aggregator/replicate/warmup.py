@@ -23,7 +23,7 @@ _TICK_S = 0.05
 log = logging.getLogger(__name__)
 
 
-class Warming:
+class WorkerWarmup:
     """Runs one small Spark job beside the other work of the driver.
 
     Args:

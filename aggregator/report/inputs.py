@@ -13,7 +13,7 @@ from aggregator.coordinates import OffsetRange
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.committed_reader import read_committed
-from aggregator.kafka.readers.typed_decoder import Damaged
+from aggregator.kafka.readers.typed_decoder import CorruptRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.report.report import Report, compose
 from aggregator.state.dead_letters import reason_of
@@ -53,7 +53,7 @@ class Gathering:
             Failed: the ledger is damaged.
         """
         for value in self._new(self._names.telemetry):
-            self._feed.take(value)
+            self._feed.ingest(value)
         for value in self._new(self._names.dead_letters, most=_LETTERS):
             self._letters.update(_reason(value))
         since = self._feed.since_ms
@@ -89,6 +89,6 @@ def _reason(value: bytes | None) -> dict[tuple[str, str, str], int]:
     """Return one count under the edge, the topic and the reason of a dead letter; a damaged one is `unreadable`."""
     try:
         found = reason_of(value)
-    except Damaged:
+    except CorruptRecord:
         return {("?", "?", "unreadable"): 1}
     return {found: 1} if found else {}

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 
 from msgspec import Struct
 
-from aggregator.kafka.readers.log_record import LogRecord, newest
-from aggregator.kafka.readers.typed_decoder import Damaged, Moment, TypedDecoder
+from aggregator.kafka.readers.log_record import LogRecord, latest_by_key
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Moment, TypedDecoder
 
 VERSION = 1
 _ACCEPTANCES = "cluster/"
@@ -64,12 +64,12 @@ _DECODER = TypedDecoder(_ClusterAcceptance)
 
 def fold_acceptances(records: Iterable[LogRecord]) -> dict[str, ClusterAcceptance]:
     """The newest readable acceptance of each name."""
-    return {one.edge: one for one in map(_decoded, newest(records, _ACCEPTANCES)) if one is not None}
+    return {one.edge: one for one in map(_decoded, latest_by_key(records, _ACCEPTANCES)) if one is not None}
 
 
 def damaged_acceptances(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """A sentence for each damaged acceptance."""
-    for record in newest(records, _ACCEPTANCES):
+    for record in latest_by_key(records, _ACCEPTANCES):
         if _decoded(record) is None:
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: the edge stays held until"
@@ -81,7 +81,7 @@ def _decoded(record: LogRecord) -> ClusterAcceptance | None:
     """An acceptance, if it is one and of the name that its key names."""
     try:
         body = _DECODER.decode(record.value)
-    except Damaged:
+    except CorruptRecord:
         return None
     made = ClusterAcceptance(body.edge, body.cluster_id, body.by, body.at_ms, body.reason)
     return made if made.key == record.key else None

@@ -21,8 +21,8 @@ from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import (
     Amount,
+    CorruptRecord,
     Count,
-    Damaged,
     DamagedRecords,
     Number,
     TypedDecoder,
@@ -90,7 +90,7 @@ class NamedCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
+class UndecidedRange:
     """A range of a central partition in which records of the hub are undecided; the note stays until it is settled."""
 
     topic: str
@@ -145,7 +145,7 @@ class ControlState:
     clusters: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def newest(self) -> int:
+    def epoch_number(self) -> int:
         """Number of the newest epoch, -1 before the first."""
         return self.epoch.epoch if self.epoch else -1
 
@@ -154,7 +154,7 @@ class ControlState:
         return self.epoch is not None and (self.epoch.epoch, self.epoch.driver) == (number, driver)
 
 
-def former(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str, str], set[str]]:
+def former_topics(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str, str], set[str]]:
     """Central topics that former rules wrote edge topics to, of the edge topics that are written now.
 
     A topic that was divided by key is one of them, also under the same name: today's rule writes fewer of its
@@ -170,7 +170,7 @@ def former(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str
 
 
 # An int is the number of the epoch that is asked to end.
-ControlEntry = Epoch | Lease | Pace | KeyCheck | NamedCluster | Undecided | Target | int
+ControlEntry = Epoch | Lease | Pace | KeyCheck | NamedCluster | UndecidedRange | Target | int
 
 
 def encode(entry: ControlEntry) -> tuple[str, bytes]:
@@ -182,7 +182,7 @@ def encode(entry: ControlEntry) -> tuple[str, bytes]:
             key = f"{_KEY}{entry.name}/{entry.version}"
         case NamedCluster():
             key = f"{_CLUSTER}{entry.edge}"
-        case Undecided():
+        case UndecidedRange():
             key = entry.key
         case Target():
             key = f"{_TARGET}{entry.edge}/{entry.topic}/{entry.central}" + ("/by_key" if entry.by_key else "")
@@ -202,11 +202,11 @@ class _End(Struct):
 _KEY, _TARGET, _CLUSTER = "key/", "target/", "cluster/"
 _SINGLE: Mapping[type, str] = {Epoch: "epoch", Lease: "lease", Pace: "pace"}
 _EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
-_CHECK, _NOTE, _WRITTEN = TypedDecoder(KeyCheck), TypedDecoder(Undecided), TypedDecoder(Target)
+_CHECK, _NOTE, _WRITTEN = TypedDecoder(KeyCheck), TypedDecoder(UndecidedRange), TypedDecoder(Target)
 _STANDS = TypedDecoder(NamedCluster)
 
 
-_Named = TypeVar("_Named", KeyCheck, NamedCluster, Undecided, Target)
+_Named = TypeVar("_Named", KeyCheck, NamedCluster, UndecidedRange, Target)
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
@@ -242,7 +242,7 @@ def readable_fold(
         folding = folding or _Folding.of(state)
         try:
             folding.apply(record)
-        except Damaged as error:
+        except CorruptRecord as error:
             what, hint = unreadable(error, _MEND_EPOCH if record.key == "epoch" else _MEND)
             told = f"{topic} offset {record.offset}: the control record {record.key} is {what}"
             damaged.add(record.key, Failed(told, hint=hint))
@@ -280,7 +280,7 @@ class _Folding:
         """Take in one record; one of a key that nobody knows changes nothing.
 
         Raises:
-            Damaged: the record is none of ours, or of another name than its key's.
+            CorruptRecord: the record is none of ours, or of another name than its key's.
         """
         match record.key:
             case "epoch":
@@ -314,7 +314,7 @@ class _Folding:
 
     def _end(self, epoch: int) -> None:
         """An epoch is asked to stop; one that was never opened would be over before it begins."""
-        if epoch <= self.state.newest:
+        if epoch <= self.state.epoch_number:
             self.state = replace(self.state, ended=max(self.state.ended, epoch))
         else:
             self.state = replace(self.state, foreign_end=max(self.state.foreign_end, epoch))
@@ -324,9 +324,9 @@ def _named(decoder: TypedDecoder[_Named], record: LogRecord) -> _Named:
     """What a record says, which its key has to name as well.
 
     Raises:
-        Damaged: the record is none of ours, or of another name than its key's.
+        CorruptRecord: the record is none of ours, or of another name than its key's.
     """
     entry = decoder.decode(record.value)
     if encode(entry)[0] != record.key:
-        raise Damaged("of another name")
+        raise CorruptRecord("of another name")
     return entry

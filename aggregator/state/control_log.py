@@ -23,7 +23,7 @@ def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
         Unreachable: central does not answer.
     """
     state = fold(ControlState(), read_to_end(cluster, names.control, [0]), names.control)
-    if state.foreign_end > state.newest:
+    if state.foreign_end > state.epoch_number:
         told = "%s asks epoch %d to end, which was never opened: passed over; who else writes this topic?"
         log.warning(told, names.control, state.foreign_end)
     return state
@@ -38,14 +38,14 @@ class ControlWatch:
         self._damaged = DamagedRecords()
         self.state = ControlState()
 
-    def look(self) -> ControlState:
+    def poll(self) -> ControlState:
         """Fold in what has arrived since; never blocks.
 
         Raises:
             Failed: a damaged record that none of its key has followed up to the end; names it, once. What came with it
                 is folded in.
         """
-        self.state = readable_fold(self.state, self._tail.arrived(), self._topic, self._damaged)
+        self.state = readable_fold(self.state, self._tail.poll(), self._topic, self._damaged)
         if self._tail.has_reached_end:
             damaged, self._damaged = self._damaged, DamagedRecords()
             damaged.require_none()

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from aggregator.coordinates import Copy, EdgePartition, Origin, Position, SchemaName
 from aggregator.errors import Reason
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Difference, Number, TypedDecoder, key_text
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Difference, Number, TypedDecoder, key_text
 
 VERSION = 1
 DELIVERED = "delivered"
@@ -85,7 +85,7 @@ def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy 
     text = key_text(key) if isinstance(key, bytes) else key or ""
     try:
         body = _DECODER.decode(value)
-    except Damaged:
+    except CorruptRecord:
         return None
     named = record_of(text)
     if named is None or (body.reason is None and body.resolved_by is None):
@@ -172,13 +172,13 @@ def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
     """Edge, topic and reason of a letter, to count by; None where the record is a resolution.
 
     Raises:
-        Damaged: it is neither.
+        CorruptRecord: it is neither.
     """
     body = _DECODER.decode(value)
     if body.resolved_by is not None:
         return None
     if body.reason is None:
-        raise Damaged("of no reason")
+        raise CorruptRecord("of no reason")
     return body.edge, body.topic, body.reason.value
 
 
@@ -190,13 +190,13 @@ def decode_letter(key: bytes, value: bytes | None) -> tuple[Letter, str]:
     """The letter, or the resolution, of the record that a key names, and the backfill that says to have written it.
 
     Raises:
-        Later: a later version wrote it.
-        Damaged: it is neither, or speaks of another record, or gives no reason.
+        UnsupportedVersion: a later version wrote it.
+        CorruptRecord: it is neither, or speaks of another record, or gives no reason.
     """
     body = _BODIES.decode(value)
     source = EdgePartition(body.edge, body.topic, body.partition)
     if letter_key(source, body.offset, body.incarnation) != key_text(key) or not (body.reason or body.resolved_by):
-        raise Damaged("of another record, or of no reason")
+        raise CorruptRecord("of another record, or of no reason")
     letter = Letter(
         source,
         body.offset,

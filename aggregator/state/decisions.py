@@ -26,7 +26,7 @@ from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Moment, TypedDecoder
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.state.names import HubNames
 
@@ -52,7 +52,7 @@ class DecisionKind(StrEnum):
     CLUSTER = "cluster"
 
 
-class Decided(Struct, frozen=True):
+class NewDecision(Struct, frozen=True):
     """One decision, before it becomes a link of the chain.
 
     Attributes:
@@ -105,21 +105,21 @@ def decode(record: LogRecord) -> ChainLink | None:
     """Decode a link, or return None if the record is none."""
     try:
         return _LINKS.decode(record.value)
-    except Damaged:
+    except CorruptRecord:
         return None
 
 
-def place_of(link: ChainLink | None) -> tuple[int, str]:
+def link_id(link: ChainLink | None) -> tuple[int, str]:
     """Return the place of a link in the chain, its number and hash; for None, the beginning."""
     return (link.number, link.hash) if link else (0, BEGINNING)
 
 
-def place_after(link: ChainLink) -> tuple[int, str]:
+def previous_link_id(link: ChainLink) -> tuple[int, str]:
     """The place that a link says it stands behind."""
     return link.number - 1, link.previous
 
 
-def end_of(records: Iterable[LogRecord]) -> ChainLink | None:
+def last_link(records: Iterable[LogRecord]) -> ChainLink | None:
     """The last link of the chain. Other records in the topic are passed over, so that they keep nobody from deciding.
 
     Where the topic's beginning was deleted, the chain begins at the first whole link. A link lies behind all links
@@ -131,23 +131,23 @@ def end_of(records: Iterable[LogRecord]) -> ChainLink | None:
         if link is None:
             continue
         begins = last is None and 0 < link.number <= record.offset + 1
-        if link.hash == link.sealed and (begins or place_after(link) == place_of(last)):
+        if link.hash == link.sealed and (begins or previous_link_id(link) == link_id(last)):
             last = link
     return last
 
 
-def links(decided: Iterable[Decided], last: ChainLink | None, principal: str) -> list[ChainLink]:
+def links(decided: Iterable[NewDecision], last: ChainLink | None, principal: str) -> list[ChainLink]:
     """Decisions as links behind another one, or behind the beginning."""
     made: list[ChainLink] = []
     for one in decided:
-        number, previous = place_of(made[-1] if made else last)
+        number, previous = link_id(made[-1] if made else last)
         link = ChainLink(number + 1, previous, one.kind, one.about, one.by, principal, one.at_ms, one.reason)
         made.append(structs.replace(link, hash=link.sealed))
     return made
 
 
-def behind(
-    records: Sequence[LogRecord], decided: Iterable[Decided], principal: str
+def plan_append(
+    records: Sequence[LogRecord], decided: Iterable[NewDecision], principal: str
 ) -> tuple[list[ChainLink], list[ChainLink]]:
     """Decisions that an attempt without an answer has written already, and links for the others.
 
@@ -160,10 +160,10 @@ def behind(
     wanted = {(one.kind, one.about, one.by, one.at_ms): one for one in map(_recordable, decided)}
     there = [link for at, link in known.items() if at in wanted]
     left = [one for at, one in wanted.items() if at not in known]
-    return there, links(left, end_of(records), recordable(principal))
+    return there, links(left, last_link(records), recordable(principal))
 
 
-def _recordable(one: Decided) -> Decided:
+def _recordable(one: NewDecision) -> NewDecision:
     return structs.replace(one, about=recordable(one.about), by=recordable(one.by), reason=recordable(one.reason))
 
 
@@ -182,7 +182,7 @@ def read_decisions(cluster: ClusterConfig, names: HubNames) -> list[LogRecord]:
     return read_to_end(cluster, names.decisions, [0]) if topics.partition_count(cluster, names.decisions) else []
 
 
-def record(config: HubConfig, decided: Sequence[Decided]) -> list[ChainLink]:
+def append_decisions(config: HubConfig, decided: Sequence[NewDecision]) -> list[ChainLink]:
     """Append decisions and wait until central has them; the topic is made where there is none.
 
     Raises:
@@ -209,9 +209,9 @@ def record(config: HubConfig, decided: Sequence[Decided]) -> list[ChainLink]:
 
 
 def _append(
-    writer: TransactionalWriter, cluster: ClusterConfig, names: HubNames, decided: Sequence[Decided]
+    writer: TransactionalWriter, cluster: ClusterConfig, names: HubNames, decided: Sequence[NewDecision]
 ) -> list[ChainLink]:
-    there, made = behind(read_decisions(cluster, names), decided, principal_of(cluster))
+    there, made = plan_append(read_decisions(cluster, names), decided, principal_of(cluster))
     if made:
         writer.begin()
         for link in made:

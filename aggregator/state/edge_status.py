@@ -22,7 +22,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.tail import LogTail
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Difference, Moment, TypedDecoder, is_flow
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Difference, Moment, TypedDecoder, is_flow
 from aggregator.state.lake_holds import KEY as LAKE
 from aggregator.state.lake_holds import LakeHold, decode_holds
 from aggregator.state.lake_upkeep import PREFIX as UPKEEP
@@ -105,7 +105,7 @@ class EdgeStatuses:
     upkeep: Mapping[str, TableUpkeep] = field(default_factory=dict)
     damaged: int = 0
 
-    def heard(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
+    def with_records(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
         """The statuses after further records of (key, value, stamp), in log order."""
         states, days, upkeep, damaged = dict(self.states), dict(self.days), dict(self.upkeep), self.damaged
         changed: dict[str, Any] = {}
@@ -123,7 +123,7 @@ class EdgeStatuses:
                 elif key.startswith(_DAY):
                     edge, _, day = key.removeprefix(_DAY).partition("/")
                     _put(days, (edge, day), None if value is None else _spans(day, value))
-            except Damaged:
+            except CorruptRecord:
                 damaged += 1
         return replace(self, states=states, days=days, upkeep=upkeep, damaged=damaged, **changed)
 
@@ -169,7 +169,7 @@ def read_edge_statuses(cluster: ClusterConfig, names: HubNames) -> EdgeStatuses:
     if not topics.partition_count(cluster, names.edge_status):
         return EdgeStatuses()
     records = read_to_end(cluster, names.edge_status, [0])
-    return EdgeStatuses().heard((record.key, record.value, record.timestamp_ms) for record in records)
+    return EdgeStatuses().with_records((record.key, record.value, record.timestamp_ms) for record in records)
 
 
 def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, *, wall_ms: int) -> bool:
@@ -189,7 +189,7 @@ def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, 
     try:
         deadline = time.monotonic() + _FRESH_MS / 1000
         while time.monotonic() < deadline:
-            if any(one.key == PULSE and one.timestamp_ms > statuses.pulse_ms for one in tail.arrived()):
+            if any(one.key == PULSE and one.timestamp_ms > statuses.pulse_ms for one in tail.poll()):
                 return True
             time.sleep(_LOOK_S)
         return False
@@ -201,7 +201,7 @@ def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
     if value is None:
         into.pop(key, None)
     elif not key or not all(key) or (key not in into and len(into) >= _MAX_NAMES):
-        raise Damaged("of no name, or of more names than a hub has")
+        raise CorruptRecord("of no name, or of more names than a hub has")
     else:
         into[key] = value
 
@@ -244,7 +244,7 @@ _POLICIES, _STATES, _DAYS = TypedDecoder(_Policies), TypedDecoder(_State), Typed
 def _refused(value: bytes | None) -> dict[str, tuple[str, str]]:
     flows = {} if value is None else _REFUSED.decode(value).flows
     if not all(map(is_flow, flows)):
-        raise Damaged("of no flow")
+        raise CorruptRecord("of no flow")
     return flows
 
 
@@ -268,9 +268,9 @@ def _spans(day: str, value: bytes) -> list[Any]:
         begins = datetime.fromisoformat(day).replace(tzinfo=UTC)
         start_ms, end_ms = (int(at.timestamp() * 1000) for at in (begins, begins + timedelta(days=1)))
     except (ValueError, OverflowError):
-        raise Damaged("of no day") from None
+        raise CorruptRecord("of no day") from None
     if any(not start_ms <= first <= last <= end_ms for first, last, _, _ in rows):
-        raise Damaged("of another day")
+        raise CorruptRecord("of another day")
     return rows
 
 

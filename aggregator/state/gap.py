@@ -71,7 +71,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GapDecision:
     """Allows a flow to go on without the offsets of exactly this gap.
 
     Attributes:

@@ -99,7 +99,7 @@ def decode_holds(value: bytes | None) -> tuple[LakeHold, ...]:
     """Read `holds_record`'s value.
 
     Raises:
-        Damaged: it is none.
+        CorruptRecord: it is none.
     """
     found: Iterable[_Hold] = () if value is None else _HOLDS.decode(value).holds
     return tuple(

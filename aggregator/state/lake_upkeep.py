@@ -65,6 +65,6 @@ def decode_upkeep(value: bytes) -> TableUpkeep:
     """Read `upkeep_record`'s value.
 
     Raises:
-        Damaged: it is none.
+        CorruptRecord: it is none.
     """
     return TableUpkeep(**structs.asdict(_UPKEEP.decode(value)))

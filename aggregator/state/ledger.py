@@ -16,9 +16,9 @@ from aggregator.coordinates import EdgePartition, IncarnationRange, Position
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import (
-    Damaged,
+    CorruptRecord,
     DamagedRecords,
-    Later,
+    UnsupportedVersion,
     check_version,
     is_flow,
     unreadable,
@@ -100,14 +100,14 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
             pass  # the error below names the record and its place, which helps more
         try:
             check_version(text, VERSION)
-        except Later as later:
+        except UnsupportedVersion as later:
             raise _damaged(record, topic, later) from None
     raise _damaged(record, topic)
 
 
-def _damaged(record: LogRecord, topic: str, error: Damaged | None = None) -> Failed:
+def _damaged(record: LogRecord, topic: str, error: CorruptRecord | None = None) -> Failed:
     mend = "compare edge and central for this flow, then write a corrected record; nothing was read past it"
-    what, hint = unreadable(error or Damaged(), mend)
+    what, hint = unreadable(error or CorruptRecord(), mend)
     return Failed(
         f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is {what}",
         hint=hint,

@@ -22,7 +22,7 @@ from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.committed_reader import read_committed
 from aggregator.kafka.readers.log import decided_ranges
-from aggregator.kafka.readers.typed_decoder import Damaged, Later, key_text
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, UnsupportedVersion, key_text
 from aggregator.state.dead_letters import Letter, decode_letter, record_of
 from aggregator.state.ledger import LedgerRecord, Positions
 from aggregator.state.ledger_log import read_positions
@@ -53,7 +53,7 @@ class _Entry(NamedTuple):
         return _has_passed(entry_of(source, backfill), Position(self.letter.incarnation, self.letter.offset))
 
 
-class _Later(NamedTuple):
+class _NewerLetter(NamedTuple):
     offset: int
     source: EdgePartition
     position: Position
@@ -74,78 +74,82 @@ class LetterLog:
     Args:
         records: Offset, key and value, in log order.
         topic: For sentences about it.
-        apart: The topic holds letters of backfills that do not write into a live topic. A record has one for each
-            central topic that it did not get into: one for each generation.
+        of_backfills: The topic holds letters of backfills that do not write into a live topic. A record has one for
+            each central topic that it did not get into: one for each generation.
     """
 
-    def __init__(self, records: Iterable[tuple[int, bytes, bytes | None]], topic: str, *, apart: bool = False) -> None:
+    def __init__(
+        self, records: Iterable[tuple[int, bytes, bytes | None]], topic: str, *, of_backfills: bool = False
+    ) -> None:
         self._topic = topic
         self._foreign: list[int] = []
-        self._later: list[_Later] = []
+        self._later: list[_NewerLetter] = []
         self._entries: dict[tuple[str, str], list[_Entry]] = {}
         for offset, key, value in records:
             try:
                 letter, backfill = decode_letter(key, value)
-            except Later as error:
+            except UnsupportedVersion as error:
                 if named := record_of(key_text(key)):
-                    self._later.append(_Later(offset, *named, error.version))
+                    self._later.append(_NewerLetter(offset, *named, error.version))
                 else:
                     self._foreign.append(offset)
                 continue
-            except Damaged:
+            except CorruptRecord:
                 self._foreign.append(offset)
                 continue
-            if apart and not backfill:  # a live flow writes none there
+            if of_backfills and not backfill:  # a live flow writes none there
                 self._foreign.append(offset)
                 continue
             entry = _Entry(offset, letter, LetterWriter(letter.source, backfill, bool(letter.resolved_by)))
-            self._entries.setdefault((letter.key, letter.central if apart else ""), []).append(entry)
+            self._entries.setdefault((letter.key, letter.central if of_backfills else ""), []).append(entry)
 
     def _each(self) -> Iterator[_Entry]:
         return chain.from_iterable(self._entries.values())
 
-    def numbers(self, before: EntryOf) -> Counter[LetterWriter]:
+    def count_by_writer(self, ledger_before: EntryOf) -> Counter[LetterWriter]:
         """Numbers of letters and resolutions whose records a ledger has passed, by writer.
 
         Args:
-            before: A ledger that was read before the letters, so that every letter that it counts was read.
+            ledger_before: A ledger that was read before the letters, so that every letter that it counts was read.
         """
-        return Counter(one.writer for one in self._each() if one.is_written(before))
+        return Counter(one.writer for one in self._each() if one.is_written(ledger_before))
 
-    def later(self, before: EntryOf) -> dict[EdgePartition, str]:
+    def newer_versions(self, ledger_before: EntryOf) -> dict[EdgePartition, str]:
         """What a later version of the hub may have written of records that a flow has passed, by flow."""
         return {
             one.source: f"a dead letter of version {one.version}, which this hub does not know ({self._topic} offset"
             f" {one.offset})"
             for one in self._later
-            if one.is_passed(before)
+            if one.is_passed(ledger_before)
         }
 
-    def letters(self, before: EntryOf, after: EntryOf) -> Iterator[Letter]:
+    def letters(self, ledger_before: EntryOf, ledger_after: EntryOf) -> Iterator[Letter]:
         """Every letter of the hub, with its resolution if it has one.
 
         Args:
-            before: The ledger that proves letters.
-            after: A later ledger, read behind the letters. It proves resolutions, too: one that nobody sees makes its
-                record come twice.
+            ledger_before: The ledger that proves letters.
+            ledger_after: A later ledger, read behind the letters. It proves resolutions, too: one that nobody sees
+                makes its record come twice.
         """
         for some in self._entries.values():
             found: Letter | None = None
             for one in some:
-                if one.is_written(before) or (one.writer.resolves and one.is_written(after)):
+                if one.is_written(ledger_before) or (one.writer.resolves and one.is_written(ledger_after)):
                     found = _resolved(found, one.letter) if one.writer.resolves else one.letter
             if found is not None:
                 yield found
 
-    def strangers(self, before: EntryOf, after: EntryOf) -> list[int]:
+    def unproven_offsets(self, ledger_before: EntryOf, ledger_after: EntryOf) -> list[int]:
         """Offsets of records that the hub did not write, since neither ledger proves them; arguments as above."""
-        unproven = [one.offset for one in self._each() if not (one.is_written(before) or one.is_written(after))]
-        ahead = [one.offset for one in self._later if not (one.is_passed(before) or one.is_passed(after))]
+        unproven = [
+            one.offset for one in self._each() if not (one.is_written(ledger_before) or one.is_written(ledger_after))
+        ]
+        ahead = [one.offset for one in self._later if not (one.is_passed(ledger_before) or one.is_passed(ledger_after))]
         return sorted(self._foreign + unproven + ahead)
 
-    def warn_of_strangers(self, before: EntryOf, after: EntryOf) -> None:
+    def warn_of_unproven(self, ledger_before: EntryOf, ledger_after: EntryOf) -> None:
         """Warn of them, as a count and the first."""
-        if found := self.strangers(before, after):
+        if found := self.unproven_offsets(ledger_before, ledger_after):
             told = counted(len(found), "record")
             log.warning(
                 "%s: %s passed over, not proven by the ledger: offset %d first; who else writes it?",
@@ -159,26 +163,27 @@ class LetterLogs(NamedTuple):
     """Both topics of letters, and the ledger from before and behind them.
 
     Attributes:
-        before: The ledger, read first: what a flow has passed since is counted in records that nobody has read here.
+        ledger_before: The ledger, read first: what a flow has passed since is counted in records that nobody has read
+            here.
         live: Letters of the live topics.
-        apart: Letters of backfills that do not write into a live topic.
-        after: The ledger, read behind the letters once something is not proven by the first.
+        of_backfills: Letters of backfills that do not write into a live topic.
+        ledger_after: The ledger, read behind the letters once something is not proven by the first.
     """
 
-    before: Positions
+    ledger_before: Positions
     live: LetterLog
-    apart: LetterLog
-    after: EntryOf
+    of_backfills: LetterLog
+    ledger_after: EntryOf
 
-    def letters(self, *, apart: bool = False) -> Iterator[Letter]:
+    def letters(self, *, of_backfills: bool = False) -> Iterator[Letter]:
         """Every letter of one of the topics, with its resolution if it has one; warns of what the hub did not write."""
-        told = self.apart if apart else self.live
-        told.warn_of_strangers(self.before.of, self.after)
-        return told.letters(self.before.of, self.after)
+        told = self.of_backfills if of_backfills else self.live
+        told.warn_of_unproven(self.ledger_before.of, self.ledger_after)
+        return told.letters(self.ledger_before.of, self.ledger_after)
 
     def doubted(self) -> dict[EdgePartition, str]:
         """Flows whose letters are not believed, and why."""
-        return doubted([self.live, self.apart], self.before.of)
+        return doubted([self.live, self.of_backfills], self.ledger_before.of)
 
 
 def read_letter_logs(cluster: ClusterConfig, names: HubNames) -> LetterLogs:
@@ -192,18 +197,21 @@ def read_letter_logs(cluster: ClusterConfig, names: HubNames) -> LetterLogs:
         Failed: a transaction at central stays open, or a record of the ledger is damaged.
         Unreachable: central does not answer.
     """
-    before = read_positions(cluster, names)
+    ledger_before = read_positions(cluster, names)
     again = cache(lambda: read_positions(cluster, names))
 
-    def after(source: EdgePartition, backfill: str) -> LedgerRecord | None:
+    def ledger_after(source: EdgePartition, backfill: str) -> LedgerRecord | None:
         return again().of(source, backfill)
 
-    live, apart = names.dead_letters, names.backfills().dead_letters
-    logs = LetterLog(_records(cluster, live), live), LetterLog(_records(cluster, apart), apart, apart=True)
-    return LetterLogs(before, *logs, after)
+    live, of_backfills = names.dead_letters, names.backfills().dead_letters
+    logs = (
+        LetterLog(_records(cluster, live), live),
+        LetterLog(_records(cluster, of_backfills), of_backfills, of_backfills=True),
+    )
+    return LetterLogs(ledger_before, *logs, ledger_after)
 
 
-def read_letters(cluster: ClusterConfig, names: HubNames, *, apart: bool = False) -> Iterator[Letter]:
+def read_letters(cluster: ClusterConfig, names: HubNames, *, of_backfills: bool = False) -> Iterator[Letter]:
     """Every letter of the hub, with its resolution if it has one; arguments and errors as `read_letter_logs`.
 
     Flows that are doubted are warned of, and shown as their records say.
@@ -212,21 +220,21 @@ def read_letters(cluster: ClusterConfig, names: HubNames, *, apart: bool = False
     if found := logs.doubted():
         told, (first, why) = counted(len(found), "flow"), min(found.items())
         log.warning("dead letters of %s are in doubt: %s has %s", told, first, why)
-    yield from logs.letters(apart=apart)
+    yield from logs.letters(of_backfills=of_backfills)
 
 
-def doubted(logs: Sequence[LetterLog], before: EntryOf) -> dict[EdgePartition, str]:
+def doubted(logs: Sequence[LetterLog], ledger_before: EntryOf) -> dict[EdgePartition, str]:
     """Flows that have more letters, or resolutions, than the ledger counts, or one of a later version; and which.
 
     Args:
         logs: Both topics of letters, because the ledger counts what a backfill wrote into either.
-        before: A ledger that was read before them.
+        ledger_before: A ledger that was read before them.
     """
     told: dict[EdgePartition, str] = {}
     for one in logs:
-        told |= one.later(before)
-    for writer, number in sum((one.numbers(before) for one in logs), Counter()).items():
-        entry = before(writer.source, writer.backfill)
+        told |= one.newer_versions(ledger_before)
+    for writer, number in sum((one.count_by_writer(ledger_before) for one in logs), Counter()).items():
+        entry = ledger_before(writer.source, writer.backfill)
         known = (_most_resolved(entry) if writer.resolves else entry.dead) if entry else 0
         if number > known:
             what = counted(number, "resolved dead letter" if writer.resolves else "dead letter")

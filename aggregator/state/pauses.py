@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 
 from msgspec import Struct
 
-from aggregator.kafka.readers.log_record import LogRecord, newest
-from aggregator.kafka.readers.typed_decoder import Damaged, Moment, TypedDecoder
+from aggregator.kafka.readers.log_record import LogRecord, latest_by_key
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Moment, TypedDecoder
 from aggregator.moments import iso
 
 VERSION = 1
@@ -66,13 +66,13 @@ _DECODER = TypedDecoder(_Pause)
 
 def fold_pauses(records: Iterable[LogRecord]) -> dict[str, Pause]:
     """The newest pause or resumption of each edge; a damaged record pauses it."""
-    found = [_decoded(record) or _resting(record) for record in newest(records, _PAUSES)]
+    found = [_decoded(record) or _resting(record) for record in latest_by_key(records, _PAUSES)]
     return {pause.edge: pause for pause in found}
 
 
 def damaged_pauses(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """A sentence for each edge whose newest record is damaged."""
-    for record in newest(records, _PAUSES):
+    for record in latest_by_key(records, _PAUSES):
         if _decoded(record) is None:
             edge = record.key.removeprefix(_PAUSES)
             yield (
@@ -85,7 +85,7 @@ def _decoded(record: LogRecord) -> Pause | None:
     """A pause, if it is one and of the edge that its key names."""
     try:
         body = _DECODER.decode(record.value)
-    except Damaged:
+    except CorruptRecord:
         return None
     made = Pause(body.edge, body.paused, body.by, body.at_ms, body.reason)
     return made if made.key == record.key else None

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from msgspec import Struct
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.kafka.readers.log_record import LogRecord, newest
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
+from aggregator.kafka.readers.log_record import LogRecord, latest_by_key
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Moment, Number, TypedDecoder
 
 VERSION = 1
 _RELEASES = "release/"
@@ -50,12 +50,12 @@ class Release:
 
 def fold_releases(records: Iterable[LogRecord]) -> tuple[Release, ...]:
     """Return every release that can be read."""
-    return tuple(release for release in map(_decoded, newest(records, _RELEASES)) if release is not None)
+    return tuple(release for release in map(_decoded, latest_by_key(records, _RELEASES)) if release is not None)
 
 
 def damaged_releases(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """Yield a sentence for each damaged release."""
-    for record in newest(records, _RELEASES):
+    for record in latest_by_key(records, _RELEASES):
         if _decoded(record) is None:
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: its range stays held until"
@@ -79,7 +79,7 @@ def _decoded(record: LogRecord) -> Release | None:
     """A release, if it is one and of the range that its key names."""
     try:
         body = _DECODER.decode(record.value)
-    except Damaged:
+    except CorruptRecord:
         return None
     at, offsets = CentralPartition(*body.partition), OffsetRange(*body.offsets)
     made = Release(body.table, at, offsets, body.by, body.at_ms, body.reason)

@@ -10,9 +10,9 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.tail import LogTail
-from aggregator.kafka.writers.acknowledged import Record, write_acknowledged
+from aggregator.kafka.writers.acknowledged_writes import Record, write_acknowledged
 from aggregator.state.cluster_acceptances import ClusterAcceptance
-from aggregator.state.gap import Decision
+from aggregator.state.gap import GapDecision
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release, fold_releases
@@ -43,13 +43,13 @@ def read_releases(cluster: ClusterConfig, names: HubNames) -> tuple[Release, ...
     return fold_releases(read_to_end(cluster, names.requests, [0]))
 
 
-def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause | ClusterAcceptance]) -> None:
+def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[GapDecision | Pause | ClusterAcceptance]) -> None:
     """Write decisions, pauses and acceptances, and wait until central has them.
 
     Raises:
         Unreachable: central did not take all of them; submitting again does no harm.
     """
-    write(cluster, names, (encode(one) if isinstance(one, Decision) else one.encode() for one in asked))
+    write(cluster, names, (encode(one) if isinstance(one, GapDecision) else one.encode() for one in asked))
 
 
 def write(cluster: ClusterConfig, names: HubNames, requests: Iterable[tuple[str, bytes | None]]) -> None:
@@ -72,9 +72,9 @@ class RequestWatch:
         self._topic = names.requests
         self._tail = LogTail(cluster, names.requests)
 
-    def look(self) -> Requests:
+    def poll(self) -> Requests:
         """Requests that arrived since the last look, all of them at the first; never blocks."""
-        return fold_requests(self._tail.arrived(), self._topic)
+        return fold_requests(self._tail.poll(), self._topic)
 
     def close(self) -> None:
         """Close the connection to central."""

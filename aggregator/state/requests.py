@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
-from aggregator.kafka.readers.log_record import LogRecord, newest
-from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder, is_flow, unreadable
+from aggregator.kafka.readers.log_record import LogRecord, latest_by_key
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Moment, TypedDecoder, is_flow, unreadable
 from aggregator.state.cluster_acceptances import ClusterAcceptance, damaged_acceptances, fold_acceptances
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
 from aggregator.state.releases import damaged_releases
 
@@ -25,7 +25,7 @@ VERSION = 1
 _GAPS = "gap/"
 
 
-def encode(decision: Decision) -> tuple[str, bytes]:
+def encode(decision: GapDecision) -> tuple[str, bytes]:
     """Key and value of a decision's record."""
     body = asdict(decision) | {"v": VERSION, "source": str(decision.source), "position": list(decision.position)}
     return decision.key, json.dumps(body, sort_keys=True).encode()
@@ -52,7 +52,7 @@ class _Decision(Struct, tag_field="v", tag=VERSION):
 _DECISIONS = TypedDecoder(_Decision)
 
 
-def decode(record: LogRecord, topic: str) -> Decision:
+def decode(record: LogRecord, topic: str) -> GapDecision:
     """Decode one decision.
 
     Raises:
@@ -63,11 +63,11 @@ def decode(record: LogRecord, topic: str) -> Decision:
         if is_flow(body.source):
             gap = Gap(body.gap.kind, body.gap.start, body.gap.end, body.gap.since_ms, body.gap.leader_epoch)
             at = EdgePartition.parse(body.source), Position(*body.position)
-            made = Decision(*at, gap, body.by, body.at_ms, body.reason, body.automatic)
+            made = GapDecision(*at, gap, body.by, body.at_ms, body.reason, body.automatic)
             if gap.is_of(made.position) and _about(made.key) == _about(record.key):
                 return made
-        fault = Damaged("of another flow")
-    except Damaged as error:
+        fault = CorruptRecord("of another flow")
+    except CorruptRecord as error:
         fault = error
     what, hint = unreadable(fault, "replace it by a correct record, or by a tombstone, of the same key")
     raise Failed(f"{topic} offset {record.offset}: the request {record.key} is {what}", hint=hint)
@@ -78,9 +78,9 @@ def _about(key: str) -> str:
     return key.removeprefix(_GAPS).partition("/")[2]
 
 
-def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decision, ...]]:
+def by_flow(decisions: Iterable[GapDecision]) -> Mapping[EdgePartition, tuple[GapDecision, ...]]:
     """Group decisions by flow."""
-    found: dict[EdgePartition, tuple[Decision, ...]] = {}
+    found: dict[EdgePartition, tuple[GapDecision, ...]] = {}
     for decision in decisions:
         found[decision.source] = (*found.get(decision.source, ()), decision)
     return found
@@ -94,7 +94,7 @@ class Requests:
     can read, in sentences.
     """
 
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[GapDecision, ...] = ()
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     acceptances: Mapping[str, ClusterAcceptance] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
@@ -105,10 +105,10 @@ def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
 
     A gap that was decided under an earlier word for its kind, and once more under today's, is one decision.
     """
-    decisions = dict[str, Decision]()
+    decisions = dict[str, GapDecision]()
     of_each = (damaged_pauses, damaged_releases, damaged_acceptances)
     damaged = [sentence for damaged_of in of_each for sentence in damaged_of(records, topic)]
-    for record in newest(records, _GAPS):
+    for record in latest_by_key(records, _GAPS):
         try:
             found = decode(record, topic)
             decisions[found.key] = found

@@ -11,7 +11,15 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec import field as struct_field
 
-from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Difference, Number, TypedDecoder, is_flow
+from aggregator.kafka.readers.typed_decoder import (
+    Amount,
+    CorruptRecord,
+    Count,
+    Difference,
+    Number,
+    TypedDecoder,
+    is_flow,
+)
 from aggregator.state.traffic import Traffic
 
 _STALE_S = 10.0
@@ -65,7 +73,7 @@ class SlotReport:
     limited: tuple[str, ...] = ()
 
 
-class _Word(Struct):
+class _ReportBody(Struct):
     slot: Number
     epoch: Number
     transactions: Count
@@ -87,14 +95,14 @@ class _Kind(Struct):
     kind: str = ""
 
 
-_WORDS, _KINDS = TypedDecoder(_Word), TypedDecoder(_Kind)
+_WORDS, _KINDS = TypedDecoder(_ReportBody), TypedDecoder(_Kind)
 
 
 def kind_of(value: bytes | None) -> str:
     """The kind of a telemetry record; empty for a slot's regular report, and for a record that is none of ours."""
     try:
         return _KINDS.decode(value).kind
-    except Damaged:
+    except CorruptRecord:
         return ""
 
 
@@ -111,7 +119,7 @@ class SlotFeed:
         self.traffic = Traffic()
         self.damaged = 0
 
-    def take(self, value: bytes | None, now_s: float, at_s: float | None = None) -> None:
+    def ingest(self, value: bytes | None, now_s: float, at_s: float | None = None) -> None:
         """Take one telemetry record that has arrived now; whatever is no report of a slot is left alone.
 
         Args:
@@ -122,27 +130,29 @@ class SlotFeed:
         if kind_of(value):
             return
         try:
-            word = _word(value)
-        except Damaged:
+            report = _slot_report(value)
+        except CorruptRecord:
             self.damaged += 1
         else:
-            self._heard.pop(word.slot, None)
-            self._heard[word.slot] = (now_s, word)
+            self._heard.pop(report.slot, None)
+            self._heard[report.slot] = (now_s, report)
             if len(self._heard) > _MAX_SLOTS:
                 del self._heard[next(iter(self._heard))]
-            self.traffic.take(word.slot, word.session, word.read, word.written, now_s, at_s=at_s)
+            self.traffic.ingest(report.slot, report.session, report.read, report.written, now_s, at_s=at_s)
 
     def slots(self, now_s: float, *, after_s: float = float("-inf")) -> tuple[SlotReport, ...]:
         """The slots that run, by number; with `after_s` only those that have said something since then."""
-        fresh = [word for heard_s, word in self._heard.values() if now_s - heard_s <= _STALE_S and heard_s > after_s]
-        newest = max((word.epoch for word in fresh), default=0)
-        return tuple(sorted((word for word in fresh if word.epoch == newest), key=lambda word: word.slot))
+        fresh = [
+            report for heard_s, report in self._heard.values() if now_s - heard_s <= _STALE_S and heard_s > after_s
+        ]
+        newest = max((report.epoch for report in fresh), default=0)
+        return tuple(sorted((report for report in fresh if report.epoch == newest), key=lambda report: report.slot))
 
 
-def _word(value: bytes | None) -> SlotReport:
+def _slot_report(value: bytes | None) -> SlotReport:
     said = _WORDS.decode(value)
     if not all(map(is_flow, (*said.held, *said.waiting))):
-        raise Damaged("of no flow")
+        raise CorruptRecord("of no flow")
     return SlotReport(
         said.slot,
         said.epoch,

@@ -18,11 +18,11 @@ _OVER_S = 30.0
 _FORGOTTEN_S = 600.0
 _MAX_SESSIONS = 1000
 # The largest number that a record can hold.
-MOST = 2**63 - 1
+MAX_COUNT = 2**63 - 1
 Counters = Mapping[str, int]
 
 
-class Moved(NamedTuple):
+class EdgeTraffic(NamedTuple):
     """Counts the bytes of one edge.
 
     Attributes:
@@ -52,7 +52,7 @@ class _Series:
     _has_grown: bool = False
 
     def add(self, counted: int, grown: int, at_s: float) -> None:
-        self.total, self._seen = min(MOST, self.total + counted), self._seen + grown
+        self.total, self._seen = min(MAX_COUNT, self.total + counted), self._seen + grown
         if grown and not self._has_grown:
             self.past.clear()
         if grown or not self.past:
@@ -79,7 +79,7 @@ class Traffic:
         self._read: dict[str, _Series] = {}
         self._written: dict[str, _Series] = {}
 
-    def take(
+    def ingest(
         self, slot: int, session: str, read: Counters, written: Counters, now_s: float, *, at_s: float | None = None
     ) -> None:
         """Take one slot's counters by edge; they began at zero with this session.
@@ -117,10 +117,10 @@ class Traffic:
             if self._newest.get(slot) == session:
                 del self._newest[slot]
 
-    def of(self, edge: str, now_s: float) -> Moved:
+    def of(self, edge: str, now_s: float) -> EdgeTraffic:
         """Return what is known of an edge now."""
         read, written = self._read.get(edge), self._written.get(edge)
-        return Moved(
+        return EdgeTraffic(
             read.total if read else 0,
             written.total if written else 0,
             read.per_s(now_s) if read else None,

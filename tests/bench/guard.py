@@ -25,11 +25,11 @@ from confluent_kafka import Message
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
-from aggregator.engine.collector import resting
+from aggregator.engine.collector import gc_disabled
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.client import clients
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.native.consumer import Poll
+from aggregator.kafka.native.consumer import NativePoll
 from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.kafka.writers.writer import TransactionalWriter
@@ -69,14 +69,14 @@ _SETTINGS = {
 class _Consumer:
     """The room's own consumer with everything prefetched."""
 
-    def __init__(self, polls: list[Poll]) -> None:
+    def __init__(self, polls: list[NativePoll]) -> None:
         self._left = iter(polls)
 
     def assign(self, positions: object) -> None:
         return
 
-    def poll(self, most: int, wait_s: float) -> Poll:
-        return next(self._left, Poll([], []))
+    def poll(self, max_records: int, wait_s: float) -> NativePoll:
+        return next(self._left, NativePoll([], []))
 
     def close(self) -> None:
         return
@@ -88,8 +88,8 @@ class _Messages:
     def __init__(self, messages: list[Message]) -> None:
         self._left = iter(messages)
 
-    def consume(self, most: int, timeout: float) -> list[Message]:
-        return list(itertools.islice(self._left, most))
+    def consume(self, max_records: int, timeout: float) -> list[Message]:
+        return list(itertools.islice(self._left, max_records))
 
 
 class _Producer:
@@ -121,38 +121,38 @@ class _Producer:
 class _World:
     """A SlotPorts whose clock ticks a millisecond per look, so that two runs make the same calls."""
 
-    def __init__(self, polls: list[Poll]) -> None:
+    def __init__(self, polls: list[NativePoll]) -> None:
         self._polls = polls
         self._ticks = itertools.count()
 
-    def look(self) -> ControlState:
+    def poll_control(self) -> ControlState:
         return ControlState(Epoch(1, 1, 1, "driver"))
 
-    control = look
+    read_control = poll_control
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         return {}
 
-    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        return dict.fromkeys(places, OffsetRange(0, 0))
+    def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        return dict.fromkeys(partitions, OffsetRange(0, 0))
 
-    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+    def unwritable(self, partitions: Collection[Partition]) -> Collection[Refusal]:
         return ()
 
-    def partitions(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         return 1
 
-    def writer(self) -> TransactionalWriter:
+    def open_writer(self) -> TransactionalWriter:
         return TransactionalWriter(CLUSTER, "guard")
 
-    def reader(self, edge: str) -> EdgeReader:
+    def open_reader(self, edge: str) -> EdgeReader:
         with patch.object(clients, "bulk_consumer", lambda *_, **__: _Consumer(self._polls)):
             return EdgeReader(CLUSTER, buffer_bytes=1)
 
-    def topic_ids(self, edge: str) -> None:
+    def open_topic_ids(self, edge: str) -> None:
         return
 
-    def telemetry(self, body: object) -> None:
+    def publish_telemetry(self, body: object) -> None:
         return
 
     def now(self) -> float:
@@ -189,12 +189,12 @@ class Guarded:
         self.strip: Strip = self.stripper()
         self.slot(POLL_RECORDS)  # compiles the plan
 
-    def _poll(self, start: int) -> Poll:
+    def _poll(self, start: int) -> NativePoll:
         part = range(start, start + POLL_RECORDS)
         keys = BytesColumn.of([b"k%d" % (at % 997) for at in part])
         values = BytesColumn.of(self.values[start : start + POLL_RECORDS])
         headers = HeaderTable.of([_HEADERS] * len(part))
-        return Poll([Chunk(TOPIC, 0, keys, values, headers, list(part), list(part), 1)], [])
+        return NativePoll([Chunk(TOPIC, 0, keys, values, headers, list(part), list(part), 1)], [])
 
     def stripper(self) -> KernelStrip:
         """A strip that remembers nothing."""
@@ -282,7 +282,7 @@ def _counted(run: Callable[[int], None], records: int) -> int:
 
 def ratio(one: Callable[[], None], other: Callable[[], None], *, rounds: int) -> float:
     """Best CPU time of `one` by the best of `other`."""
-    with resting():
+    with gc_disabled():
         pairs = [(_cpu_s(one), _cpu_s(other)) for _ in range(rounds)]
     best, yardstick = (min(column) for column in zip(*pairs, strict=True))
     return best / yardstick

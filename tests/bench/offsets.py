@@ -131,7 +131,7 @@ def judged(found: Iterable[tuple[int, int, int | None]], copies: Copies) -> dict
 def hub(trial: Trial, asked: Mapping[str, Mapping[EdgePartition, int]]) -> dict[str, float | int]:
     """The hub's positions, what finding them took, and their worth."""
     began, spent = time.monotonic(), time.process_time()
-    found = Translator(load_config(trial.config, {})).translate(asked).of
+    found = Translator(load_config(trial.config, {})).translate(asked).results
     took = {"seconds": round(time.monotonic() - began, 2), "cpu_s": round(time.process_time() - spent, 2)}
     copies: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for message in trial.central_records(EDGE):

@@ -30,7 +30,7 @@ import psutil
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
-from aggregator.engine.collector import resting
+from aggregator.engine.collector import gc_disabled
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.kernel.strip import KernelStrip
@@ -75,7 +75,7 @@ class Timer:
         for _ in range(self._rounds):
             answer = None  # a second answer beside the first would cost memory and time
             began, before = time.perf_counter(), time.process_time()
-            with resting():
+            with gc_disabled():
                 answer = run()
             spent.append(time.process_time() - before)
             walls.append(time.perf_counter() - began)
@@ -99,9 +99,9 @@ class World:
                 f"topic-{number:03}": EdgeTopic(
                     f"topic-{number:03}",
                     f"id-{edge}-{number}",
-                    starts=(0,) * partitions,
-                    firsts=(0,) * partitions,
-                    ends=tuple(round(draw.lognormvariate(6, 2)) for _ in range(partitions)),
+                    log_start_offsets=(0,) * partitions,
+                    initial_offsets=(0,) * partitions,
+                    last_stable_offsets=tuple(round(draw.lognormvariate(6, 2)) for _ in range(partitions)),
                     oldest_ms=(None,) * partitions,
                     settings={"cleanup.policy": "delete"},
                 )
@@ -127,7 +127,7 @@ class Central:
         self._state = ControlState(Epoch(1, 64, 64, "before"))
         self.fenced = 0
 
-    def control(self) -> ControlState:
+    def read_control(self) -> ControlState:
         return self._state
 
     def publish(self, *entries: ControlEntry) -> None:
@@ -136,13 +136,13 @@ class Central:
     def fence(self, slots: Iterable[int]) -> None:
         self.fenced = len(list(slots))
 
-    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        return dict.fromkeys(places, OffsetRange(0, 0))
+    def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        return dict.fromkeys(partitions, OffsetRange(0, 0))
 
     def now(self) -> float:
         return time.monotonic()
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         return winners(self._log, "h.ledger")
 
 
@@ -158,7 +158,7 @@ def simulate(edges: int, topics: int, partitions: int, slots: int, *, rounds: in
     epoch, ledger, _ = timer.time(
         "open_and_read_ledger",
         lambda: open_epoch(
-            central, slots=slots, driver="d", places=places, whose=TransactionOwner.of_live_flows(HubNames("h"))
+            central, slots=slots, driver="d", partitions=places, owner=TransactionOwner.of_live_flows(HubNames("h"))
         ),
     )
     same = timer.time("plan_again", lambda: world.plan(ledger, epoch.epoch, slots))

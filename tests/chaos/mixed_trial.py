@@ -110,7 +110,7 @@ class Ground:
         self._topics = [f"{self.trial.topic}-{number}" for number in range(trials)]
         self.trial.settings["topics"][0]["match"] = f"{self.trial.topic}-.*"
         for topic in self._topics:
-            self.trial.turn_to(topic)
+            self.trial.replace_policies(topic)
             for edge in EDGES:
                 self.trial.create(edge)
         lines.lead(self.trial, *EDGES)
@@ -129,7 +129,7 @@ class Ground:
 
     def next_topic(self) -> None:
         """Turn to a topic that no trial has had."""
-        self.trial.turn_to(self._topics.pop(0))
+        self.trial.replace_policies(self._topics.pop(0))
 
 
 class MixedTrial:

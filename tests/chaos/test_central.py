@@ -86,7 +86,7 @@ class Killer:
                 killer.around(self._producer, super().commit)
 
         class World(KafkaSlotPorts):
-            def writer(self) -> TransactionalWriter:
+            def open_writer(self) -> TransactionalWriter:
                 return Writer(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
 
         return World

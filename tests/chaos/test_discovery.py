@@ -9,7 +9,7 @@ from confluent_kafka.admin import AclOperation, NewTopic
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.probe import EdgeProbe
-from aggregator.replicate.discovery.discovery import snapshot, unanswered
+from aggregator.replicate.discovery.discovery import snapshot, unanswered_holds
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.threads import Threads
@@ -44,8 +44,8 @@ def trial(edge, tmp_path):
     made = TwoTopics(sandbox, tmp_path, match="orders-.*")
     made.other = f"{made.topic}-other"
     first = made.topic
-    made.turn_to(made.other)
-    made.turn_to(first)
+    made.replace_policies(made.other)
+    made.replace_policies(first)
     made.settings["topics"][0]["match"] = f"{first}|{made.other}"
     made.write()
     made.create(EDGE)
@@ -102,7 +102,9 @@ def test_a_partition_without_a_leader_hides_no_other(trial, edge):
         assert took_s < QUICK_S, took_s
         assert {trial.topic, f"{trial.topic}-r"} <= shown.topics.keys()
         assert shown.unanswered[trial.other].why.startswith("no broker leads partition 1")
-        assert [str(one.source) for one in unanswered({EDGE: shown})] == [f"{EDGE}/{trial.other}/{p}" for p in range(3)]
+        assert [str(one.source) for one in unanswered_holds({EDGE: shown})] == [
+            f"{EDGE}/{trial.other}/{p}" for p in range(3)
+        ]
         began = time.monotonic()
         assert snapshot(config, EDGE, shown.topics, shown.unanswered).topics.keys() == shown.topics.keys()
         assert time.monotonic() - began < 1.0, "nobody waits twice for the same leader"

@@ -30,7 +30,7 @@ def test_to_its_end_a_leader_that_stands_still_is_no_empty_log(clusters, epochs)
         for ask in (ends.stable_end_offsets, ends.log_offsets):
             with pytest.raises(Unreachable, match=r"did not answer in time|Timed out"):
                 ask(cluster, [at], timeout_s=1)
-            refused: ends.Refused = {}
+            refused: ends.PartitionErrors = {}
             assert ask(cluster, [at], timeout_s=1, refused=refused) == {}
             assert list(refused) == [at]
         with pytest.raises(Unreachable, match=r"did not answer in time|Timed out"):
@@ -38,7 +38,7 @@ def test_to_its_end_a_leader_that_stands_still_is_no_empty_log(clusters, epochs)
         assert ends.undecided_ranges(cluster, [at], wait_s=1) == {}, "what does not answer is not decided"
     finally:
         clusters.central.thaw()
-    assert epochs.central.control().lease == Lease("first", 1)
+    assert epochs.central.read_control().lease == Lease("first", 1)
 
 
 def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epochs):

@@ -12,7 +12,7 @@ from aggregator.kafka.probes.transactional_rights import writable
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.leadership import leadership
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership.lease import BEAT_S
+from aggregator.replicate.leadership.lease import RENEW_INTERVAL_S
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.state.control import Lease
@@ -37,7 +37,7 @@ def set_topic(cluster, topic, name, value) -> None:
 
 def awaited(epochs, *, standby: bool) -> None:
     """Wait for the turn of a driver that has not started anything."""
-    leadership.await_turn(epochs.central, "another hub", standby=standby, stop=threading.Event(), hint="")
+    leadership.await_lease(epochs.central, "another hub", standby=standby, stop=threading.Event(), hint="")
 
 
 def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
@@ -48,7 +48,7 @@ def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
         driver_of(epochs).run()
     assert refused.value.exit_code == 6
     assert renewal.lost is None
-    renewal.beat()
+    renewal.renew()
     standby = threading.Thread(target=lambda: awaited(epochs, standby=True))
     standby.start()
     standby.join(5)
@@ -78,9 +78,9 @@ def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
     other = epochs.driver()
     fenced = wait_for(lambda: renewal.lost, timeout=20, what="the renewal's loss")
     assert isinstance(fenced, Fenced)
-    assert leadership.overtaken(epochs.central, -1, "first", fenced).exit_code == 1
+    assert leadership.explain_fencing(epochs.central, -1, "first", fenced).exit_code == 1
     other.publish(Lease("other", 1))
-    verdict = leadership.overtaken(epochs.central, -1, "first", fenced)
+    verdict = leadership.explain_fencing(epochs.central, -1, "first", fenced)
     assert (verdict.exit_code, "other" in str(verdict)) == (6, True)
 
 
@@ -91,7 +91,7 @@ def test_a_lease_that_central_refuses_is_said_once_and_moves_again(epochs, caplo
     renewal.start(Threads())
     set_topic(central, control, "max.message.bytes", "100")  # takes a marker, and no lease
     wait_for(lambda: "refuses to move the lease" in caplog.text, timeout=20, what="the refusal")
-    time.sleep(2 * BEAT_S)
+    time.sleep(2 * RENEW_INTERVAL_S)
     set_topic(central, control, "max.message.bytes", "1000000")
     wait_for(lambda: "moves the lease again" in caplog.text, timeout=20, what="the next beat")
     assert caplog.text.count("refuses to move the lease") == 1
@@ -106,7 +106,7 @@ def test_a_question_for_the_right_to_an_id_takes_it_from_nobody(epochs):
     told = writable(epochs.config.central, ids, unused=epochs.names.unused_id, longest_ms=None, timeout_s=10.0)
     assert told == dict.fromkeys([*ids, epochs.names.unused_id], True)
     epochs.central.publish(Lease("first", 2))
-    assert epochs.central.control().lease.beat == 2
+    assert epochs.central.read_control().lease.beat == 2
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_rule_b_a_driver_takes_its_id_anew_when_what_it_signs_in_by_is_renewed(r
     renew()
     central.publish(Lease("first", 2))
     assert central._writer is not former
-    assert central.control().lease.beat == 2
+    assert central.read_control().lease.beat == 2
     kept = central._writer
     central.publish(Lease("first", 3))
     assert central._writer is kept
@@ -142,7 +142,7 @@ def test_rule_c_a_slot_takes_its_id_anew_when_what_it_signs_in_by_is_renewed(ren
     """Between two transactions: its producer says that it cannot go on, and the next one has what was renewed."""
     central, renew = renewable
     ports = KafkaSlotPorts(central._config, epochs.names, 0, batch_bytes=1_000_000)
-    writer = ports.writer()
+    writer = ports.open_writer()
     writer.open()
     writer.begin()
     renew()
@@ -151,7 +151,7 @@ def test_rule_c_a_slot_takes_its_id_anew_when_what_it_signs_in_by_is_renewed(ren
     with pytest.raises(OutcomeUnknown, match="what was renewed"):
         writer.begin()
     writer.close()
-    fresh = ports.writer()
+    fresh = ports.open_writer()
     fresh.open()
     fresh.begin()
     fresh.abort()
@@ -179,14 +179,14 @@ def test_lease_a_driver_that_is_let_in_no_more_ends_with_the_cause(epochs):
         def publish(self, *_):
             raise TransactionAborted("Local: Message timed out")
 
-        def shut_out(self):
+        def authentication_error(self):
             return "certificate expired"
 
     central, clock = Shut(epochs.config, epochs.names), iter([0.0, 1.0, 250.0, 251.0, 310.0, 311.0])
     renewal = LeaseRenewal(central, "first", now=lambda: next(clock))
-    renewal.try_beat()
-    renewal.try_beat()
+    renewal.try_renew()
+    renewal.try_renew()
     with pytest.raises(Failed, match="certificate expired") as ended:
-        renewal.try_beat()
+        renewal.try_renew()
     assert "central.client" in ended.value.hint
     central.close()

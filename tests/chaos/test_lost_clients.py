@@ -45,7 +45,7 @@ def test_a_reader_goes_on_where_it_was(trial, edge):
 
     reader.assign({(trial.topic, partition): StartPosition(0) for partition in range(3)})
     wait_for(lambda: read() == 30, timeout=20, what="the first records")
-    reader.release((trial.topic, 2))
+    reader.incremental_unassign((trial.topic, 2))
     first = reader._connection.client
     lose(reader)
     trial.produce("eu", 30)
@@ -62,7 +62,7 @@ def test_a_tail_goes_on_where_it_was(trial, edge):
     tail, seen = LogTail(edge, trial.topic, {0: 0}), []
 
     def read() -> int:
-        seen.extend(record.offset for record in tail.arrived())
+        seen.extend(record.offset for record in tail.poll())
         return len(seen)
 
     wait_for(lambda: read() == 10, timeout=20, what="the first records")
@@ -84,7 +84,7 @@ def test_a_tail_whose_position_is_gone_goes_on_with_what_is_there(trial, edge):
     tail, seen = LogTail(edge, trial.topic, {0: 0, 1: 20}), []
 
     def read() -> int:
-        seen.extend((record.partition, record.offset) for record in tail.arrived())
+        seen.extend((record.partition, record.offset) for record in tail.poll())
         return len(seen)
 
     wait_for(lambda: read() >= 15, timeout=20, what="what is there")
@@ -109,7 +109,7 @@ def test_a_tail_of_newest_records_follows_anew(trial, edge):
 
     def values() -> list:
         tail.follow([trial.topic])
-        return [arrival.value for arrival in tail.arrived()]
+        return [arrival.value for arrival in tail.poll()]
 
     wait_for(lambda: trial.value(0) in values(), timeout=20, what="the first record")
     first = tail._connection.client

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from aggregator.config.load import load_config
-from aggregator.observe.observation import Watching
+from aggregator.observe.observation import HubObserver
 from aggregator.threads import Threads
 from tests.trial import read_all, settle, wait_for
 
@@ -34,7 +34,7 @@ def test_mirrormaker_reads_our_positions(trial, java):
     positions = [TopicPartition(trial.topic, at, 10 + at) for at in range(3)]
     settle(trial.admin("eu").alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, positions)]))
     stop, central = threading.Event(), trial.sandbox.central.bootstrap
-    watching = Watching(load_config(trial.config, {}), stop, Threads(stop), wanted=True)
+    watching = HubObserver(load_config(trial.config, {}), stop, Threads(stop), wanted=True)
     watching.begin()
     try:
         there = wait_for(

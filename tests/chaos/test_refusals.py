@@ -24,9 +24,9 @@ def world(words):
     """A real world, whose telemetry is heard at once."""
 
     class Told(KafkaSlotPorts):
-        def telemetry(self, body):
+        def publish_telemetry(self, body):
             words.append(body)
-            super().telemetry(body)
+            super().publish_telemetry(body)
 
     return Told
 
@@ -42,7 +42,7 @@ def running(epochs, world):
 
 
 def end(epochs, slot):
-    epochs.central.publish(epochs.central.control().newest)
+    epochs.central.publish(epochs.central.read_control().epoch_number)
     return slot.outcome()
 
 
@@ -108,10 +108,10 @@ def test_a_topic_deleted_after_a_slot_asked_holds_its_own_flows_until_it_is_ther
     class Unaware(world):
         """Asks a broker that has not heard of the deletion, until a record was refused."""
 
-        def undecided(self, places):
+        def read_undecided(self, partitions):
             ends = OffsetRange(1_000, 1_000)  # behind all that was written
-            stale = {at: ends for at in places if at[0] == eu and not held(words, "eu")}
-            return {**super().undecided([at for at in places if at not in stale]), **stale}
+            stale = {at: ends for at in partitions if at[0] == eu and not held(words, "eu")}
+            return {**super().read_undecided([at for at in partitions if at not in stale]), **stale}
 
     for edge in ("eu", "us"):
         trial.produce(edge, 30)

@@ -132,10 +132,10 @@ def test_a_driver_leads_on_when_its_certificate_at_central_is_renewed_and_expire
     driver, began = KafkaDriverCentral(config, names), time.monotonic()
     driver.take_id()
     renewal = LeaseRenewal(driver, "first")
-    renewal.try_beat()
+    renewal.try_renew()
     issue(locked, hub, seconds=_DAY_S)
     while time.monotonic() < began + LIFETIME_S + 3:
-        renewal.try_beat()
+        renewal.try_renew()
         time.sleep(1)
     hub.close()  # its own clients know the broker's former life
     broker = locked.sandbox.central
@@ -143,9 +143,9 @@ def test_a_driver_leads_on_when_its_certificate_at_central_is_renewed_and_expire
     broker.start()
 
     def moved() -> bool:
-        before = driver.control().lease
-        renewal.try_beat()
-        return driver.control().lease != before
+        before = driver.read_control().lease
+        renewal.try_renew()
+        return driver.read_control().lease != before
 
     wait_for(moved, timeout=3 * PATIENCE_S, what="a lease that moves")
     driver.close()

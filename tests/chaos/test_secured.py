@@ -16,7 +16,7 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
-from aggregator.observe.observation import Watching
+from aggregator.observe.observation import HubObserver
 from aggregator.observe.rights import lacking_rights
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
@@ -228,7 +228,7 @@ def test_positions_of_groups_take_the_rights_that_are_printed(nothing, hub):
         at = ConsumerGroupTopicPartitions(group, [TopicPartition(hub.topic, 0, 5)])
         settle(nothing.admin("eu").alter_consumer_group_offsets([at]))
     stop, threads = threading.Event(), Threads()
-    watching = Watching(load_config(hub.config, os.environ), stop, threads, wanted=True)
+    watching = HubObserver(load_config(hub.config, os.environ), stop, threads, wanted=True)
     watching.begin()
     try:
 

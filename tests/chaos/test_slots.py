@@ -50,14 +50,14 @@ def test_slots_move_between_hubs_of_different_sizes(new_trial):
             plans = epochs.plans(central=epochs.driver(), drain=False)
             zombies += [epochs.start(plan) for plan in plans]
             wait_for(lambda n=before: trial.central_count("eu") > n + 40, timeout=60, what=f"delivery by {slots} slots")
-    last = epochs.central.control().newest
+    last = epochs.central.read_control().epoch_number
     endings = [zombie.outcome().result for zombie in zombies[:-2]]
     assert set(endings) <= {"fenced", "superseded", "stopped"}, endings
     assert "fenced" in endings or "stopped" in endings
     for plan in epochs.plans(central=epochs.driver()):
         assert epochs.run(plan).result == "drained"
     assert {zombie.outcome().result for zombie in zombies[-2:]} <= {"fenced", "superseded", "stopped"}
-    assert epochs.central.control().newest == last + 1
+    assert epochs.central.read_control().epoch_number == last + 1
     for edge in ("eu", "us"):
         trial.check_exactly_once(edge, produced[edge], lake=False)
     assert {partition for partition, _, _ in epochs.ledger_log()} == {0, 1, 2, 3}

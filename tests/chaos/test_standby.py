@@ -18,7 +18,7 @@ def test_a_standby_waits_on_while_central_is_away(clusters, epochs, caplog):
 
     def wait() -> None:
         try:
-            leadership.await_turn(epochs.central, "another hub", standby=True, stop=threading.Event(), hint="")
+            leadership.await_lease(epochs.central, "another hub", standby=True, stop=threading.Event(), hint="")
             ended.append("its turn came")
         except BaseException as error:
             ended.append(error)

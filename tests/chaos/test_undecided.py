@@ -83,7 +83,7 @@ def test_topics_that_were_just_made_hold_nothing(epochs, central):
     specs = [TopicSpec(f"fresh-{number}.{epochs.trial.mark}", 60) for number in range(10)]
     places = topics.partitions(topics.ensure(central, specs))
     opened = open_epoch(
-        epochs.central, slots=1, driver="d", places=places, whose=TransactionOwner.of_live_flows(epochs.names)
+        epochs.central, slots=1, driver="d", partitions=places, owner=TransactionOwner.of_live_flows(epochs.names)
     )
     assert opened.held == {}
     settle(epochs.trial.admin("central").delete_topics([spec.name for spec in specs]))  # a heap for all who come later
@@ -115,7 +115,7 @@ def test_what_was_committed_is_seen_once_though_the_next_transaction_aborts(epoc
     assert drained(epochs) == {}
     trial.check_exactly_once("eu", 60, lake=False)
     assert copies_after(epochs, at)[: len(kept)] == kept, "key, value, time and headers are kept"
-    assert epochs.central.control().undecided == {}
+    assert epochs.central.read_control().undecided == {}
 
 
 def copies_after(epochs, at) -> list[CentralRecord]:
@@ -212,25 +212,25 @@ def leave_of_backfills(epochs, at, records):
     assert len(ends.undecided_ranges(epochs.config.central, [at])[at]) == len(records)
 
 
-@pytest.mark.parametrize("whose", ["its own", "of another"])
-def test_what_a_backfill_aborted_is_ended_by_the_next_one_and_not_seen(late, whose):
+@pytest.mark.parametrize("owner", ["its own", "of another"])
+def test_what_a_backfill_aborted_is_ended_by_the_next_one_and_not_seen(late, owner):
     """Fault 29 in a backfill: its ids belong to all backfills, so whichever comes next settles it."""
     (late, epochs), partition = late, 0
     trial, at = late.trial, (f"eu.{late.trial.topic}", partition)
     sample = copies(epochs, at)[0]
-    if whose == "of another":
+    if owner == "of another":
         other = late.start(late.plan(partition=1))
         assert late.carry(other).finished
     backfill = late.start(late.plan(partition=partition))
-    id_ = backfill.plan.id if whose == "its own" else other.plan.id
+    id_ = backfill.plan.id if owner == "its own" else other.plan.id
     leave_of_backfills(epochs, at, [of_backfill(sample, offset, id_) for offset in range(3)])
     assert late.carry(backfill).finished
     assert Counter(offset for found, _, offset in trial.origins("eu") if found == partition) == Counter(range(20))
     assert not any(map(len, ends.undecided_ranges(epochs.config.central, [at]).values()))
 
 
-@pytest.mark.parametrize("whose", ["its own", "of another"])
-def test_what_a_backfill_committed_is_seen_once_whoever_settles_it(late, whose):
+@pytest.mark.parametrize("owner", ["its own", "of another"])
+def test_what_a_backfill_committed_is_seen_once_whoever_settles_it(late, owner):
     """Fault 29 in a backfill: records that its ledger has passed and nobody sees are written again."""
     (late, epochs), partition = late, 0
     at = (f"eu.{late.trial.topic}", partition)
@@ -241,7 +241,7 @@ def test_what_a_backfill_committed_is_seen_once_whoever_settles_it(late, whose):
     delete_all(late.trial, at)
     leave_of_backfills(epochs, at, kept)
     # Its letters and offsets of another partition: what the first one passed is no matter of the second's plan.
-    following = backfill if whose == "its own" else late.start(late.plan(partition=1))
+    following = backfill if owner == "its own" else late.start(late.plan(partition=1))
     assert late.carry(following).finished
     assert copies_after(epochs, at) == kept, "key, value, time and headers are kept"
     assert not any(map(len, ends.undecided_ranges(epochs.config.central, [at]).values()))
@@ -255,11 +255,11 @@ def test_what_is_left_where_no_rule_writes_any_more_is_settled(epochs):
     kept = copies(epochs, at)
     delete_all(trial, at)
     leave(epochs, at, kept)
-    known = epochs.central.control().targets
+    known = epochs.central.read_control().targets
     assert {one.central for one in known if one.edge == "eu"} == {at[0]}
     former = epochs.central.partitions({one.central for one in known})
     opened = open_epoch(
-        epochs.central, slots=1, driver="d", places=former, whose=TransactionOwner.of_live_flows(epochs.names)
+        epochs.central, slots=1, driver="d", partitions=former, owner=TransactionOwner.of_live_flows(epochs.names)
     )
     assert opened.held == {}
     assert copies_after(epochs, at) == kept

@@ -26,7 +26,7 @@ from aggregator.errors import Failed
 from aggregator.lake.driver import LakeDriver
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import submit
@@ -80,7 +80,7 @@ def accept(trial, partition: int, start: int, end: int) -> None:
     """Somebody lets a flow that stands at `start` go on at `end`."""
     hub = load_config(trial.config, {})
     source, lost = EdgePartition("eu", trial.topic, partition), Gap(GapKind.EXPIRED, start, end, 1)
-    submit(hub.central, HubNames(hub.hub), [Decision(source, Position(0, start), lost, "ada@desk", 1, "known")])
+    submit(hub.central, HubNames(hub.hub), [GapDecision(source, Position(0, start), lost, "ada@desk", 1, "known")])
 
 
 def test_a_gap_that_came_back_and_a_letter_that_can_be_read_now(trial):
@@ -268,10 +268,10 @@ def test_a_generation_is_made_beside_the_original(trial):
     trial.produce("eu", 30)
     trial.produce_raw("eu", [(b"k" * 400, trial.value(500), 0)])
     live = LiveFlows(late.config)
-    assert live.look(0.0) is None
+    assert live.poll(0.0) is None
     deliver(epochs)
     trial.produce("eu", 30)
-    waiting = wait_for(lambda: live.look(next(seconds)).behind, timeout=10, what="a look at flows that moved")
+    waiting = wait_for(lambda: live.poll(next(seconds)).behind, timeout=10, what="a look at flows that moved")
     assert 0 < waiting <= 30, "a backfill sees what the live flows have before them"
     live.close()
 
@@ -330,7 +330,7 @@ def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
     seen = []
 
     def look():
-        seen.append({one.id: one for one in watch.look(time.monotonic())}.get(started.plan.id))
+        seen.append({one.id: one for one in watch.poll(time.monotonic())}.get(started.plan.id))
         return seen[-1] is not None and seen[-1].done > 20 and seen[-1].state is BackfillState.RUNNING
 
     with ThreadPoolExecutor(1) as pool:
@@ -348,7 +348,7 @@ def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
     resumed = revived(late.config, late.known()[started.plan.id])
     assert late.carry(replace(resumed, rate=None)).finished
     assert late_origins(trial, partition=1) == list(range(100))
-    last = {one.id: one for one in watch.look(time.monotonic())}[started.plan.id]
+    last = {one.id: one for one in watch.poll(time.monotonic())}[started.plan.id]
     assert (last.state, last.asked, last.done, last.delivered) == (BackfillState.FINISHED, 100, 100, 100)
     assert 0 < seen[-1].per_s < 60
     watch.close()

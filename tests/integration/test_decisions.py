@@ -11,7 +11,7 @@ from confluent_kafka.admin import NewTopic
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.kafka.cluster.topics import partition_count
-from aggregator.state.decisions import Decided, DecisionKind, record
+from aggregator.state.decisions import DecisionKind, NewDecision, append_decisions
 from tests.trial import settle, wait_for
 
 pytestmark = pytest.mark.brokers
@@ -54,7 +54,9 @@ def test_decisions_are_links_and_a_break_is_named(trial):
     def decide(name: str) -> None:
         try:
             for number in range(3):
-                record(hub, [Decided(DecisionKind.GAP, f"{name}-{number}", name, 1_700_000_000_000 + number)])
+                append_decisions(
+                    hub, [NewDecision(DecisionKind.GAP, f"{name}-{number}", name, 1_700_000_000_000 + number)]
+                )
         except BaseException as error:
             failed.append(error)
             raise
@@ -88,7 +90,7 @@ def test_a_topic_that_lets_decisions_go_is_named(trial):
     (fault,) = audited(trial, expect=1)["faults"]
     assert (fault["kind"], fault["offset"]) == ("unprotected", 0)
     assert fault["note"] == "the topic has retention.ms=3600000, which lets decisions go; set it to -1"
-    record(load_config(trial.config, {}), [Decided(DecisionKind.GAP, "g", "ada", 1_700_000_000_000)])
+    append_decisions(load_config(trial.config, {}), [NewDecision(DecisionKind.GAP, "g", "ada", 1_700_000_000_000)])
     assert [one["kind"] for one in audited(trial, expect=1)["faults"]] == ["unprotected"]
 
 

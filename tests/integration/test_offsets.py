@@ -14,7 +14,7 @@ from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.cluster.groups import commit_offsets
-from aggregator.observe.observation import Watching
+from aggregator.observe.observation import HubObserver
 from aggregator.offsets.mirror_records import Checkpoint, OffsetSync, checkpoint, offset_sync
 from aggregator.offsets.translation import Why
 from aggregator.offsets.translator import Translator
@@ -94,14 +94,14 @@ def test_a_position_is_that_of_the_first_record_from_it_on(trial):
         for turn in range(60)
     }
     translator = Translator(load_config(trial.config, {}))
-    found = translator.translate(asked).of
+    found = translator.translate(asked).results
     assert len(found) == 180
     for one in found:
         assert (one.why, one.behind_records) == (None, 0)
         right(there[one.source.partition], one.edge_offset, one.central_offset)
-    assert translator.translate(asked).of == found  # what is remembered is the same answer
+    assert translator.translate(asked).results == found  # what is remembered is the same answer
     moved = {group: {at: ends[at.partition] for at in own} for group, own in asked.items()}
-    for one in translator.translate(moved).of:
+    for one in translator.translate(moved).results:
         right(there[one.source.partition], one.edge_offset, one.central_offset)
 
 
@@ -202,7 +202,7 @@ def telling(trial):
     """What a hub that leads has beside its slots: the monitor and what tells positions."""
     stop = threading.Event()
     threads = Threads(stop)
-    watching = Watching(load_config(trial.config, {}), stop, threads, wanted=True)
+    watching = HubObserver(load_config(trial.config, {}), stop, threads, wanted=True)
     watching.begin()
     try:
         yield
@@ -313,7 +313,7 @@ def test_a_further_tombstone_is_behind_its_record_and_misleads_nobody(trial):
     assert len(places) == 100 + 3 * 400
     own = [(int(origin[4]), offset) for offset, origin in places if len(origin) == 6]
     asked = {f"g{n}": {EdgePartition("eu", trial.topic, 0): n} for n in (0, 1, 200, 399, 400, 450, 499, 500)}
-    for one in Translator(load_config(trial.config, {})).translate(asked).of:
+    for one in Translator(load_config(trial.config, {})).translate(asked).results:
         assert one.why is None
         if one.edge_offset < 500:
             assert one.central_offset == dict(own)[one.edge_offset]
@@ -354,7 +354,7 @@ def test_a_rule_that_led_elsewhere_and_back_leaves_no_position_before_what_lies_
         trial.produce("eu", 150)
         trial.drain_here("--only", "replicate")
     asked = {f"g{offset}": {EdgePartition("eu", trial.topic, 0): offset} for offset in (30, 50, 60, 99, 100, 120)}
-    found = {one.edge_offset: one for one in Translator(load_config(trial.config, {})).translate(asked).of}
+    found = {one.edge_offset: one for one in Translator(load_config(trial.config, {})).translate(asked).results}
     assert {offset for offset, one in found.items() if one.why is Why.MOVED} == {30, 50, 60, 99}
     there = dict(scanned(trial, "eu")[0])
     assert {offset: found[offset].central_offset for offset in (100, 120)} == {at: there[at] for at in (100, 120)}

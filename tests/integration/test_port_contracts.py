@@ -44,7 +44,7 @@ def contract(body):
 
 def opened(world):
     """A writer of the slot's, with the id taken."""
-    writer = world.ports.writer()
+    writer = world.ports.open_writer()
     writer.open()
     return writer
 
@@ -53,7 +53,7 @@ def settled(world, partition=0):
     """Wait until every marker of a partition of central is written; its log."""
     at = (world.central, partition)
     for _ in range(500):
-        found = world.ports.undecided([at]).get(at)
+        found = world.ports.read_undecided([at]).get(at)
         if found is not None and not len(found):
             return found
         world.ports.sleep(0.02)
@@ -88,7 +88,7 @@ def test_an_aborted_transaction_is_never_visible_and_the_next_one_is(world):
 @contract
 def test_who_takes_an_id_fences_whoever_had_it(world):
     """Rule B: what the one before has open is aborted before `open` answers, and its commit is refused as fenced."""
-    before, after = opened(world), world.ports.writer()
+    before, after = opened(world), world.ports.open_writer()
     before.begin()
     before.produce(world.central, b"k", b"before", partition=0)
     after.open()
@@ -113,7 +113,7 @@ def test_an_open_transaction_holds_back_what_is_committed_behind_it(world):
     writer.produce(world.central, b"k", b"own", partition=0)
     writer.commit()
     assert world.visible(0) == []
-    assert world.ports.undecided([(world.central, 0)])[world.central, 0].start == 0
+    assert world.ports.read_undecided([(world.central, 0)])[world.central, 0].start == 0
     other.commit()
     settled(world)
     assert world.visible(0) == [b"other", b"own"]
@@ -195,7 +195,7 @@ def test_the_ledger_is_read_to_its_end(world):
         entry = LedgerRecord(0, "id", offset, epoch=0, slot=0)
         writer.produce(world.names.ledger, str(source), entry.encode(), partition=0)
         writer.commit()
-        assert world.ports.ledger()[source].next_offset == offset
+        assert world.ports.read_ledger()[source].next_offset == offset
 
 
 def polled(reader, upto):
@@ -219,7 +219,7 @@ def test_a_partition_is_read_from_its_start_in_order_and_to_its_end(world):
     """Every record from there on, once, with the leader epoch; nothing of a partition that was not asked for."""
     written = world.append(0, 7)
     world.append(1, 3)
-    reader = world.ports.reader(world.edge)
+    reader = world.ports.open_reader(world.edge)
     reader.assign({(world.topic, 0): StartPosition(2)})
     values, offsets, epochs = polled(reader, {0: 7})
     assert (values, {p: list(some) for p, some in offsets.items()}) == ({0: written[2:]}, {0: [2, 3, 4, 5, 6]})
@@ -231,7 +231,7 @@ def test_a_partition_is_read_from_its_start_in_order_and_to_its_end(world):
 def test_a_rewind_brings_the_same_again(world):
     """What an aborted transaction had is read again, and what was fetched ahead of it is not taken for it."""
     written, at = world.append(0, 9), (world.topic, 0)
-    reader = world.ports.reader(world.edge)
+    reader = world.ports.open_reader(world.edge)
     for start in (0, 4, 0):
         reader.assign({at: StartPosition(start)})
         assert polled(reader, {0: 9})[0] == {0: written[start:]}
@@ -243,7 +243,7 @@ def test_the_end_lies_behind_markers(world):
     """Else a flow behind an aborted transaction would have lag for ever."""
     world.append(0, 2)
     world.append_marker(0)
-    reader = world.ports.reader(world.edge)
+    reader = world.ports.open_reader(world.edge)
     for _ in range(500):  # its marker comes a moment after the answer
         log = reader.log_range((world.topic, 0))
         if log.end > 2:
@@ -258,14 +258,14 @@ def test_the_end_lies_behind_markers(world):
 @contract
 def test_a_released_partition_is_silent_until_it_is_started_again(world):
     """The others go on."""
-    reader, ats = world.ports.reader(world.edge), [(world.topic, 0), (world.topic, 1)]
+    reader, ats = world.ports.open_reader(world.edge), [(world.topic, 0), (world.topic, 1)]
     first = [world.append(at, 2) for at in (0, 1)]
     reader.assign({at: StartPosition(0) for at in ats})
     assert polled(reader, {0: 2, 1: 2})[0] == dict(enumerate(first))
-    reader.release(ats[0])
+    reader.incremental_unassign(ats[0])
     second = [world.append(at, 2) for at in (0, 1)]
     assert polled(reader, {1: 4})[0] == {1: second[1]}
-    reader.start(ats[0], StartPosition(1))
+    reader.incremental_assign(ats[0], StartPosition(1))
     assert polled(reader, {0: 4})[0] == {0: [first[0][1], *second[0]]}
     reader.close()
 
@@ -278,7 +278,7 @@ def test_a_position_that_the_log_does_not_have_is_a_fault(world, offset):
         world.append(0, 5)
         world.append(1, 1)
         world.delete_before(0, 3)
-        reader, at = world.ports.reader(world.edge), (world.topic, 0)
+        reader, at = world.ports.open_reader(world.edge), (world.topic, 0)
         assert reader.log_range(at) == OffsetRange(3, 5)
         reader.assign({at: StartPosition(offset), (world.topic, 1): StartPosition(0)})
         faults, others = [], 0
@@ -299,7 +299,7 @@ def test_a_position_that_the_log_does_not_have_is_a_fault(world, offset):
 @contract
 def test_a_topic_that_was_created_again_has_another_id(world):
     """Ask long enough: a broker may hear of it later."""
-    asker = world.ports.topic_ids(world.edge)
+    asker = world.ports.open_topic_ids(world.edge)
 
     def shown():
         for number in range(100):

@@ -14,7 +14,7 @@ from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Polled
+from aggregator.kafka.readers.reader_events import PollResult
 from aggregator.kafka.writers import writer
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.observe.status import hub_status
@@ -55,7 +55,7 @@ def world_of(writer_kind):
     """A real world whose slots write through `writer_kind`."""
 
     class World(KafkaSlotPorts):
-        def writer(self):
+        def open_writer(self):
             return writer_kind(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
 
     return World
@@ -105,14 +105,14 @@ def test_the_time_of_a_refusal_is_not_an_edge_s_silence(epochs):
             super().assign(*positions)
             self.polls = 0
 
-        def poll(self, most, wait_s):
+        def poll(self, max_records, wait_s):
             self.polls += 1
-            return super().poll(most, wait_s) if self.polls > 3 else Polled()
+            return super().poll(max_records, wait_s) if self.polls > 3 else PollResult()
 
     class World(world_of(RefusedOnce)):
         slept = 0.0
 
-        def reader(self, edge):
+        def open_reader(self, edge):
             return SlowToAnswer(epochs.config.edges[edge], buffer_bytes=1_000_000)
 
         def now(self):
@@ -143,24 +143,24 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
             calls.append("publish")
             super().publish(entry)
 
-        def control(self):
+        def read_control(self):
             calls.append("control")
-            return super().control()
+            return super().read_control()
 
         def fence(self, slots):
             calls.append("fence")
             old_slot_commits(7)
             super().fence(slots)
 
-        def ledger(self):
+        def read_ledger(self):
             calls.append("ledger")
-            return super().ledger()
+            return super().read_ledger()
 
-    whose = TransactionOwner.of_live_flows(epochs.names)
-    open_epoch(epochs.driver(KafkaDriverCentral), slots=1, driver="c", places=(), whose=whose)
+    owner = TransactionOwner.of_live_flows(epochs.names)
+    open_epoch(epochs.driver(KafkaDriverCentral), slots=1, driver="c", partitions=(), owner=owner)
     central = epochs.driver(Watched)
     old = epochs.producer(epochs.names.slot_id(0))
-    _, ledger, _ = open_epoch(central, slots=1, driver="d", places=(), whose=whose)
+    _, ledger, _ = open_epoch(central, slots=1, driver="d", partitions=(), owner=owner)
     assert calls == ["control", "publish", "control", "fence", "ledger"]
     assert ledger[flow].next_offset == 7, "a commit just before the fencing is read"
     with pytest.raises(Fenced):
@@ -170,7 +170,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
     """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have cannot commit."""
     epochs = Epochs(trial, slots=3)
-    open_epoch(epochs.central, slots=3, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names))
+    open_epoch(epochs.central, slots=3, driver="d", partitions=(), owner=TransactionOwner.of_live_flows(epochs.names))
     zombies = [epochs.producer(epochs.names.slot_id(slot)) for slot in (1, 2)]
 
     def commit(zombie, slot):
@@ -179,13 +179,13 @@ def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
         zombie.commit()
 
     narrow, *_ = open_epoch(
-        epochs.central, slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
+        epochs.central, slots=1, driver="d", partitions=(), owner=TransactionOwner.of_live_flows(epochs.names)
     )
     with pytest.raises(Fenced):
         commit(zombies[0], 1)
     commit(epochs.producer(epochs.names.slot_id(1)), 1)
     later, ledger, _ = open_epoch(
-        epochs.central, slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
+        epochs.central, slots=1, driver="d", partitions=(), owner=TransactionOwner.of_live_flows(epochs.names)
     )
     with pytest.raises(Fenced):
         commit(zombies[1], 2)
@@ -207,7 +207,11 @@ def test_rule_b_an_overtaken_epoch_is_not_opened(epochs):
 
     with pytest.raises(Fenced, match="overtaken"):
         open_epoch(
-            epochs.driver(Overtaken), slots=1, driver="d", places=(), whose=TransactionOwner.of_live_flows(epochs.names)
+            epochs.driver(Overtaken),
+            slots=1,
+            driver="d",
+            partitions=(),
+            owner=TransactionOwner.of_live_flows(epochs.names),
         )
     with pytest.raises(Fenced):
         epochs.central.publish(Epoch(9, 1, 1, "zombie"))
@@ -226,7 +230,7 @@ def test_rule_c_a_slot_of_an_older_epoch_delivers_nothing(epochs):
             opened.append(epochs.central.publish(Epoch(plan.epoch + 1, 1, 1, "test")))
 
     class Blind(world_of(Late)):
-        def look(self):
+        def poll_control(self):
             return ControlState()
 
     assert epochs.run(plan, Blind).result == "superseded"
@@ -289,8 +293,8 @@ def test_rule_d_the_first_position_is_written_before_the_first_poll(new_trial):
         raise Crash
 
     class NeverPolls(KafkaSlotPorts):
-        def reader(self, edge):
-            made = super().reader(edge)
+        def open_reader(self, edge):
+            made = super().open_reader(edge)
             made.assign = crash
             return made
 

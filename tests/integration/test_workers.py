@@ -19,7 +19,7 @@ from aggregator.replicate.epoch.slot_job import _SlotsJob
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.task import EpochWork
-from aggregator.replicate.warmup import Warming
+from aggregator.replicate.warmup import WorkerWarmup
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 from tests.trial import wait_for
@@ -128,7 +128,7 @@ def test_the_task_after_a_warm_one_has_no_archive_to_read_anew(spark):
         for row in spark.range(0, 1, 1, 1).mapInArrow(_archives, "archives long").collect()
     ]
     assert seen[1] > 0, "Spark's workers import from no archive any more: what this is for has gone"
-    warming = Warming(spark, 1)
+    warming = WorkerWarmup(spark, 1)
     warming.start(Threads())
     warming.wait(threading.Event())
     assert [row.archives for row in spark.range(0, 1, 1, 1).mapInArrow(_archives, "archives long").collect()] == [0]

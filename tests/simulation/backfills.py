@@ -85,7 +85,7 @@ class BackfillLogs(Logs):
         super().__init__(logs.central, NAMES.backfills(), LEDGERS, logs.protocol)
         self.backfill = backfill
 
-    def ledger(self, partitions):
+    def read_ledger(self, partitions):
         records = self.read(self.names.ledger, partitions)
         return self.protocol.winners(records, self.names.ledger, backfill=self.backfill)
 
@@ -97,7 +97,7 @@ class BackfillSchedule(Schedule):
         super().__init__(seed, situation, protocol)
         self.plans: dict[str, Plan] = {}
         self.rejecting: dict[str, bool] = {}
-        self.whose = protocol.TransactionOwner.of_backfills(NAMES)
+        self.owner = protocol.TransactionOwner.of_backfills(NAMES)
         self.forgets = forgets
 
     def _environment(self) -> None:
@@ -184,19 +184,19 @@ class BackfillSchedule(Schedule):
         """Whether something stays undecided where backfills say how far they are."""
         central = SimDriverCentral(BackfillLogs(self.logs, _NOBODY), 1)
         places = [
-            *((self.whose.ledger, at) for at in range(LEDGERS)),
-            (self.whose.requests, 0),
+            *((self.owner.ledger, at) for at in range(LEDGERS)),
+            (self.owner.requests, 0),
             (NAMES.dead_letters, 0),
         ]
-        found = {at: offsets for at, offsets in central.undecided(places).items() if len(offsets)}
-        return bool(self.protocol.after_a_moment(central, found))
+        found = {at: offsets for at, offsets in central.read_undecided(places).items() if len(offsets)}
+        return bool(self.protocol.await_decided(central, found))
 
     def _settle(self, name: str) -> str:
         """What a person says where the hub asks for it: `backfill settle`."""
         central = SimDriverCentral(BackfillLogs(self.logs, _NOBODY), 1, name)
         central.take_id()
         try:
-            opened = self.protocol.open_epoch(central, slots=1, driver=name, places=PLACES, whose=self.whose)
+            opened = self.protocol.open_epoch(central, slots=1, driver=name, partitions=PLACES, owner=self.owner)
         except (TransactionAborted, Unreachable):
             return "refused"
         return "held" if opened.held else "settled"
@@ -243,7 +243,7 @@ class BackfillSchedule(Schedule):
 
     def _positions(self) -> Positions:
         late = NAMES.backfills().ledger
-        return Positions(self.logs.ledger(range(LEDGERS)), self.logs.read(late, range(LEDGERS)), late)
+        return Positions(self.logs.read_ledger(range(LEDGERS)), self.logs.read(late, range(LEDGERS)), late)
 
     def _letters(self, before: Positions, *, settled: bool) -> list[Letter]:
         """Dead letters with the last word about each; the hub doubts none of its own.
@@ -260,7 +260,7 @@ class BackfillSchedule(Schedule):
             """Where live flows stand is not asked: their ledger may wait for a new epoch to be settled."""
             return after.of(source, backfill) if backfill else _BEHIND_ALL
 
-        foreign = told.strangers(proof, proof)
+        foreign = told.unproven_offsets(proof, proof)
         assert not (foreign and settled), (
             f"the hub's, and taken for another's: the dead letters or resolutions at {foreign[:5]}"
         )
@@ -282,17 +282,17 @@ class BackfillSchedule(Schedule):
         early = self._flows_at_central(without=plan.id)
         try:
             epoch, entries, undecided = self.protocol.open_epoch(
-                central, slots=slots, driver=name, places=PLACES, whose=self.whose
+                central, slots=slots, driver=name, partitions=PLACES, owner=self.owner
             )
             if undecided:
                 return False
         except (TransactionAborted, Unreachable):
             return False
         known = early if self.forgets == "what was fenced" else self._flows_at_central(without=plan.id, settled=True)
-        scene = ClusterState(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
-        flows = plan_epoch(plan, scene, known, entries, epoch=epoch.epoch)
+        clusters = ClusterState(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
+        flows = plan_epoch(plan, clusters, known, entries, epoch=epoch.epoch)
         terms = BackfillTerms(
-            plan.id, NAMES.dead_letters, tells_left_out=self.situation.told and self.forgets != "what is left out"
+            plan.id, NAMES.dead_letters, writes_notices=self.situation.told and self.forgets != "what is left out"
         )
         plans = [
             self.protocol.SlotPlan(
@@ -324,7 +324,7 @@ class BackfillSchedule(Schedule):
                 Cycles("sim"),
                 DIGEST_KEY,
                 terms.backfill,
-                tells_left_out=terms.tells_left_out,
+                writes_notices=terms.writes_notices,
             ),
             lambda _: KeepMost(self.scheduler, self.edge, rejects=self.rejecting[terms.backfill]),
             PlannedLimits(world).require,

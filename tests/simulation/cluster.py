@@ -251,11 +251,11 @@ class Central:
     def _refusal(place: Place) -> Refusal:
         return Refusal(*place, RefusalKind.DENIED, "the schedule says so")
 
-    def unwritable(self, places: Iterable[Place]) -> list[Refusal]:
+    def unwritable(self, partitions: Iterable[Place]) -> list[Refusal]:
         """What is refused of a partition that did not answer: now and then its topic for good."""
         return [
             self._refusal(place)
-            for place in sorted(places)
+            for place in sorted(partitions)
             if self._is_of_an_edge(place) and self.scheduler.random.random() < _FOR_GOOD
         ]
 

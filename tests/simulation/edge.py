@@ -21,7 +21,7 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.damage import next_readable_offset
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, PollResult, StartPosition, TruncationPoint
 from aggregator.kafka.readers.truncation import Found, search
 from tests.simulation.scheduler import Scheduler
 
@@ -221,26 +221,26 @@ class SimReader:
     def assign(self, starts: Mapping[tuple[str, int], StartPosition]) -> None:
         self._places = {at: _Place(*start, self._met.get(at)) for at, start in starts.items()}
 
-    def start(self, at: tuple[str, int], start: StartPosition) -> None:
+    def incremental_assign(self, at: tuple[str, int], start: StartPosition) -> None:
         """The client compares nothing with a leader that it knows."""
         knows = at in self._met and self._edge.log.topic_id == self._life
         self._places[at] = _Place(*start, self._edge.log.leader_epochs[at[1]] if knows else self._met.get(at))
 
-    def release(self, at: tuple[str, int]) -> None:
+    def incremental_unassign(self, at: tuple[str, int]) -> None:
         self._places.pop(at, None)
 
-    def poll(self, most: int, wait_s: float) -> Polled:
+    def poll(self, max_records: int, wait_s: float) -> PollResult:
         self._scheduler.sleep(wait_s)
-        polled = Polled()
+        polled = PollResult()
         if self._edge.log.topic_id != self._life and self._scheduler.random.random() < _HEARS:
             self._life = self._edge.log.topic_id
         if self._edge.log.topic_id == self._life and not self._edge.hidden:
             for at, place in list(self._places.items()):
                 if at[1] < len(self._edge.log.partitions):
-                    self._poll(at, place, polled, most)
+                    self._poll(at, place, polled, max_records)
         return polled
 
-    def _poll(self, at: tuple[str, int], place: _Place, polled: Polled, most: int) -> None:
+    def _poll(self, at: tuple[str, int], place: _Place, polled: PollResult, max_records: int) -> None:
         partition, life, draw = at[1], self._edge.log, self._scheduler.random
         log = life.partitions[partition]
         if place.seen is not None and place.seen > life.leader_epochs[partition]:
@@ -253,7 +253,7 @@ class SimReader:
             polled.faults.append(Fault(at, FaultKind.POSITION_LOST, ""))
             polled.served = {SERVES: {TOPIC}}
             return
-        upto = min(len(log), place.offset + draw.randint(0, min(most, 4)))
+        upto = min(len(log), place.offset + draw.randint(0, min(max_records, 4)))
         damaged = next((offset for offset in range(place.offset, upto) if log[offset].damaged), None)
         if damaged is not None:
             upto = damaged

@@ -60,18 +60,21 @@ MUTANTS = [
         [
             (
                 EPOCH,
-                "    ledger = central.ledger()\n",
+                "    ledger = central.read_ledger()\n",
                 "",
             ),
             (
                 EPOCH,
                 "    central.fence(range(epoch.ids))\n",
-                "    ledger = central.ledger()\n    central.fence(range(epoch.ids))\n",
+                "    ledger = central.read_ledger()\n    central.fence(range(epoch.ids))\n",
             )
         ],
     ),
     Mutant("B: fencing only one's own number of ids", [(EPOCH, "range(epoch.ids)", "range(slots)")]),
-    Mutant("B: the number of ids not carried", [(EPOCH, "max(used, slots, len(partitions)), driver", "slots, driver")]),
+    Mutant(
+        "B: the number of ids not carried",
+        [(EPOCH, "max(used, slots, len(ledger_partitions)), driver", "slots, driver")],
+    ),
     Mutant(
         "B: an epoch below one in the ledger",
         [(EPOCH, "while (newest := _newest(opened.ledger)) >= opened.epoch.epoch", "while (newest := -1) >= 0")],
@@ -79,12 +82,12 @@ MUTANTS = [
     ),
     Mutant(
         "B: ids that the control topic has forgotten",
-        [(EPOCH, "max(used, slots, len(partitions))", "max(used, slots)")],
+        [(EPOCH, "max(used, slots, len(ledger_partitions))", "max(used, slots)")],
         situation="control forgotten",
     ),
     Mutant(
         "C: a slot whose epoch the control topic has forgotten",
-        [(SLOT, "not self._ports.control().is_epoch(self._plan.epoch, self._plan.driver)", "self._ports.control().newest > self._plan.epoch")],  # noqa: E501 - one passage
+        [(SLOT, "not self._ports.read_control().is_epoch(self._plan.epoch, self._plan.driver)", "self._ports.read_control().epoch_number > self._plan.epoch")],  # noqa: E501 - one passage
         situation="control forgotten",
     ),
     Mutant("B: not every ledger partition read", switches=frozenset({"ledger of own slots only"})),
@@ -95,7 +98,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: control not read after init_transactions",
-        [(SLOT, "if not self._ports.control().is_epoch(self._plan.epoch, self._plan.driver):", "if False:")],
+        [(SLOT, "if not self._ports.read_control().is_epoch(self._plan.epoch, self._plan.driver):", "if False:")],
         situation="many drivers",
         seed=400,
     ),
@@ -111,7 +114,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: the own ledger partition not read",
-        [(SLOT, "flows = self._flows(self._ports.ledger())", "flows = self._flows({})")],
+        [(SLOT, "flows = self._flows(self._ports.read_ledger())", "flows = self._flows({})")],
     ),
     Mutant(
         "to its end: reading to the last stable offset",
@@ -131,7 +134,7 @@ MUTANTS = [
     ),
     Mutant(
         "D: a first position not persisted",
-        [(SLOT, "self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]", "self._unwritten = []")],  # noqa: E501 - one passage
+        [(SLOT, "self._unwritten = [flow for flow in flows.values() if flow.plan.is_new_position and not flow.persisted]", "self._unwritten = []")],  # noqa: E501 - one passage
         situation="latest, cut, widened",
     ),
     Mutant(
@@ -155,7 +158,7 @@ MUTANTS = [
             (
                 PLANNING,
                 "moved = with_decisions(found, decisions)",
-                "moved = structs.replace(found, gap=None, next_offset=topic.starts[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
+                "moved = structs.replace(found, gap=None, next_offset=topic.log_start_offsets[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
             )
         ],
         situation="truncation",
@@ -188,8 +191,8 @@ MUTANTS = [
         [
             (
                 READERS,
-                ".start((source.topic, source.partition), flow.cursor.start)",
-                ".start((source.topic, source.partition), StartPosition(flow.cursor.start.offset))",
+                ".incremental_assign((source.topic, source.partition), flow.cursor.start)",
+                ".incremental_assign((source.topic, source.partition), StartPosition(flow.cursor.start.offset))",
             ),
             (READERS, "epoch > known and not resumed", "epoch > known"),
         ],
@@ -208,7 +211,7 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: only the client compares it behind an abort, of what waits",
-        [(READERS, "|= self._flows.keys()", "|= {at for at, flow in self._flows.items() if flow.reading}")],
+        [(READERS, "|= self._flows.keys()", "|= {at for at, flow in self._flows.items() if flow.is_readable}")],
         situation="logs cut while flows wait",
     ),
     Mutant(
@@ -245,7 +248,7 @@ MUTANTS = [
     ),
     Mutant(
         "damage: what lies before a damaged batch is not judged, nor the batch bounded",
-        [(READERS, "if not self._is_answered(flow) or not self._is_whole(flow):", "if False:")],
+        [(READERS, "if not self._learn_leader_epoch(flow) or not self._check_truncation(flow):", "if False:")],
         situation=DAMAGED,
     ),
     Mutant(
@@ -255,7 +258,7 @@ MUTANTS = [
     ),
     Mutant(
         "damage: a skipped gap forgets the leader epoch",
-        [(CURSOR, "return passed.at_position(position_after(lost, position), entry.leader_epoch)", "return passed.at_position(position_after(lost, position), None)")],  # noqa: E501 - one passage
+        [(CURSOR, "return passed.with_position(position_after(lost, position), entry.leader_epoch)", "return passed.with_position(position_after(lost, position), None)")],  # noqa: E501 - one passage
         situation="damaged batches are skipped",
     ),
     Mutant(
@@ -309,7 +312,7 @@ MUTANTS = [
     ),
     Mutant(
         "a drain takes a position for reached that no edge was asked about",
-        [(READERS, "or flow.done or confirmed)", "or True)")],
+        [(READERS, "or flow.is_done or confirmed)", "or True)")],
         situation="cut, recreated",
         seed=2129,
     ),
@@ -332,7 +335,13 @@ MUTANTS = [
     ),
     Mutant(
         "start: a partition added later begins where the rule says",
-        [(PLANNING, "topic.firsts if source.partition < first_partitions else topic.starts", "topic.firsts")],
+        [
+            (
+                PLANNING,
+                "topic.initial_offsets if source.partition < first_partitions else topic.log_start_offsets",
+                "topic.initial_offsets",
+            )
+        ],
         situation="by time, widened",
     ),
     Mutant(
@@ -357,7 +366,7 @@ MUTANTS = [
     ),
     Mutant(
         "topic ids: another topic's records are taken",
-        [(TOPIC_IDENTITY, "if shown.topic_id == self._planned.get(at):", "if shown.topic_id:")],
+        [(TOPIC_IDENTITY, "if shown.topic_id == self._planned.get(tp):", "if shown.topic_id:")],
         situation="recreation",
     ),
     Mutant(
@@ -370,13 +379,13 @@ MUTANTS = [
         [
             (
                 TOPIC_IDENTITY,
-                """            polled = self._reader.poll(most, timeout_s)
+                """            polled = self._reader.poll(max_records, timeout_s)
             if not polled.served:
                 return polled
             self._ask(polled)
 """,
-                """            self._ask(Polled(served={1: {"orders"}}))
-            self._polled = self._reader.poll(most, timeout_s)
+                """            self._ask(PollResult(served={1: {"orders"}}))
+            self._polled = self._reader.poll(max_records, timeout_s)
 """,
             )
         ],
@@ -396,7 +405,7 @@ MUTANTS += [
     Mutant(
         "B: written before the last stable offset is there, in an epoch",
         [
-            (SLOT, "if closed := self._guard.why_closed([flow.plan]):", 'if closed := "":'),
+            (SLOT, "if closed := self._guard.await_open([flow.plan]):", 'if closed := "":'),
             (GATE, "_PATIENCE_S = 1.0", "_PATIENCE_S = 0.0"),
         ],
         situation=DROPPED,
@@ -461,7 +470,7 @@ MUTANTS += [
     ),
     Mutant(
         "B: a gap skipped where something is undecided",
-        [(READERS, "if flow.may_skip(lost) and (closed := self._guard.why_closed([flow.plan])):", 'if closed := "":')],
+        [(READERS, "if flow.may_skip(lost) and (closed := self._guard.await_open([flow.plan])):", 'if closed := "":')],
         situation="markers dropped, gaps skipped",
         seed=320,
     ),
@@ -474,14 +483,20 @@ MUTANTS += [
     Mutant(
         "B: nothing settled when an epoch opens",
         [
-            (EPOCH, "import TransactionOwner, end_open, write_missing", "import OpenTransactions, TransactionOwner, write_missing"),  # noqa: E501 - one passage
-            (EPOCH, "end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)", "OpenTransactions({}, {})"),  # noqa: E501 - one passage
+            (EPOCH, "import TransactionOwner, abort_open_transactions, rewrite_missing", "import OpenTransactions, TransactionOwner, rewrite_missing"),  # noqa: E501 - one passage
+            (
+                EPOCH,
+                """abort_open_transactions(
+        central, epoch, {*internal, *asked}, notes=state.undecided, owner=owner, unguarded=unguarded
+    )""",
+                "OpenTransactions({}, {})",
+            ),
         ],
         situation=DROPPED,
     ),
     Mutant(
         "settling: not noted before",
-        [(SETTLEMENT, "central.publish(*(Undecided(*at, *offsets) for at, offsets in fresh.items()))", "pass")],
+        [(SETTLEMENT, "central.publish(*(UndecidedRange(*at, *offsets) for at, offsets in fresh.items()))", "pass")],
         situation=NOTED,
     ),
     Mutant(
@@ -543,12 +558,16 @@ MUTANTS += [
         [
             (
                 EPOCH,
-                "    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)\n    settle_ledger(central, found, epoch, whose)\n",  # noqa: E501 - one passage
+                """    found = abort_open_transactions(
+        central, epoch, {*internal, *asked}, notes=state.undecided, owner=owner, unguarded=unguarded
+    )
+    settle_ledger(central, found, epoch, owner)
+""",
                 """    inside = {at: noted for at, noted in state.undecided.items() if at in internal}
-    found = end_open(central, epoch, internal, notes=inside, whose=whose)
-    settle_ledger(central, found, epoch, whose)
+    found = abort_open_transactions(central, epoch, internal, notes=inside, owner=owner)
+    settle_ledger(central, found, epoch, owner)
     outside = {at: noted for at, noted in state.undecided.items() if at not in internal}
-    found = end_open(central, epoch, asked, notes=outside, whose=whose)
+    found = abort_open_transactions(central, epoch, asked, notes=outside, owner=owner)
 """,
             ),
             (LEDGER_SETTLEMENT, "    if evidence.hiding:\n", "    if False:\n"),
@@ -568,7 +587,7 @@ MUTANTS += [
     ),
     Mutant(
         "settling: a dead letter is nobody's",
-        [(SETTLEMENT, "letter_copy(self.hub, record.key, record.value) if at[0] in self.letters else record.copy", "record.copy")],  # noqa: E501 - one passage
+        [(SETTLEMENT, "letter_copy(self.hub, record.key, record.value) if tp[0] in self.letters else record.copy", "record.copy")],  # noqa: E501 - one passage
         situation=LETTERS,
     ),
     Mutant(

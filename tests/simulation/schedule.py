@@ -31,7 +31,7 @@ from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.state.control import Lease, Target
-from aggregator.state.gap import Decision, GapKind
+from aggregator.state.gap import GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 from tests.simulation.cluster import Central, Faults
@@ -89,13 +89,14 @@ class KeepMost:
 class _Named:
     """What a driver's later epochs ask about: where it writes very many partitions, those that slots named.
 
-    `waits`: the newest was not opened, or left something undecided, or held a flow for that. `newest`: its number.
+    `waits`: the newest was not opened, or left something undecided, or held a flow for that. `epoch_number`: its
+    number.
     """
 
     few: bool
     asked: set[tuple[str, int]] | None = None
     waits: bool = False
-    newest: int = -1
+    epoch_number: int = -1
 
 
 _NEVER = EdgeFaults()
@@ -363,7 +364,7 @@ class Schedule:
     def _accept_gaps(self) -> None:
         """A person lets go of exactly what the ledger shows now."""
         for source, entry in self._open_gaps().items():
-            self.logs.decide(Decision(source, entry.position, entry.gap, "a person", 0, ""))
+            self.logs.decide(GapDecision(source, entry.position, entry.gap, "a person", 0, ""))
 
     def _crash(self, actor: Actor) -> None:
         actor.crash()
@@ -424,16 +425,16 @@ class Schedule:
                 central,
                 slots=slots,
                 driver=name,
-                places=PLACES,
-                whose=self.protocol.TransactionOwner.of_live_flows(NAMES),
+                partitions=PLACES,
+                owner=self.protocol.TransactionOwner.of_live_flows(NAMES),
                 targets=[TARGET],
                 asked=named.asked,
-                above=named.newest,
+                above=named.epoch_number,
             )
         except (TransactionAborted, Unreachable):
             named.waits = True
             return False
-        named.newest, named.asked = epoch.epoch, set(undecided) if named.few else None
+        named.epoch_number, named.asked = epoch.epoch, set(undecided) if named.few else None
         decisions = self.logs.decisions() if self.situation.has_gaps else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(

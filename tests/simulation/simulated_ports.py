@@ -10,8 +10,8 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.replicate.flow.limits import TopicLimits
-from aggregator.state.control import ControlEntry, ControlState, Lease, Undecided, encode, fold
-from aggregator.state.gap import Decision
+from aggregator.state.control import ControlEntry, ControlState, Lease, UndecidedRange, encode, fold
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.names import HubNames
 from aggregator.state.requests import encode as encode_decision
@@ -127,13 +127,13 @@ class Logs:
             for offset, entry in self.central.committed(place, upto[place])
         ]
 
-    def undecided(self, places: Iterable[Place], known_s: float | None = None) -> dict[Place, OffsetRange]:
+    def read_undecided(self, partitions: Iterable[Place], known_s: float | None = None) -> dict[Place, OffsetRange]:
         """As somebody is told who asked at `known_s` who leads what, or does now."""
         known_s = self.central.scheduler.now if known_s is None else known_s
         self.central.scheduler.pause()
-        return {place: self.central.ends(place, known_s) for place in places}
+        return {place: self.central.ends(place, known_s) for place in partitions}
 
-    def control(self, meanwhile: Callable[[], None] = lambda: None) -> ControlState:
+    def read_control(self, meanwhile: Callable[[], None] = lambda: None) -> ControlState:
         return fold(ControlState(), self.read(self.names.control, [0], meanwhile), self.names.control)
 
     def control_now(self) -> ControlState:
@@ -142,13 +142,13 @@ class Logs:
         seen = self.central.committed((topic, 0))
         return fold(ControlState(), [LogRecord(0, offset, entry.key, entry.value) for offset, entry in seen], topic)
 
-    def ledger(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
+    def read_ledger(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
         return self.protocol.winners(self.read(self.names.ledger, partitions), self.names.ledger)
 
-    def decisions(self) -> tuple[Decision, ...]:
+    def decisions(self) -> tuple[GapDecision, ...]:
         return fold_requests(self.read(self.names.requests, [0]), self.names.requests).decisions
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: GapDecision) -> None:
         """What a person writes: a plain record, committed at once."""
         self.central.logs[self.names.requests, 0].append(
             Entry(Part("a person", 0, "committed"), *encode_decision(decision))
@@ -176,22 +176,22 @@ class SimSlotPorts:
         self._known_s = 0.0
         self.newest_reader: SimReader | None = None
 
-    def look(self) -> ControlState:
+    def poll_control(self) -> ControlState:
         self._logs.central.scheduler.pause()
         return self._logs.control_now()
 
-    def control(self) -> ControlState:
-        return self._logs.control()
+    def read_control(self) -> ControlState:
+        return self._logs.read_control()
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         if "shared ledger partition" in self._logs.protocol.switches:
             return self._logs.ledger_now([0])
-        return self._logs.ledger([self._slot])
+        return self._logs.read_ledger([self._slot])
 
     def refresh_leaders(self) -> None:
         self._known_s = self._logs.central.scheduler.now
 
-    def writer(self) -> SimWriter:
+    def open_writer(self) -> SimWriter:
         if "leaders of before, slots" not in self._logs.protocol.switches:
             self.refresh_leaders()
         shared = "shared ledger partition" in self._logs.protocol.switches
@@ -199,17 +199,17 @@ class SimSlotPorts:
         name, odds = self._logs.names.slot_id(self._slot), self._refused_calls
         return SimWriter(self._logs.central, name, shared=ledger, refused_calls=odds)
 
-    def reader(self, edge: str) -> SimReader:
+    def open_reader(self, edge: str) -> SimReader:
         self.newest_reader = SimReader(self._logs.central.scheduler, self._edge, self._life)
         return self.newest_reader
 
-    def topic_ids(self, edge: str) -> SimTopicIds:
+    def open_topic_ids(self, edge: str) -> SimTopicIds:
         return SimTopicIds(self._logs.central.scheduler, self._edge)
 
-    def limits(self, topic: str) -> TopicLimits:
+    def read_limits(self, topic: str) -> TopicLimits:
         return TopicLimits()
 
-    def telemetry(self, body: dict[str, object]) -> None:
+    def publish_telemetry(self, body: dict[str, object]) -> None:
         return
 
     def now(self) -> float:
@@ -221,16 +221,16 @@ class SimSlotPorts:
     def sleep(self, seconds: float) -> None:
         self._logs.central.scheduler.sleep(seconds)
 
-    def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
-        return self._logs.undecided(
-            [place for place in places if self._logs.central.answers(place)], known_s=self._known_s
+    def read_undecided(self, partitions: Iterable[Place]) -> Mapping[Place, OffsetRange]:
+        return self._logs.read_undecided(
+            [place for place in partitions if self._logs.central.answers(place)], known_s=self._known_s
         )
 
-    def unwritable(self, places: Iterable[Place]) -> list[Refusal]:
+    def unwritable(self, partitions: Iterable[Place]) -> list[Refusal]:
         self._logs.central.scheduler.pause()
-        return self._logs.central.unwritable(places)
+        return self._logs.central.unwritable(partitions)
 
-    def partitions(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         return WIDEST if topic.startswith(EDGE) else 1
 
 
@@ -248,20 +248,22 @@ class SimDriverCentral:
     def take_id(self) -> None:
         self._writer.open()
         at, switches = (self._logs.names.control, 0), self._logs.protocol.switches
-        asked = self.undecided if "control silent" in switches else self._logs.undecided  # it waits for an answer
+        asked = (
+            self.read_undecided if "control silent" in switches else self._logs.read_undecided
+        )  # it waits for an answer
         for _ in range(5):
             left = {place: offsets for place, offsets in asked([at]).items() if len(offsets)}
-            if "control left undecided" in switches or not self._logs.protocol.after_a_moment(self, left):
+            if "control left undecided" in switches or not self._logs.protocol.await_decided(self, left):
                 return
             self._writer.begin()
             self._writer.produce(at[0], "leftover", b"{}", partition=0)
             self._writer.abort()
-        self._logs.control()
+        self._logs.read_control()
 
-    def control(self) -> ControlState:
+    def read_control(self) -> ControlState:
         if self._logs.central.scheduler.random.random() < _BEATS:
             self.beat(after_s=0.0)
-        return self._logs.control(meanwhile=self.beat)
+        return self._logs.read_control(meanwhile=self.beat)
 
     def beat(self, *, after_s: float = _BEAT_S) -> None:
         """What a thread of the driver does while another one waits: its commit decides what was left in the topic."""
@@ -286,9 +288,11 @@ class SimDriverCentral:
         for slot in slots:
             SimWriter(self._logs.central, self._logs.names.slot_id(slot)).open()
 
-    def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
+    def read_undecided(self, partitions: Iterable[Place]) -> Mapping[Place, OffsetRange]:
         known_s = self._began_s if "leaders of before, drivers" in self._logs.protocol.switches else None
-        return self._logs.undecided([place for place in places if self._logs.central.answers(place)], known_s=known_s)
+        return self._logs.read_undecided(
+            [place for place in partitions if self._logs.central.answers(place)], known_s=known_s
+        )
 
     def visible_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         self._logs.central.scheduler.pause()
@@ -297,7 +301,7 @@ class SimDriverCentral:
     def destinations(self, source: EdgePartition, backfill: str) -> Collection[Place]:
         if backfill:
             return self.partitions([f"{EDGE}.{TOPIC}"])
-        return self.partitions({one.central for one in self._logs.control().targets})
+        return self.partitions({one.central for one in self._logs.read_control().targets})
 
     def partitions(self, topics: Collection[str]) -> list[Place]:
         width = {self._logs.names.ledger: self._logs.ledgers}
@@ -307,18 +311,18 @@ class SimDriverCentral:
             for at in range(width.get(topic, WIDEST if topic.startswith(EDGE) else 1))
         ]
 
-    def newest(
-        self, places: Collection[Place], position_of: Callable[[Place, CentralRecord], Position | None]
+    def find_newest_position(
+        self, partitions: Collection[Place], position_of: Callable[[Place, CentralRecord], Position | None]
     ) -> Position | None:
         self._logs.central.scheduler.pause()
         seen = [
             position_of(place, CentralRecord(entry.key.encode(), entry.value, 0, entry.headers))
-            for place in places
+            for place in partitions
             for _, entry in self._logs.central.committed(place)
         ]
         return max((one for one in seen if one is not None), default=None)
 
-    def records(self, at: Place, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+    def read_records(self, at: Place, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
         self._logs.central.scheduler.pause()
         found = self._logs.central.uncommitted(at, *offsets)
         seen = [entry for _, entry in found if entry.part.state == "committed" or not committed]
@@ -328,14 +332,14 @@ class SimDriverCentral:
         writers = [SimWriter(self._logs.central, self._logs.names.slot_id(slot)) for slot in slots]
         for writer in writers:
             writer.open()
-        allowed(self.control())
+        allowed(self.read_control())
         for writer in [*writers, self._writer]:
             writer.begin()
             for (topic, partition), record in records.items():
                 writer.produce(topic, record.key, record.value, partition=partition, headers=record.headers)
             writer.abort()
 
-    def write_again(self, noted: Undecided, records: Iterable[CentralRecord]) -> None:
+    def rewrite_records(self, noted: UndecidedRange, records: Iterable[CentralRecord]) -> None:
         self._writer.begin()
         for record in records:
             self._writer.produce(
@@ -356,10 +360,10 @@ class SimDriverCentral:
     def sleep(self, seconds: float) -> None:
         self._logs.central.scheduler.sleep(seconds)
 
-    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_backfill_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         records = self._logs.read(self._logs.names.ledger, range(self._logs.ledgers))
         return self._logs.protocol.winners(records, self._logs.names.ledger, backfill=backfill)
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         own = "ledger of own slots only" in self._logs.protocol.switches
-        return self._logs.ledger(range(self._slots if own else self._logs.ledgers))
+        return self._logs.read_ledger(range(self._slots if own else self._logs.ledgers))

@@ -29,11 +29,17 @@ MUTANTS = [
     ),
     Mutant(
         "a backfill that has all waits for its edge to say so",
-        [(READERS, "or flow.done or confirmed)", "or confirmed)")],
+        [(READERS, "or flow.is_done or confirmed)", "or confirmed)")],
     ),
     Mutant(
         "a flow that stands still goes on behind what it stands before",
-        [(FLOW, "            if not self.reading:\n                return\n            known", "            known")],
+        [
+            (
+                FLOW,
+                "            if not self.is_readable:\n                return\n            known",
+                "            known",
+            )
+        ],
         situation="late, registry away",
     ),
     Mutant(
@@ -46,7 +52,7 @@ MUTANTS = [
         [
             (
                 SETTLEMENT,
-                "self._ledgers[backfill] = self._central.ledger_of(backfill)",
+                "self._ledgers[backfill] = self._central.read_backfill_ledger(backfill)",
                 'self._ledgers[backfill] = self._ledgers[""]',
             )
         ],
@@ -60,7 +66,7 @@ MUTANTS = [
     ),
     Mutant(
         "settling the ledger: a backfill's is not settled",
-        [(EPOCH, "    settle_ledger(central, found, epoch, whose)\n", "")],
+        [(EPOCH, "    settle_ledger(central, found, epoch, owner)\n", "")],
         situation=INTERNAL,
     ),
     Mutant(

@@ -166,7 +166,7 @@ class Beats:
     def __init__(self, errors):
         self._errors = [None, *errors]
 
-    def shut_out(self):
+    def authentication_error(self):
         return ""
 
     def publish(self, _):
@@ -181,7 +181,7 @@ class Beats:
 )
 def test_whatever_ends_the_beating_the_lease_is_lost(stop, monkeypatch, error, kind):
     """A renewal that died of anything lets its driver know, which ends with 6 or 1; it does not lead on unknowingly."""
-    monkeypatch.setattr(keeping, "BEAT_S", 0.01)
+    monkeypatch.setattr(keeping, "RENEW_INTERVAL_S", 0.01)
     renewal = LeaseRenewal(Beats([TransactionAborted("again"), error]), "me")
     renewal.start(Threads(stop))
     wait_for(lambda: renewal.lost is not None)

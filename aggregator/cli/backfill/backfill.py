@@ -157,7 +157,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
     if not isinstance(wanted, Plan):
         joined = _joined(hub, wanted)
         if joined is not None:
-            code = carry_out(hub, joined, master)
+            code = run_to_end(hub, joined, master)
             # Relative times mean another window by now. A restate would only repeat the same work.
             if code or joined.plan.mode.value == "restate":
                 return code
@@ -168,7 +168,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
         return 0
     confirm("Write this?", yes=yes)
     decide(hub, DecisionKind.BACKFILL, [wanted.id], by=claimed(), reason=json.dumps(dict(wanted.ask), sort_keys=True))
-    return carry_out(hub, start(hub, wanted, _signed(), rate=rate, exact=exact), master)
+    return run_to_end(hub, start(hub, wanted, _signed(), rate=rate, exact=exact), master)
 
 
 @backfill.command(name="list", epilog="\b\nExample:\n  aggregator backfill list -o json")
@@ -212,7 +212,7 @@ def resume(config: Path, id_: str, master: str | None) -> None:
     unstuck(hub)
     found = known_backfill(hub, id_)
     decide(hub, DecisionKind.BACKFILL, [found.plan.id], by=claimed(), reason="resumed")
-    raise SystemExit(carry_out(hub, revived(hub, found), master))
+    raise SystemExit(run_to_end(hub, revived(hub, found), master))
 
 
 @backfill.command(epilog="\b\nExample:\n  aggregator backfill cancel 3f2a")
@@ -255,7 +255,7 @@ def settle(config: Path) -> None:
     raise SystemExit(settled(load_config(config, os.environ)))
 
 
-def carry_out(hub: HubConfig, found: "Backfill", master: str | None) -> int:
+def run_to_end(hub: HubConfig, found: "Backfill", master: str | None) -> int:
     """Run one backfill in this process to its end; the exit code says how it ended."""
     from aggregator.cli.backfill.run import ended, run_backfill
 

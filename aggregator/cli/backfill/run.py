@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.backfill.backfill_state import Backfill
 from aggregator.backfill.driver import BackfillOutcome
-from aggregator.backfill.execution import carry_out
+from aggregator.backfill.execution import run_to_end
 from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.store import read_backfills
 from aggregator.cli.run import (
@@ -59,7 +59,7 @@ def run_backfill(config: HubConfig, backfill: Backfill) -> int:
         try:
             identity = f"{id_}@{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
             with _shown(config, id_):
-                outcome = carry_out(config, spark, policies, backfill, identity=identity, stop=stop)
+                outcome = run_to_end(config, spark, policies, backfill, identity=identity, stop=stop)
         finally:
             spark.stop()
     for line in _sentences(config, id_, outcome):
@@ -126,7 +126,7 @@ def _tell(config: HubConfig, id_: str, over: threading.Event, pulse: Pulse) -> N
             pulse()
             turn += 1
             try:
-                found = next((one for one in watch.look(time.monotonic()) if one.id == id_), None)
+                found = next((one for one in watch.poll(time.monotonic()) if one.id == id_), None)
             except AggregatorError:
                 continue  # the driver reports it if it lasts
             if found is None:

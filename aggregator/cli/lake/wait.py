@@ -71,17 +71,17 @@ def _waited(hub: "HubConfig", table: str, until: datetime, timeout_s: float) -> 
     Raises:
         HoldError: the time is over.
     """
-    from aggregator.audit.arrival import Arrived, looks
+    from aggregator.audit.arrival import Arrived, poll_arrival
 
     give_up_s, told_s = time.monotonic() + timeout_s, -math.inf
     before = iso(until.timestamp() * 1000)
-    seen, missing = looks(hub, table, until), f"{before} is to come"
+    seen, missing = poll_arrival(hub, table, until), f"{before} is to come"
     while True:
         if datetime.now(UTC) >= until:
             try:
                 look = next(seen)
             except RetryError as error:
-                missing, seen = error.message, looks(hub, table, until)
+                missing, seen = error.message, poll_arrival(hub, table, until)
             else:
                 if isinstance(look, Arrived):
                     return look

@@ -79,14 +79,14 @@ def _require_stopped(hub: HubConfig) -> None:
         AnotherHub: one is.
         Failed: none has ever run.
     """
-    from aggregator.replicate.leadership.lease import is_led
+    from aggregator.replicate.leadership.lease import watch_for_leader
     from aggregator.state.control_log import read_control
     from aggregator.state.first_run import require_run
     from aggregator.state.names import HubNames
 
     names = HubNames(hub.hub)
     require_run(hub.central, names, names.control)
-    if is_led(lambda: read_control(hub.central, names).lease, time.sleep):
+    if watch_for_leader(lambda: read_control(hub.central, names).lease, time.sleep):
         raise AnotherHub(f"the hub {hub.hub} is running: its positions move", hint="stop it, and export again")
 
 

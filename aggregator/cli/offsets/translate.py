@@ -19,9 +19,9 @@ from aggregator.errors import ExitCode, Failed
 
 if TYPE_CHECKING:
     from aggregator.coordinates import Partition
+    from aggregator.offsets.failback import Failback
     from aggregator.offsets.translation import Translation
     from aggregator.offsets.translator import Translations
-    from aggregator.offsets.way_back import WayBack
 
 
 @click.command(
@@ -54,7 +54,7 @@ def translate(
     hub = load_config(config, os.environ)
     if edge not in hub.edges:
         raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
-    found: tuple[Translation, ...] | tuple[WayBack, ...]
+    found: tuple[Translation, ...] | tuple[Failback, ...]
     merged: list[str] = []
     cluster: ClusterConfig
     if back:
@@ -63,7 +63,7 @@ def translate(
         missing = _uncommitted(hub.central, {one.at for one in found})
     else:
         forward = _translated(hub, group, edge, topic)
-        found = forward.of
+        found = forward.results
         place, cluster, lines, (wanted, merged) = "central", hub.central, _lines(found), _wanted(hub, group, forward)
         missing = _uncommitted(hub.edges[edge], {(one.source.topic, one.source.partition) for one in found})
     answer = {"group": group, "edge": edge, "partitions": [one.plain() for one in found]}
@@ -90,9 +90,9 @@ def _translated(hub: HubConfig, group: str, edge: str, topic: str | None) -> "Tr
     from aggregator.coordinates import EdgePartition
     from aggregator.kafka.cluster.groups import committed_offsets
     from aggregator.offsets.translator import Translator
-    from aggregator.replicate.identity.identities import require_own
+    from aggregator.replicate.identity.identities import require_own_clusters
 
-    require_own(hub, [edge])
+    require_own_clusters(hub, [edge])
     committed = {
         EdgePartition(edge, *at): offset
         for at, offset in committed_offsets(hub.edges[edge], group).items()
@@ -103,7 +103,7 @@ def _translated(hub: HubConfig, group: str, edge: str, topic: str | None) -> "Tr
     return Translator(hub).translate({group: committed})
 
 
-def _ways_back(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tuple[WayBack, ...]":
+def _ways_back(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tuple[Failback, ...]":
     """Every flow of the edge that the group reads at central.
 
     Raises:
@@ -111,10 +111,10 @@ def _ways_back(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tup
     """
     from aggregator.kafka.cluster.groups import committed_offsets
     from aggregator.offsets.translator import Translator
-    from aggregator.replicate.identity.identities import require_own
+    from aggregator.replicate.identity.identities import require_own_clusters
 
-    require_own(hub, [edge])
-    ways = Translator(hub).back(edge, committed_offsets(hub.central, group))
+    require_own_clusters(hub, [edge])
+    ways = Translator(hub).translate_back(edge, committed_offsets(hub.central, group))
     found = tuple(one for one in ways if topic in (None, one.source.topic))
     if not found:
         raise _nothing("central", group, f"of topic {topic}" if topic else f"of edge {edge}")
@@ -155,11 +155,11 @@ def _wanted(hub: HubConfig, group: str, found: "Translations") -> "tuple[dict[Pa
     """Return the offsets to commit at central, and the reasons where a shared topic prevents it."""
     from aggregator.offsets.group_commits import committable
 
-    wanted, merged = committable(hub, found.of, found.facts)
+    wanted, merged = committable(hub, found.results, found.facts)
     return wanted.get(group, {}), [f"{topic}-{partition}" for topic, partition in sorted(merged)]
 
 
-def _homeward(found: "tuple[WayBack, ...]") -> "dict[Partition, int]":
+def _homeward(found: "tuple[Failback, ...]") -> "dict[Partition, int]":
     return {(one.source.topic, one.source.partition): one.edge_offset for one in found if one.edge_offset is not None}
 
 
@@ -203,7 +203,7 @@ def _lines(found: "tuple[Translation, ...]") -> list[str]:
     return table(columns, rows)
 
 
-def _lines_back(found: "tuple[WayBack, ...]") -> list[str]:
+def _lines_back(found: "tuple[Failback, ...]") -> list[str]:
     columns = ("central topic", "partition", "at central", "topic", "partition", "at the edge", "why")
     rows = [
         (*one.at, one.central_offset, one.source.topic, one.source.partition, one.edge_offset, one.detail)

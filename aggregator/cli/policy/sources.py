@@ -14,7 +14,7 @@ import click
 from aggregator.config.match import rule_for
 from aggregator.config.model import EdgeConfig, HubConfig
 from aggregator.errors import ConfigError, DeadLetterError
-from aggregator.kafka.readers.sample import Record, newest
+from aggregator.kafka.readers.sample import Record, newest_records
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import parse
 from aggregator.schema.memory import MemoryRegistry
@@ -129,7 +129,9 @@ def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> TopicSa
     cluster = config.edges.get(edge)
     if cluster is None:
         raise click.UsageError(f"no edge is called {edge}; there are {', '.join(sorted(config.edges))}")
-    return TopicSample(topic, edge_registry(cluster, edge), tuple(one.record for one in newest(cluster, topic, count)))
+    return TopicSample(
+        topic, edge_registry(cluster, edge), tuple(one.record for one in newest_records(cluster, topic, count))
+    )
 
 
 def edge_registry(cluster: EdgeConfig, edge: str) -> Registry:

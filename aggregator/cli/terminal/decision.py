@@ -41,11 +41,11 @@ def decide(config: "HubConfig", kind: "DecisionKind", abouts: Iterable[str], *, 
         Failed: the hub has never run, or the topic's end stays stuck.
         Unreachable: central does not take them.
     """
-    from aggregator.state.decisions import Decided, record
+    from aggregator.state.decisions import NewDecision, append_decisions
     from aggregator.state.first_run import require_run
     from aggregator.state.names import HubNames
 
     names = HubNames(config.hub)
     require_run(config.central, names, names.requests)
     now_ms = utc_now_ms()
-    record(config, [Decided(kind, about, by, now_ms, reason) for about in abouts])
+    append_decisions(config, [NewDecision(kind, about, by, now_ms, reason) for about in abouts])

@@ -22,7 +22,7 @@ def tell_lacking(found: "Sequence[MissingRights]") -> None:
         progress(f"next: {hint}")
 
 
-def require_own(found: "Sequence[MissingRights]") -> None:
+def require_own_clusters(found: "Sequence[MissingRights]") -> None:
     """Say what is lacking, and end where it is about what the hub keeps.
 
     Raises:

@@ -26,7 +26,7 @@ from aggregator.kafka.client.credentials import Credentials
 from aggregator.kafka.client.msk_iam import token_options
 from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.kafka.client.trust import token_server_trust
-from aggregator.kafka.native.sign_in import SHUT_OUT
+from aggregator.kafka.native.sign_in import AUTHENTICATION_CODES
 from aggregator.kafka.native.topic_ids import TopicIdClient
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def admin(cluster: ClusterConfig) -> AdminClient:
     return kept[key].client
 
 
-def shut_out(cluster: ClusterConfig) -> str:
+def authentication_error(cluster: ClusterConfig) -> str:
     """Why no broker let the admin client in, as it was told last; empty where nobody said so."""
     known = _admins().get(cluster.model_dump_json())
     if known is None:
@@ -291,7 +291,7 @@ def _new_admin(cluster: ClusterConfig) -> _Admin:
     credentials, shut = Credentials(cluster.client), deque[str](maxlen=1)  # looked at before a client reads them
 
     def hear(error: KafkaError) -> None:
-        if error.code() in SHUT_OUT:
+        if error.code() in AUTHENTICATION_CODES:
             shut.append(error.str())
 
     with named_failure(cluster, Role.ADMIN):

@@ -42,7 +42,7 @@ class Connection(Generic[C]):
 
     Args:
         cluster: The cluster.
-        connect: Makes a client of it that has these further properties of librdkafka's.
+        connect: Creates a client of the cluster, with additional librdkafka properties as keyword arguments.
         leave: Ends a client that is lost.
         every_ms: How often they tell of themselves.
 
@@ -69,7 +69,7 @@ class Connection(Generic[C]):
 
     def renew(self) -> bool:
         """Replace the client if it is lost, or its password, key or certificate was renewed; whether it was."""
-        if self.statistics.lost():
+        if self.statistics.take_lost():
             self._leave(self.client)
             self.client = self._connected()
             return True
@@ -82,7 +82,7 @@ class Connection(Generic[C]):
         except (KafkaException, ConfigError) as error:
             log.warning("%s: what was renewed cannot be used: %s", self._cluster.bootstrap_servers, error)
             return False
-        self._credentials.take()
+        self._credentials.mark_applied()
         self._leave(self.client)
         self.client = fresh
         log.info("%s: signing in with what was renewed", self._cluster.bootstrap_servers)

@@ -37,8 +37,8 @@ class Credentials:
         self._found = self._look()
         return self._found is not None and self._found != self._taken
 
-    def take(self) -> None:
-        """A client was made after the last look; what was written since then is a change again."""
+    def mark_applied(self) -> None:
+        """Mark the files of the last look as used by the current client. Later writes count as a change."""
         self._taken = self._found
 
     def _look(self) -> _Look | None:

@@ -54,7 +54,7 @@ class ClientStatistics:
         self.received_bytes += received - before if client == name else received
         self._client = client, received
 
-    def lost(self) -> bool:
+    def take_lost(self) -> bool:
         """Whether the client will never connect again and has to be replaced; said once for each such client.
 
         A client that hears of no brokers while it has several, as from a cluster whose controller has just started,

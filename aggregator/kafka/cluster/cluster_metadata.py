@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
-from aggregator.kafka.client.listening import why_not_listening
+from aggregator.kafka.client.reachability import why_not_listening
 
 # A live broker answers within this time. After that the addresses are tried, and the call does not wait longer for
 # addresses that refuse connections.
@@ -51,7 +51,7 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
             clients.renew_admin(cluster, older_than_s=_LISTENS_S)
             metadata = clients.admin(cluster).list_topics(timeout=timeout_s - _LISTENS_S)
     except KafkaException as error:
-        shut = clients.shut_out(cluster)
+        shut = clients.authentication_error(cluster)
         clients.renew_admin(cluster)
         raise Unreachable(
             f"no broker {'lets the hub in' if shut else 'answers'} at {cluster.bootstrap_servers}: "

@@ -44,7 +44,7 @@ class EdgeTopicIds:
         if not self._open and self._credentials.changed():
             with suppress(KafkaException, ConfigError):  # half renewed: the former client stays until all fit
                 fresh = self._connect()
-                self._credentials.take()
+                self._credentials.mark_applied()
                 self._client.close()
                 self._client = fresh
         self._client.ask(number, topics, broker, TIMEOUT_S)

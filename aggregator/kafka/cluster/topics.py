@@ -80,7 +80,8 @@ def described(cluster: ClusterConfig, names: Collection[str]) -> dict[str, Topic
 
 
 def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, Topic], dict[str, str]]:
-    """Topics by themselves: those that are described, and why others are not; one that is gone is in neither.
+    """Describe each topic separately. Returns the described topics, and the reason for each other topic; deleted topics
+    are in neither.
 
     One without an id is not described: nothing would tell it from another one that is made under its name.
     """

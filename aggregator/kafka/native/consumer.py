@@ -40,7 +40,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
+class NativePoll:
     """The result of one poll: one chunk per partition, and events that came instead of records.
 
     `served` are the brokers that handed out the records, and the topics of what came from each.
@@ -108,29 +108,29 @@ class Consumer(Client):
             with _listed(()) as nothing:
                 refused(rd.commit_queue(self.handle, nothing, self._queue, self._polled, None))
 
-    def poll(self, most: int, timeout_s: float) -> Poll:
+    def poll(self, max_records: int, timeout_s: float) -> NativePoll:
         """Take what is there, waiting at most `timeout_s` seconds for the first message."""
-        if len(self._messages) < most:
-            self._messages = np.zeros(most, np.int64)
+        if len(self._messages) < max_records:
+            self._messages = np.zeros(max_records, np.int64)
         at = self._messages.ctypes.data
-        count = rd.consume_batch_queue(self._queue, 0, at, most)
+        count = rd.consume_batch_queue(self._queue, 0, at, max_records)
         if not count and timeout_s > 0:
             first = rd.consumer_poll(self.handle, milliseconds(timeout_s))
             if first:
                 self._messages[0] = first
-                count = 1 + max(0, rd.consume_batch_queue(self._queue, 0, at + _ADDRESS, most - 1))
-        return self._taken(count) if count > 0 else Poll([], [])
+                count = 1 + max(0, rd.consume_batch_queue(self._queue, 0, at + _ADDRESS, max_records - 1))
+        return self._taken(count) if count > 0 else NativePoll([], [])
 
-    def _taken(self, count: int) -> Poll:
+    def _taken(self, count: int) -> NativePoll:
         messages = self._messages
         run_of, slots = np.empty(count, np.int64), np.full(1 << (2 * count).bit_length(), -1, np.int64)
         runs = np.empty((count, rows.RUN), np.int64)
-        found = rows.sort(messages, count, run_of, slots, runs.reshape(-1))
+        found = rows.count_by_partition(messages, count, run_of, slots, runs.reshape(-1))
         try:
             events = [_event(at) for at in messages[:count][run_of < 0].tolist()]
-            return Poll(_chunks(messages, count, run_of, runs[:found]), events, _served(runs[:found]))
+            return NativePoll(_chunks(messages, count, run_of, runs[:found]), events, _served(runs[:found]))
         finally:
-            rows.give_back(messages, count)
+            rows.destroy_messages(messages, count)
 
     def _leave(self, handle: int) -> None:
         rd.queue_destroy(self._queue)
@@ -183,7 +183,9 @@ def _chunks(messages: Integers, count: int, run_of: Integers, runs: Integers) ->
     timestamps, offsets = np.empty(records, np.int64), np.empty(records, np.int64)
     headers = np.empty(records, np.int64)
     keys, values = cells
-    rows.take(messages, count, run_of, runs.reshape(-1), *keys.parts, *values.parts, timestamps, offsets, headers)
+    rows.copy_records(
+        messages, count, run_of, runs.reshape(-1), *keys.parts, *values.parts, timestamps, offsets, headers
+    )
     listed = _headers(headers)
     taken = []
     for number, (start, size) in enumerate(zip(starts, sizes, strict=False)):
@@ -219,7 +221,7 @@ class _Row:
 
     @property
     def parts(self) -> tuple[Any, Any, Any]:
-        """Return the arrays for data, ends and nulls that `rows.take` fills."""
+        """Return the arrays for data, ends and nulls that `rows.copy_records` fills."""
         return self._data, self._ends, self._nulls
 
     def cells(self, first: int, part: slice) -> BytesColumn:

@@ -34,7 +34,7 @@ from aggregator.kafka.native.library import (
     rd,
 )
 from aggregator.kafka.native.reports import Acknowledged, Failure, reports
-from aggregator.kafka.native.sign_in import SHUT_OUT
+from aggregator.kafka.native.sign_in import AUTHENTICATION_CODES
 
 _FULL_WAIT_S = 0.05
 # A flush does not take the reports that wait in the queue, and their records still count as in flight.
@@ -76,10 +76,10 @@ class OutgoingRecords:
                 yield key, value, timestamp_ms, [*own, *stamps]
 
     @property
-    def places(self) -> Integers:
+    def indexes(self) -> Integers:
         """Return the places of the records that are written."""
-        places = np.arange(len(self.values))
-        return np.delete(places, list(self.left_out)) if self.left_out else places
+        indexes = np.arange(len(self.values))
+        return np.delete(indexes, list(self.left_out)) if self.left_out else indexes
 
 
 class Producer(Client):
@@ -95,7 +95,7 @@ class Producer(Client):
         self._topics: dict[str, int] = {}
         self._failed: list[Failure] = []
         self.acknowledged: dict[Partition, int] = {}  # the greatest first offset of the written batches
-        self.shut_out = ""  # the last reason why no broker let the client in
+        self.authentication_error = ""  # the last reason why no broker let the client in
 
     def init_transactions(self, timeout_s: float) -> None:
         """Initialise the producer's transactions, which fences earlier users of its transactional id.
@@ -167,8 +167,8 @@ class Producer(Client):
 
     def heard(self, event: int) -> None:
         """Keep why no broker lets the client in; any other event is one of `Client`'s."""
-        if rd.event_type(event) == EventType.ERROR and rd.event_error(event) in SHUT_OUT:
-            self.shut_out = rd.event_error_string(event).decode()
+        if rd.event_type(event) == EventType.ERROR and rd.event_error(event) in AUTHENTICATION_CODES:
+            self.authentication_error = rd.event_error_string(event).decode()
         super().heard(event)
 
     def failures(self) -> list[Failure]:
@@ -198,7 +198,7 @@ class Producer(Client):
         from aggregator.kafka.native import rows  # noqa: PLC0415 - takes a second, which a driver need not spend
 
         self.poll(0)  # frees the memory of reported records
-        places, timestamps = records.places, np.asarray(records.timestamps_ms, np.int64)
+        indexes, timestamps = records.indexes, np.asarray(records.timestamps_ms, np.int64)
         union = self._union(topic, partition, _most(records.headers) + len(records.stamps)).reshape(-1)
         columns = _parts(records.keys), _parts(records.values), timestamps
         headers = _names(records.headers), _parts(records.headers.values)
@@ -206,8 +206,8 @@ class Producer(Client):
         stamped = stamps, _parts(BytesColumn.concat([cells for _, cells in records.stamps]))
         error, done = np.zeros(1, np.int64), 0
         while True:
-            done = rows.put(self.handle, union, places, done, *columns, *headers, *stamped, error)
-            if done == len(places):
+            done = rows.produce_rows(self.handle, union, indexes, done, *columns, *headers, *stamped, error)
+            if done == len(indexes):
                 return
             if self._is_full(int(error[0])):
                 self.poll(_FULL_WAIT_S)
@@ -254,13 +254,13 @@ def _cell(content: bytes | None) -> tuple[int, int]:
 
 
 def _parts(cells: BytesColumn) -> tuple[Any, Any, Any]:
-    """Return the column's data, ends and nulls as the arrays that `rows.put` takes."""
+    """Return the column's data, ends and nulls as the arrays that `rows.produce_rows` takes."""
     data = cells.data if len(cells.data) else _NO_BYTES
     return data, cells.ends, _NO_FLAGS if cells.nulls is None else cells.nulls
 
 
 def _names(headers: HeaderTable) -> tuple[Any, ...]:
-    """Return the names of the records' own headers as the arrays that `rows.put` takes."""
+    """Return the names of the records' own headers as the arrays that `rows.produce_rows` takes."""
     ends = headers.ends if headers.total else _NO_NUMBERS
     texts = [name.encode() + b"\0" for name in headers.names]
     starts = np.fromiter(accumulate(map(len, texts), initial=0), np.int64, len(texts) + 1)

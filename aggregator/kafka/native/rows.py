@@ -74,7 +74,7 @@ def _words(at: Number) -> Number:
 
 
 @compiled(NUMBER, INTEGERS, NUMBER, INTEGERS, INTEGERS, INTEGERS)
-def sort(messages: Number, count: Number, run_of: Number, slots: Number, runs: Number) -> Number:
+def count_by_partition(messages: Number, count: Number, run_of: Number, slots: Number, runs: Number) -> Number:
     """Find out how much each partition has in a poll.
 
     Args:
@@ -119,7 +119,7 @@ def sort(messages: Number, count: Number, run_of: Number, slots: Number, runs: N
     types.void, INTEGERS, NUMBER, INTEGERS, INTEGERS, OUT, INTEGERS, FLAGS, OUT, INTEGERS, FLAGS,
     INTEGERS, INTEGERS, INTEGERS,
 )  # fmt: skip
-def take(
+def copy_records(
     messages: Number,
     count: Number,
     run_of: Number,
@@ -139,8 +139,8 @@ def take(
     Args:
         messages: Addresses.
         count: How many.
-        run_of: From `sort`.
-        runs: From `sort`; `AT`, `KEYS_AT` and `VALUES_AT` say where each run begins, and move on.
+        run_of: From `count_by_partition`.
+        runs: From `count_by_partition`; `AT`, `KEYS_AT` and `VALUES_AT` say where each run begins, and move on.
         keys: Gets all bytes of keys.
         key_ends: Gets where each key ends; a run has one number more than records, the first one filled in.
         key_nulls: Gets whether each key is None.
@@ -243,7 +243,7 @@ def take_headers(
 
 
 @compiled(types.void, INTEGERS, NUMBER)
-def give_back(messages: Number, count: Number) -> None:
+def destroy_messages(messages: Number, count: Number) -> None:
     """Give messages back to librdkafka, which frees them."""
     for number in range(count):
         _destroy(messages[number])
@@ -264,10 +264,10 @@ def _part(union: Number, cells: Number, place: Number, at: Number) -> None:
     NUMBER, NUMBER, INTEGERS, _READ_INTEGERS, NUMBER, CELLS, CELLS, _READ_INTEGERS, _OWN, CELLS, _READ_INTEGERS, CELLS,
     INTEGERS,
 )  # fmt: skip
-def put(
+def produce_rows(
     client: Number,
     union: Number,
-    places: Number,
+    indexes: Number,
     first: Number,
     keys: Number,
     values: Number,
@@ -283,8 +283,8 @@ def put(
     Args:
         client: The producer.
         union: Arguments of a call, `UNION` words each; topic, partition and flags are filled in.
-        places: Which records, in order.
-        first: Where in `places` to begin.
+        indexes: Which records, in order.
+        first: Where in `indexes` to begin.
         keys: BytesColumn: bytes, ends, and which are None, empty without any.
         values: BytesColumn.
         timestamps: Milliseconds since 1970.
@@ -296,12 +296,12 @@ def put(
         error: Gets the error's address.
 
     Returns:
-        Where in `places` the record stands that was refused; their number if none was.
+        Where in `indexes` the record stands that was refused; their number if none was.
     """
     own_to, codes, texts, texts_at = names
     records = keys[1].size - 1
-    for place in range(first, places.size):
-        record = places[place]
+    for place in range(first, indexes.size):
+        record = indexes[place]
         union[_AT_TIMESTAMP * UNION + 1] = timestamps[record]
         _part(union, values, record, _AT_VALUE * UNION + 1)
         _part(union, keys, record, _AT_KEY * UNION + 1)
@@ -320,4 +320,4 @@ def put(
         error[0] = _produce(client, union.ctypes.data, count)
         if error[0]:
             return place
-    return places.size
+    return indexes.size

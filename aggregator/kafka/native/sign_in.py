@@ -9,4 +9,10 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
-SHUT_OUT: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - public codes
+AUTHENTICATION_CODES: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - a public code
+        KafkaError._SSL,  # noqa: SLF001 - a public code
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+    }
+)

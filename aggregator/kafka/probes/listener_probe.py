@@ -66,10 +66,10 @@ def probe(
         encryption: What a handshake needs; None: the block asks for no TLS.
         timeout_s: Longest time for each step, in seconds.
     """
-    found, places = Listener(address), list[Any]()
+    found, socket_addresses = Listener(address), list[Any]()
     try:
-        places = _resolved(address, timeout_s)
-        with _connected(places, timeout_s) as plain:
+        socket_addresses = _resolved(address, timeout_s)
+        with _connected(socket_addresses, timeout_s) as plain:
             if encryption is None:
                 return _greeted(plain, found)
             with encryption.wrap_socket(plain, server_hostname=address.host) as line:
@@ -77,7 +77,9 @@ def probe(
                 return _greeted(line, found)
     except ssl.SSLCertVerificationError as error:
         obstacle = _BY_NUMBER.get(error.verify_code, Obstacle.UNTRUSTED)
-        return replace(found, obstacle=obstacle, detail=error.verify_message, chain=_shown(places, address, timeout_s))
+        return replace(
+            found, obstacle=obstacle, detail=error.verify_message, chain=_shown(socket_addresses, address, timeout_s)
+        )
     except TimeoutError:
         return replace(found, obstacle=Obstacle.SILENT)
     except OSError as error:
@@ -85,12 +87,12 @@ def probe(
     except _Stopped as error:
         stopped = error
     if encryption is not None and found.chain and stopped.obstacle in (Obstacle.NOT_KAFKA, Obstacle.TLS_FAILED):
-        alert = _last_word(places, encryption, address, timeout_s)
+        alert = _last_word(socket_addresses, encryption, address, timeout_s)
         stopped = stopped if alert is None else _by_peer(alert, shows_certificate=has_certificate(client))
     obstacle, detail = stopped.obstacle, stopped.detail
-    if encryption is not None and obstacle is Obstacle.TLS_FAILED and _speaks_plain(places, timeout_s):
+    if encryption is not None and obstacle is Obstacle.TLS_FAILED and _speaks_plain(socket_addresses, timeout_s):
         obstacle, detail = Obstacle.SPEAKS_PLAIN, ""
-    if encryption is None and obstacle is Obstacle.NOT_KAFKA and _speaks_tls(places, timeout_s):
+    if encryption is None and obstacle is Obstacle.NOT_KAFKA and _speaks_tls(socket_addresses, timeout_s):
         obstacle, detail = Obstacle.SPEAKS_TLS, ""
     return replace(found, obstacle=obstacle, detail=detail)
 
@@ -118,10 +120,10 @@ def _resolved(address: Address, timeout_s: float) -> list[Any]:
         raise _Stopped(Obstacle.UNKNOWN_NAME, error.strerror or "") from None
 
 
-def _connected(places: list[Any], timeout_s: float) -> socket.socket:
+def _connected(socket_addresses: list[Any], timeout_s: float) -> socket.socket:
     """A connection to the first of the places that takes one; why none does otherwise."""
     refusals: list[_Refusal] = []
-    for family, kind, protocol, _, place in places[:_MAX_PLACES]:
+    for family, kind, protocol, _, place in socket_addresses[:_MAX_PLACES]:
         line = socket.socket(family, kind, protocol)
         line.settimeout(timeout_s)
         try:
@@ -151,10 +153,10 @@ def _by_peer(error: OSError, *, shows_certificate: bool) -> _Stopped:
     return _Stopped(Obstacle.TLS_FAILED, reason.replace("_", " ").lower() or "the connection was closed")
 
 
-def _shown(places: list[Any], address: Address, timeout_s: float) -> tuple[Certificate, ...]:
+def _shown(socket_addresses: list[Any], address: Address, timeout_s: float) -> tuple[Certificate, ...]:
     """The certificates of a handshake that was not believed; over a line of its own, which is closed again."""
     try:
-        with _connected(places, timeout_s) as plain:
+        with _connected(socket_addresses, timeout_s) as plain:
             encryption = blind_context()
             with encryption.wrap_socket(plain, server_hostname=address.host) as line:
                 return _chain(line)
@@ -169,7 +171,7 @@ def _chain(line: ssl.SSLSocket) -> tuple[Certificate, ...]:
 
 
 def _last_word(
-    places: list[Any], encryption: ssl.SSLContext, address: Address, timeout_s: float
+    socket_addresses: list[Any], encryption: ssl.SSLContext, address: Address, timeout_s: float
 ) -> ssl.SSLError | None:
     """What the other side says right after a handshake to whoever sends nothing.
 
@@ -177,7 +179,7 @@ def _last_word(
     """
     try:
         with (
-            _connected(places, timeout_s) as plain,
+            _connected(socket_addresses, timeout_s) as plain,
             encryption.wrap_socket(plain, server_hostname=address.host) as line,
         ):
             line.recv(1)
@@ -188,9 +190,9 @@ def _last_word(
     return None
 
 
-def _speaks_tls(places: list[Any], timeout_s: float) -> bool:
+def _speaks_tls(socket_addresses: list[Any], timeout_s: float) -> bool:
     try:
-        with _connected(places, timeout_s) as plain, blind_context().wrap_socket(plain):
+        with _connected(socket_addresses, timeout_s) as plain, blind_context().wrap_socket(plain):
             return True
     except ssl.SSLError as error:
         return "ALERT" in (error.reason or "")  # it speaks TLS, and wants a certificate or a name
@@ -198,9 +200,9 @@ def _speaks_tls(places: list[Any], timeout_s: float) -> bool:
         return False
 
 
-def _speaks_plain(places: list[Any], timeout_s: float) -> bool:
+def _speaks_plain(socket_addresses: list[Any], timeout_s: float) -> bool:
     try:
-        with _connected(places, timeout_s) as line:
+        with _connected(socket_addresses, timeout_s) as line:
             return bool(_api_versions(line))
     except (_Stopped, OSError):
         return False

@@ -13,7 +13,7 @@ from aggregator.kafka.native.library import rd
 from aggregator.kafka.readers.reader_events import FaultKind
 
 
-class Passing(StrEnum):
+class Ignorable(StrEnum):
     """Codes that need no action: the end of a partition, and errors that librdkafka retries by itself."""
 
     END = "end"
@@ -31,15 +31,15 @@ class RefusalKind(StrEnum):
     SETTING = "setting"
 
 
-class Attempt(StrEnum):
+class Retriable(StrEnum):
     """Codes that are not a refusal: the next attempt may succeed, or the record failed only because another one did."""
 
     AGAIN = "again"
     SHARED = "shared"
 
 
-_READING: Mapping[FaultKind | Passing, str] = {
-    Passing.END: "_PARTITION_EOF",
+_READING: Mapping[FaultKind | Ignorable, str] = {
+    Ignorable.END: "_PARTITION_EOF",
     FaultKind.POSITION_LOST: "_AUTO_OFFSET_RESET _LOG_TRUNCATION OFFSET_OUT_OF_RANGE _NO_OFFSET",
     FaultKind.TOPIC_GONE: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_ID"
     " INCONSISTENT_TOPIC_ID TOPIC_EXCEPTION",
@@ -52,7 +52,7 @@ _READING: Mapping[FaultKind | Passing, str] = {
     FaultKind.DAMAGED: "_BAD_MSG _BAD_COMPRESSION _NOT_IMPLEMENTED _UNSUPPORTED_FEATURE INVALID_MSG INVALID_MSG_SIZE"
     " INVALID_RECORD MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE UNSUPPORTED_COMPRESSION_TYPE"
     " UNSUPPORTED_FOR_MESSAGE_FORMAT",
-    Passing.BY_ITSELF: "NO_ERROR _DESTROY _DESTROY_BROKER _FAIL _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT"
+    Ignorable.BY_ITSELF: "NO_ERROR _DESTROY _DESTROY_BROKER _FAIL _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT"
     " _TIMED_OUT_QUEUE _NODE_UPDATE _SSL _WAIT_COORD _WAIT_CACHE _IN_PROGRESS _PREV_IN_PROGRESS _INTR _RETRY _NOOP"
     " _OUTDATED _UNKNOWN_BROKER _PARTIAL _UNDERFLOW LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION REQUEST_TIMED_OUT"
     " BROKER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE STALE_CTRL_EPOCH NETWORK_EXCEPTION COORDINATOR_LOAD_IN_PROGRESS"
@@ -83,8 +83,8 @@ _READING: Mapping[FaultKind | Passing, str] = {
     " STREAMS_TOPOLOGY_FENCED SHARE_SESSION_LIMIT_REACHED",
 }
 # A code in no row here is `Attempt.AGAIN`: the next attempt may succeed.
-_WRITING: Mapping[RefusalKind | Attempt, str] = {
-    Attempt.SHARED: "_PURGE_QUEUE _PURGE_INFLIGHT _INVALID_DIFFERENT_RECORD OPERATION_NOT_ATTEMPTED",
+_WRITING: Mapping[RefusalKind | Retriable, str] = {
+    Retriable.SHARED: "_PURGE_QUEUE _PURGE_INFLIGHT _INVALID_DIFFERENT_RECORD OPERATION_NOT_ATTEMPTED",
     RefusalKind.TOPIC_GONE: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_ID",
     RefusalKind.DENIED: "TOPIC_AUTHORIZATION_FAILED",
     RefusalKind.TOO_LARGE: "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_MSG_SIZE",
@@ -117,11 +117,11 @@ def text_of(code: int) -> str:
     return f"{text.decode()} ({name_of(code)})"
 
 
-def when_reading(code: int) -> FaultKind | Passing:
+def when_reading(code: int) -> FaultKind | Ignorable:
     """Return the meaning of a code for a partition that is read."""
     return READING.get(name_of(code), FaultKind.FAILED)
 
 
-def when_writing(code: int) -> RefusalKind | Attempt:
+def when_writing(code: int) -> RefusalKind | Retriable:
     """Return the meaning of a code for a record that was to be written."""
-    return WRITING.get(name_of(code), Attempt.AGAIN)
+    return WRITING.get(name_of(code), Retriable.AGAIN)

@@ -87,7 +87,7 @@ def central_partitions(
 
 
 def offset_bounds(
-    cluster: ClusterConfig, partitions: Sequence[CentralPartition], refused: ends.Refused | None = None
+    cluster: ClusterConfig, partitions: Sequence[CentralPartition], refused: ends.PartitionErrors | None = None
 ) -> dict[CentralPartition, OffsetRange]:
     """What each partition holds: from its first offset to its last stable offset.
 

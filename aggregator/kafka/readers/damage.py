@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
 from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
-from aggregator.kafka.readers.codes import Passing, when_reading
+from aggregator.kafka.readers.codes import Ignorable, when_reading
 from aggregator.kafka.readers.polls import messages_until
 from aggregator.kafka.readers.reader_events import FaultKind
 
@@ -22,12 +22,12 @@ _TIMEOUT_S = 7.0
 _UNKNOWN = -1
 
 
-def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) -> int | None:
+def readable_from(cluster: ClusterConfig, tp: Partition, offset: int, end: int) -> int | None:
     """The first offset behind `offset` from which records, or the end, can be read.
 
     Args:
         cluster: The edge.
-        at: The partition.
+        tp: The partition.
         offset: Where reading failed.
         end: The partition's last stable offset.
 
@@ -42,22 +42,22 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
     deadline = time.monotonic() + _TIMEOUT_S
     try:
         return next_readable_offset(
-            lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _TIMEOUT_S / 2
+            lambda one: _damaged_at(reader, tp, one, deadline), offset, end, deadline - _TIMEOUT_S / 2
         )
     except KafkaException as failure:
-        raise no_answer(at, failure.args[0].str()) from None
+        raise no_answer(tp, failure.args[0].str()) from None
     finally:
         reader.close()
 
 
-def first_behind(reader: Consumer, at: Partition, offset: int, end: int, deadline: float) -> int:
+def first_behind(reader: Consumer, tp: Partition, offset: int, end: int, deadline: float) -> int:
     """The first offset behind the damaged batch that lies at or after `offset`; that offset, if none does after all.
 
     Raises:
         Unreachable: the edge does not answer until `deadline`.
     """
-    batch = _damaged_at(reader, at, offset, deadline)
-    return offset if batch is None else _behind(lambda one: _damaged_at(reader, at, one, deadline), batch, offset, end)
+    batch = _damaged_at(reader, tp, offset, deadline)
+    return offset if batch is None else _behind(lambda one: _damaged_at(reader, tp, one, deadline), batch, offset, end)
 
 
 def next_readable_offset(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
@@ -93,27 +93,27 @@ def _behind(damaged_at: Callable[[int], int | None], batch: int, offset: int, en
     return low
 
 
-def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -> int | None:
+def _damaged_at(reader: Consumer, tp: Partition, offset: int, deadline: float) -> int | None:
     """Where the batch begins that cannot be read, in which `offset` lies; None where it can be read.
 
     The client tells where its batch begins, a broker that cannot read its own log does not.
     """
-    reader.assign([TopicPartition(*at, offset)])
+    reader.assign([TopicPartition(*tp, offset)])
     for message in messages_until(reader, deadline):
         error = message.error()
         meaning = None if error is None else when_reading(error.code())
-        if error is None or meaning is Passing.END:
+        if error is None or meaning is Ignorable.END:
             return None
         if meaning is FaultKind.DAMAGED:
             begins = message.offset()
             return begins if error.code() < KafkaError.UNKNOWN and begins is not None else _UNKNOWN
         if meaning is FaultKind.POSITION_LOST:  # behind a damaged batch the library is off by some bytes
-            reader.assign([TopicPartition(*at, offset)])
-        elif meaning is not Passing.BY_ITSELF:
+            reader.assign([TopicPartition(*tp, offset)])
+        elif meaning is not Ignorable.BY_ITSELF:
             raise KafkaException(error)
-    raise no_answer(at, "no answer")
+    raise no_answer(tp, "no answer")
 
 
-def no_answer(at: Partition, why: str) -> Unreachable:
+def no_answer(tp: Partition, why: str) -> Unreachable:
     """Return the error of a partition whose leader does not answer, with the reason."""
-    return Unreachable(f"{at[0]}-{at[1]}: {why}", hint=ASK_DOCTOR)
+    return Unreachable(f"{tp[0]}-{tp[1]}: {why}", hint=ASK_DOCTOR)

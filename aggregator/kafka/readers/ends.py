@@ -46,7 +46,7 @@ _ELECTION_TIMEOUTS = 3
 # The opening of an epoch waits this long for leaders that are being elected, and then continues without them.
 _BRIEF_S = 2.0
 # Collects partitions without an answer, with the reason. Without it, such a partition raises an error.
-Refused = dict[Partition, str]
+PartitionErrors = dict[Partition, str]
 
 
 class _Question(NamedTuple):
@@ -62,13 +62,13 @@ _STABLE_END = _Question(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
 _Answers = dict[Partition, Any]
 
 
-def _listed(
+def _list_offsets(
     cluster: ClusterConfig,
     partitions: Collection[Partition],
     *questions: _Question,
     timeout_s: float = TIMEOUT_S,
     wait_s: float | None = None,
-    refused: Refused | None = None,
+    refused: PartitionErrors | None = None,
 ) -> list[_Answers]:
     """The answers to each question, which are all asked at once.
 
@@ -80,7 +80,7 @@ def _listed(
     since_s = time.monotonic()
     deadline = since_s + wait_s
     answers: list[_Answers] = [{} for _ in questions]
-    while asked := _asked(
+    while asked := _send_requests(
         cluster,
         [at for at in partitions if at not in (refused or ())],
         questions,
@@ -93,7 +93,7 @@ def _listed(
             try:
                 found[at] = _answer(future, timeout_s + 5)
             except _UnansweredError as error:
-                leaders.doubt(cluster, at[0])
+                leaders.invalidate(cluster, at[0])
                 if error.code in _ELECTING and time.monotonic() < deadline:
                     again = True
                 elif refused is not None:
@@ -136,7 +136,7 @@ def _answer(future: "Future[Any]", timeout_s: float) -> Any:
     return result
 
 
-def _asked(
+def _send_requests(
     cluster: ClusterConfig,
     partitions: Collection[Partition],
     questions: Sequence[_Question],
@@ -176,7 +176,7 @@ def start_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -> 
     Raises:
         Unreachable: no answer in time.
     """
-    (found,) = _listed(cluster, partitions, _START)
+    (found,) = _list_offsets(cluster, partitions, _START)
     return _offsets(found)
 
 
@@ -185,14 +185,14 @@ def stable_end_offsets(
     partitions: Collection[Partition],
     *,
     timeout_s: float = TIMEOUT_S,
-    refused: Refused | None = None,
+    refused: PartitionErrors | None = None,
 ) -> dict[Partition, int]:
     """Last stable offset of each partition: the end that a read_committed reader can reach.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    (found,) = _listed(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
+    (found,) = _list_offsets(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
     return _offsets(found)
 
 
@@ -201,14 +201,14 @@ def readable_ranges(
     partitions: Collection[Partition],
     *,
     timeout_s: float = TIMEOUT_S,
-    refused: Refused | None = None,
+    refused: PartitionErrors | None = None,
 ) -> dict[Partition, OffsetRange]:
     """What a read_committed reader can reach of each partition; both ends are asked for at once.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    starts, stable = _listed(cluster, partitions, _START, _STABLE_END, timeout_s=timeout_s, refused=refused)
+    starts, stable = _list_offsets(cluster, partitions, _START, _STABLE_END, timeout_s=timeout_s, refused=refused)
     # If the log was cut or deleted to its end between the two answers, the range is empty.
     return {
         at: OffsetRange(one.offset, max(one.offset, stable[at].offset)) for at, one in starts.items() if at in stable
@@ -242,7 +242,7 @@ def log_offsets(
     partitions: Collection[Partition],
     *,
     timeout_s: float = TIMEOUT_S,
-    refused: Refused | None = None,
+    refused: PartitionErrors | None = None,
 ) -> dict[Partition, LogOffsets]:
     """Where the log of each partition begins and ends; the last stable offset is asked for last.
 
@@ -251,8 +251,8 @@ def log_offsets(
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    starts, ends = _listed(cluster, partitions, _START, _LOG_END, timeout_s=timeout_s, refused=refused)
-    (stable,) = _listed(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
+    starts, ends = _list_offsets(cluster, partitions, _START, _LOG_END, timeout_s=timeout_s, refused=refused)
+    (stable,) = _list_offsets(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
     return {
         at: LogOffsets(starts[at].offset, one.offset, ends[at].offset, ends[at].leader_epoch)
         for at, one in stable.items()
@@ -266,11 +266,11 @@ def log_end_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -
     Raises:
         Unreachable: no answer in time.
     """
-    (found,) = _listed(cluster, partitions, _LOG_END)
+    (found,) = _list_offsets(cluster, partitions, _LOG_END)
     return _offsets(found)
 
 
-def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> int | None:
+def leader_epoch(cluster: ClusterConfig, tp: Partition, *, timeout_s: float) -> int | None:
     """Epoch of a partition's present leader, where the cluster tells; for callers who cannot wait for an election.
 
     Raises:
@@ -278,11 +278,11 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     """
     since_s = time.monotonic()
     leaders.refresh(cluster, timeout_s)  # the caller expects another leader than the client knows
-    ((_, _, future),) = _asked(cluster, [at], [_LOG_END], [{}], since_s=since_s, timeout_s=timeout_s)
+    ((_, _, future),) = _send_requests(cluster, [tp], [_LOG_END], [{}], since_s=since_s, timeout_s=timeout_s)
     try:
         epoch: int | None = _answer(future, timeout_s + 1).leader_epoch
     except _UnansweredError as error:
-        raise Unreachable(f"{at[0]}-{at[1]}: {error}", hint=ASK_DOCTOR) from None
+        raise Unreachable(f"{tp[0]}-{tp[1]}: {error}", hint=ASK_DOCTOR) from None
     return epoch
 
 
@@ -298,15 +298,15 @@ def undecided_ranges(
         partitions: Which.
         wait_s: How long a leader that is just being elected is waited for, and with it all the others.
     """
-    refused: Refused = {}
-    stable, ends = _listed(
+    refused: PartitionErrors = {}
+    stable, ends = _list_offsets(
         cluster, partitions, _STABLE_END, _LOG_END, timeout_s=_SOON_S, wait_s=wait_s, refused=refused
     )
     return {at: OffsetRange(one.offset, max(one.offset, ends[at].offset)) for at, one in stable.items() if at in ends}
 
 
 def offsets_at(
-    cluster: ClusterConfig, partitions: Collection[Partition], when: datetime, *, refused: Refused | None = None
+    cluster: ClusterConfig, partitions: Collection[Partition], when: datetime, *, refused: PartitionErrors | None = None
 ) -> dict[Partition, int]:
     """First offset whose timestamp is at or after `when`; the end where every record is older.
 
@@ -316,7 +316,7 @@ def offsets_at(
         Unreachable: no answer.
     """
     asked = _Question(OffsetSpec.for_timestamp(max(0, int(when.timestamp() * 1000))))
-    (answers,) = _listed(cluster, partitions, asked, refused=refused)
+    (answers,) = _list_offsets(cluster, partitions, asked, refused=refused)
     found = _offsets(answers)
     behind = [at for at, offset in found.items() if offset < 0]
     return {at: offset for at, offset in found.items() if offset >= 0} | stable_end_offsets(
@@ -325,12 +325,12 @@ def offsets_at(
 
 
 def first_timestamps(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, refused: Refused | None = None
+    cluster: ClusterConfig, partitions: Collection[Partition], *, refused: PartitionErrors | None = None
 ) -> dict[Partition, int]:
     """Timestamp in ms of each partition's first record; partitions without one are left out.
 
     Raises:
         Unreachable: no answer.
     """
-    (found,) = _listed(cluster, partitions, _Question(OffsetSpec.for_timestamp(0)), refused=refused)
+    (found,) = _list_offsets(cluster, partitions, _Question(OffsetSpec.for_timestamp(0)), refused=refused)
     return {at: result.timestamp for at, result in found.items() if result.offset >= 0}

@@ -27,7 +27,7 @@ from aggregator.kafka.cluster.cluster_metadata import leaders_of
 _LASTS_S, _AGAIN_S = 60.0, 0.1
 
 
-class _Picture(NamedTuple):
+class _LeaderCache(NamedTuple):
     """A cluster's answer about the leaders of all its topics.
 
     Attributes:
@@ -40,9 +40,9 @@ class _Picture(NamedTuple):
     leaders: Mapping[str, tuple[bool, ...]]
     doubted: frozenset[str] = frozenset()
 
-    def leads(self, at: Partition) -> bool:
+    def leads(self, tp: Partition) -> bool:
         """Whether a broker leads the partition, and librdkafka knows it."""
-        topic, number = at
+        topic, number = tp
         led = self.leaders.get(topic, ())
         return topic not in self.doubted and number < len(led) and led[number]
 
@@ -55,7 +55,7 @@ class _Picture(NamedTuple):
 
 
 @functools.cache
-def _pictures() -> WeakKeyDictionary[AdminClient, _Picture]:
+def _pictures() -> WeakKeyDictionary[AdminClient, _LeaderCache]:
     return WeakKeyDictionary()
 
 
@@ -75,7 +75,7 @@ def leaderless(
     known = _pictures().get(client)
     if known is None or not known.serves(partitions, since_s=since_s, now_s=time.monotonic()):
         try:
-            known = _look(client, timeout_s)
+            known = _fetch_leaders(client, timeout_s)
         except KafkaException as error:  # no broker answers: no partition counts as led
             return dict.fromkeys(partitions, error.args[0])
     lacking = [at for at in partitions if not known.leads(at)]
@@ -90,26 +90,26 @@ def refresh(cluster: ClusterConfig, timeout_s: float = 1.0) -> None:
     An outdated leader epoch alone does not make it ask for minutes. Nor does a deposed leader that goes on to answer.
     """
     try:
-        _look(clients.admin(cluster), timeout_s)
+        _fetch_leaders(clients.admin(cluster), timeout_s)
     except KafkaException:
         _pictures().pop(clients.admin(cluster), None)  # the next question reports the fault
 
 
-def doubt(cluster: ClusterConfig, topic: str) -> None:
+def invalidate(cluster: ClusterConfig, topic: str) -> None:
     """Note that a leader of the topic refused or did not answer. Who leads is asked before the next question."""
     client = clients.admin(cluster)
     if known := _pictures().get(client):
         _pictures()[client] = known._replace(doubted=known.doubted | {topic})
 
 
-def _look(client: AdminClient, timeout_s: float) -> _Picture:
+def _fetch_leaders(client: AdminClient, timeout_s: float) -> _LeaderCache:
     """Ask for the leaders of all topics, and keep the answer for the client.
 
     Raises:
         KafkaException: no broker answers.
     """
     asked_s = time.monotonic()
-    _pictures()[client] = made = _Picture(asked_s, leaders_of(client.list_topics(timeout=timeout_s)))
+    _pictures()[client] = made = _LeaderCache(asked_s, leaders_of(client.list_topics(timeout=timeout_s)))
     return made
 
 
@@ -119,9 +119,9 @@ def _refused(client: AdminClient, topics: list[str], timeout_s: float) -> dict[s
     return {topic: code(future) for topic, future in futures.items()}
 
 
-def _why(known: _Picture, at: Partition) -> int:
+def _why(known: _LeaderCache, tp: Partition) -> int:
     """Return the code that says why a partition is not led."""
-    topic, number = at
+    topic, number = tp
     if number >= len(known.leaders.get(topic, (True,) * (number + 1))):
         return int(KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - public code
     return int(KafkaError.LEADER_NOT_AVAILABLE)

@@ -126,13 +126,13 @@ def read_visible(cluster: ClusterConfig, topic: str, partitions: Collection[int]
     return _read(cluster, ranges, time.monotonic() + END_BOUND_S) if ranges else []
 
 
-def read_last(cluster: ClusterConfig, topic: str, most: int) -> list[LogRecord]:
+def read_last(cluster: ClusterConfig, topic: str, max_records: int) -> list[LogRecord]:
     """Read the newest records of an internal topic that has one partition; none before the hub's first run.
 
     Args:
         cluster: Central.
         topic: An internal topic.
-        most: Offsets before its end.
+        max_records: Offsets before its end.
 
     Raises:
         Failed: the last stable offset did not reach the end within the bound.
@@ -142,7 +142,9 @@ def read_last(cluster: ClusterConfig, topic: str, most: int) -> list[LogRecord]:
         return []
     deadline = time.monotonic() + END_BOUND_S
     start, end = decided_ranges(cluster, [(topic, 0)], timeout_s=END_BOUND_S)[topic, 0]
-    return _read(cluster, {(topic, 0): OffsetRange(max(start, end - most), end)}, deadline) if end > start else []
+    return (
+        _read(cluster, {(topic, 0): OffsetRange(max(start, end - max_records), end)}, deadline) if end > start else []
+    )
 
 
 def _read(cluster: ClusterConfig, ranges: dict[Partition, OffsetRange], deadline: float) -> list[LogRecord]:

@@ -18,7 +18,7 @@ class LogRecord:
     timestamp_ms: int = 0
 
 
-def newest(records: Iterable[LogRecord], prefix: str) -> list[LogRecord]:
+def latest_by_key(records: Iterable[LogRecord], prefix: str) -> list[LogRecord]:
     """The last record of each key that begins so; none of a key that was removed."""
     last = {record.key: record for record in records if record.key.startswith(prefix)}
     return [record for record in last.values() if record.value is not None]

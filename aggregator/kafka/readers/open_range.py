@@ -45,21 +45,21 @@ class CentralRecord(NamedTuple):
 
 def newest_position(
     cluster: ClusterConfig,
-    places: Collection[Partition],
+    partitions: Collection[Partition],
     position_of: Callable[[Partition, CentralRecord], Position | None],
 ) -> Position | None:
     """The highest position of a visible record; each partition is searched from its end on, as far as one counts.
 
     Args:
         cluster: Central.
-        places: Where to look.
+        partitions: Where to look.
         position_of: That of a record; None for one that does not count.
 
     Raises:
         Unreachable: central does not answer.
     """
     found: list[Position] = []
-    for at, log in ends.readable_ranges(cluster, places).items():
+    for at, log in ends.readable_ranges(cluster, partitions).items():
         size, upto = _WINDOW, log.end
         while upto > log.start:
             window = OffsetRange(max(log.start, upto - size), upto)
@@ -77,12 +77,12 @@ def rows(records: Collection[CentralRecord]) -> OutgoingRecords:
     return OutgoingRecords(BytesColumn.of(keys), BytesColumn.of(values), times, HeaderTable.of(headers))
 
 
-def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+def read_range(cluster: ClusterConfig, tp: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
     """Read what lies in a range, in log order.
 
     Args:
         cluster: Central.
-        at: Topic and partition.
+        tp: Topic and partition.
         offsets: Below the last stable offset where only what is committed is wanted. What retention deleted of it, or
             what went with a topic that was created again, is left out.
         committed: Whether only that; else records of open and aborted transactions too.
@@ -90,7 +90,7 @@ def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, c
     Raises:
         Unreachable: the range was not read to its end in time.
     """
-    first, end = (of(cluster, [at])[at] for of in (ends.start_offsets, ends.log_end_offsets))
+    first, end = (of(cluster, [tp])[tp] for of in (ends.start_offsets, ends.log_end_offsets))
     offsets = OffsetRange(max(first, offsets.start), min(end, offsets.end))
     if offsets.start >= offsets.end:
         return []
@@ -98,7 +98,7 @@ def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, c
     reader, records, deadline = made(cluster), list[CentralRecord](), time.monotonic() + _BOUND_S
     trouble = "no answer"
     try:
-        reader.assign([TopicPartition(*at, offsets.start)])
+        reader.assign([TopicPartition(*tp, offsets.start)])
         while time.monotonic() < deadline:
             for message in poll_batch(reader, 10_000, 0.05):
                 error = message.error()
@@ -117,7 +117,7 @@ def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, c
     finally:
         reader.close()
     raise Unreachable(
-        f"{at[0]}-{at[1]} at {cluster.bootstrap_servers} could not be read from {offsets.start} to {offsets.end}: "
+        f"{tp[0]}-{tp[1]} at {cluster.bootstrap_servers} could not be read from {offsets.start} to {offsets.end}: "
         f"{trouble}",
         hint=ASK_DOCTOR,
     )

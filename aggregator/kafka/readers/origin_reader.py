@@ -63,14 +63,14 @@ class OriginReader:
 
     Args:
         cluster: Central.
-        most: Records of one look at most, if none of them is of its flow.
+        max_records: Records of one look at most, if none of them is of its flow.
     """
 
-    def __init__(self, cluster: ClusterConfig, *, most: int) -> None:
+    def __init__(self, cluster: ClusterConfig, *, max_records: int) -> None:
         piece = dict.fromkeys(("fetch.message.max.bytes", "fetch.max.bytes", "message.max.bytes"), _PIECE_BYTES)
         self._consumer: Consumer = consumer(cluster, **piece, **{"queued.min.messages": 1})
         self._where = cluster.bootstrap_servers
-        self._most = most
+        self._max_records = max_records
 
     def close(self) -> None:
         """Close the consumer."""
@@ -119,7 +119,7 @@ class OriginReader:
             seen.trouble = error.str()
 
     def _is_done(self, seen: OriginsFound, look: OriginSearch) -> bool:
-        if not seen.found and seen.count >= self._most and seen.until < look.offsets.end:
+        if not seen.found and seen.count >= self._max_records and seen.until < look.offsets.end:
             seen.trouble = f"none of {seen.count:,} records from offset {look.offsets.start} on is of this flow"
         return bool(seen.found or seen.trouble) or seen.until >= look.offsets.end
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from confluent_kafka import Consumer, Message
 
 
-def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
+def poll_batch(consumer: Consumer, max_records: int, timeout_s: float) -> list[Message]:
     """What is queued, after waiting for the first.
 
     Args:
         consumer: Consumer to poll.
-        most: Messages, events among them; at least two.
+        max_records: Messages, events among them; at least two.
         timeout_s: Seconds that the first may take.
 
     Raises:
@@ -24,7 +24,7 @@ def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]
     first = consumer.poll(timeout_s)
     if first is None:
         return []
-    return [first, *consumer.consume(most - 1, timeout=0)]
+    return [first, *consumer.consume(max_records - 1, timeout=0)]
 
 
 def messages_until(consumer: Consumer, deadline_s: float) -> Iterator[Message]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS, OffsetRange, Partition
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import Polled, StartPosition, TruncationPoint
+from aggregator.kafka.readers.reader_events import PollResult, StartPosition, TruncationPoint
 
 _BEATS_BYTES = 64 * 1024
 _BEATS = 1_000
@@ -28,8 +28,8 @@ class RateLimitedReader:
         self._beats: EdgeReader | None = None
         self.statistics = self._records.statistics
 
-    def _of(self, at: Partition) -> EdgeReader:
-        if at[0] != HEARTBEATS:
+    def _of(self, tp: Partition) -> EdgeReader:
+        if tp[0] != HEARTBEATS:
             return self._records
         if self._beats is None:
             self._beats = EdgeReader(self._cluster, buffer_bytes=_BEATS_BYTES)
@@ -42,17 +42,17 @@ class RateLimitedReader:
         if beats or self._beats is not None:
             self._of((HEARTBEATS, 0)).assign(beats)
 
-    def start(self, at: Partition, start: StartPosition) -> None:
+    def incremental_assign(self, tp: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
-        self._of(at).start(at, start)
+        self._of(tp).incremental_assign(tp, start)
 
-    def release(self, at: Partition) -> None:
+    def incremental_unassign(self, tp: Partition) -> None:
         """Stop reading one partition; the others go on."""
-        self._of(at).release(at)
+        self._of(tp).incremental_unassign(tp)
 
-    def poll(self, most: int, timeout_s: float) -> Polled:
-        """Take what is there: records as `EdgeReader`, so with `most` 0 none and nothing is fetched; beats always."""
-        polled = self._records.poll(most, timeout_s)
+    def poll(self, max_records: int, timeout_s: float) -> PollResult:
+        """Take what is there: records as `EdgeReader` does, none for `max_records` 0; heartbeats always."""
+        polled = self._records.poll(max_records, timeout_s)
         if self._beats is None:
             return polled
         beats = self._beats.poll(_BEATS, 0.0)
@@ -60,23 +60,23 @@ class RateLimitedReader:
             broker: polled.served.get(broker, set()) | beats.served.get(broker, set())
             for broker in polled.served.keys() | beats.served.keys()
         }
-        return Polled(polled.chunks + beats.chunks, polled.ends | beats.ends, polled.faults + beats.faults, served)
+        return PollResult(polled.chunks + beats.chunks, polled.ends | beats.ends, polled.faults + beats.faults, served)
 
-    def log_range(self, at: Partition) -> OffsetRange:
+    def log_range(self, tp: Partition) -> OffsetRange:
         """Return what `EdgeReader.log_range` returns, from the client of the partition."""
-        return self._of(at).log_range(at)
+        return self._of(tp).log_range(tp)
 
-    def leader_epoch(self, at: Partition) -> int | None:
+    def leader_epoch(self, tp: Partition) -> int | None:
         """Return what `EdgeReader.leader_epoch` returns, from the client of the partition."""
-        return self._of(at).leader_epoch(at)
+        return self._of(tp).leader_epoch(tp)
 
-    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
+    def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
         """Return what `EdgeReader.find_truncation` returns, from the client of the partition."""
-        return self._of(at).find_truncation(at, log, leader_epoch)
+        return self._of(tp).find_truncation(tp, log, leader_epoch)
 
-    def readable_from(self, at: Partition, offset: int) -> int | None:
+    def readable_from(self, tp: Partition, offset: int) -> int | None:
         """Return what `EdgeReader.readable_from` returns, from the client of the partition."""
-        return self._of(at).readable_from(at, offset)
+        return self._of(tp).readable_from(tp, offset)
 
     def close(self) -> None:
         """Close the clients of records and heartbeats."""

@@ -18,10 +18,10 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.client.connection import Connection
 from aggregator.kafka.client.statistics import EVERY_MS, OFTEN_MS
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.codes import Passing, name_of, when_reading
+from aggregator.kafka.readers.codes import Ignorable, name_of, when_reading
 from aggregator.kafka.readers.damage import readable_from
 from aggregator.kafka.readers.ends import leader_epoch
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, PollResult, StartPosition, TruncationPoint
 from aggregator.kafka.readers.truncation import find_truncation
 
 if TYPE_CHECKING:
@@ -61,29 +61,29 @@ class EdgeReader:
             self._connection.client.stop_fetching()  # fetches only what a poll asks for
         self._connection.client.assign([(*at, *start) for at, start in self._starts.items()])
 
-    def start(self, at: Partition, start: StartPosition) -> None:
+    def incremental_assign(self, tp: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
-        self._starts[at] = start
-        self._connection.client.incremental_assign([(*at, *start)])
+        self._starts[tp] = start
+        self._connection.client.incremental_assign([(*tp, *start)])
 
-    def release(self, at: Partition) -> None:
+    def incremental_unassign(self, tp: Partition) -> None:
         """Stop reading one partition; the others go on."""
-        if self._starts.pop(at, None) is not None:
-            self._connection.client.incremental_unassign([at])
+        if self._starts.pop(tp, None) is not None:
+            self._connection.client.incremental_unassign([tp])
 
-    def poll(self, most: int, timeout_s: float) -> Polled:
+    def poll(self, max_records: int, timeout_s: float) -> PollResult:
         """Take what is there, waiting at most `timeout_s` seconds for the first record.
 
-        With `most` 0 nothing is taken, and a reader that has a rate fetches nothing more until it is asked again.
+        With `max_records` 0 nothing is taken, and a reader that has a rate fetches nothing until it is asked again.
         """
-        polled = Polled()
-        if not most:
+        polled = PollResult()
+        if not max_records:
             if self._is_limited:
                 self._connection.client.stop_fetching()
             return polled
         if self._connection.renew():
             self._read()
-        found = self._connection.client.poll(most, timeout_s)
+        found = self._connection.client.poll(max_records, timeout_s)
         polled.served = found.served
         damaged: dict[Partition, int] = {}
         for event in found.events:
@@ -97,17 +97,17 @@ class EdgeReader:
                 polled.chunks.append(whole)
         return polled
 
-    def _move(self, at: Partition, offset: int, leader_epoch: int | None = None) -> None:
-        if at in self._starts:
-            self._starts[at] = StartPosition(
-                offset, self._starts[at].leader_epoch if leader_epoch is None else leader_epoch
+    def _move(self, tp: Partition, offset: int, leader_epoch: int | None = None) -> None:
+        if tp in self._starts:
+            self._starts[tp] = StartPosition(
+                offset, self._starts[tp].leader_epoch if leader_epoch is None else leader_epoch
             )
 
-    def _note(self, event: "Event", polled: Polled, damaged: dict[Partition, int]) -> None:
+    def _note(self, event: "Event", polled: PollResult, damaged: dict[Partition, int]) -> None:
         if event.topic is None:
             return  # a broker's fault; librdkafka reconnects by itself
         at, meaning = (event.topic, event.partition), when_reading(event.code)
-        if meaning is Passing.END:
+        if meaning is Ignorable.END:
             if at in self._starts and self._starts[at].offset != event.offset:
                 polled.served.setdefault(event.broker, set()).add(event.topic)
             polled.ends[at] = event.offset
@@ -119,46 +119,46 @@ class EdgeReader:
             if meaning is FaultKind.DAMAGED:
                 damaged[at] = min(event.offset, damaged.get(at, event.offset))
 
-    def log_range(self, at: Partition) -> OffsetRange:
+    def log_range(self, tp: Partition) -> OffsetRange:
         """Return the readable range of a partition: [first offset, last stable offset).
 
         Raises:
             Unreachable: the edge does not answer within three seconds.
         """
         try:
-            low, high = self._connection.client.watermarks(*at, 3.0)
+            low, high = self._connection.client.watermarks(*tp, 3.0)
         except KafkaException as failure:
-            raise Unreachable(f"{at[0]}-{at[1]}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
+            raise Unreachable(f"{tp[0]}-{tp[1]}: {failure.args[0].str()}", hint=ASK_DOCTOR) from None
         return OffsetRange(low, high)
 
-    def leader_epoch(self, at: Partition) -> int | None:
+    def leader_epoch(self, tp: Partition) -> int | None:
         """Return the epoch of the partition's present leader, if the edge tells it.
 
         Raises:
             Unreachable: the edge does not answer within three seconds.
         """
-        return leader_epoch(self._cluster, at, timeout_s=3.0)
+        return leader_epoch(self._cluster, tp, timeout_s=3.0)
 
-    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
+    def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
         """Return where a log was truncated, which was read up to a record of `leader_epoch`.
 
         Args:
-            at: The partition.
+            tp: The partition.
             log: What the edge has of it.
             leader_epoch: Of the last record that we had read.
 
         Raises:
             Unreachable: the edge does not answer within ten seconds.
         """
-        return find_truncation(self._cluster, at, log, leader_epoch)
+        return find_truncation(self._cluster, tp, log, leader_epoch)
 
-    def readable_from(self, at: Partition, offset: int) -> int | None:
+    def readable_from(self, tp: Partition, offset: int) -> int | None:
         """Return the first readable offset behind a damaged batch; None if `offset` is readable after all.
 
         Raises:
             Unreachable: the edge does not answer within seven seconds.
         """
-        return readable_from(self._cluster, at, offset, self.log_range(at).end)
+        return readable_from(self._cluster, tp, offset, self.log_range(tp).end)
 
     def close(self) -> None:
         """Close the connection to the edge."""

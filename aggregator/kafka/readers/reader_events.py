@@ -47,7 +47,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(slots=True)
-class Polled:
+class PollResult:
     """Holds the result of one poll.
 
     Attributes:

@@ -41,7 +41,7 @@ class Sampled(NamedTuple):
     record: Record
 
 
-def newest(cluster: ClusterConfig, topic: str, count: int, *, partition: int | None = None) -> list[Sampled]:
+def newest_records(cluster: ClusterConfig, topic: str, count: int, *, partition: int | None = None) -> list[Sampled]:
     """The last records of every partition, or of one, `count` in all at most; older ones than a bound are not found.
 
     Raises:
@@ -85,7 +85,7 @@ def _newest(
     return list(found.values())
 
 
-def beginning(cluster: ClusterConfig, topic: str, partition: int, offset: int, count: int) -> list[Sampled]:
+def records_from(cluster: ClusterConfig, topic: str, partition: int, offset: int, count: int) -> list[Sampled]:
     """The first records at or behind an offset, `count` at most.
 
     Raises:

@@ -57,7 +57,7 @@ def last_timestamps(
 ) -> dict[Partition, int]:
     """Timestamp in ms of the last committed record of each partition; partitions without one are left out.
 
-    It is read, because brokers before 3.0 answer a question for the largest timestamp with that of the first record.
+    The record itself is read: brokers before 3.0 answer ListOffsets for the maximum timestamp with the first record.
 
     Args:
         cluster: Where to look.

@@ -46,7 +46,7 @@ class LogTail:
         starts = [TopicPartition(self._topic, partition, offset) for partition, offset in self._next.items()]
         self._connection.client.assign(starts)
 
-    def arrived(self) -> list[LogRecord]:
+    def poll(self) -> list[LogRecord]:
         """Committed records since the last look, in log order of each partition; none while the cluster is away."""
         if self._connection.renew():
             self._assign()
@@ -107,7 +107,7 @@ class ArrivalTail:
         )
         self._followed |= {topic for topic, _ in fresh}
 
-    def arrived(self) -> list[Arrival]:
+    def poll(self) -> list[Arrival]:
         """Committed records since the last look; none while the cluster is away."""
         if self._connection.renew():  # callers follow their topics again
             self._followed.clear()

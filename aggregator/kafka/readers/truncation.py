@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.client import clients
-from aggregator.kafka.readers.codes import Passing, when_reading
+from aggregator.kafka.readers.codes import Ignorable, when_reading
 from aggregator.kafka.readers.damage import first_behind, no_answer
 from aggregator.kafka.readers.polls import messages_until
 from aggregator.kafka.readers.reader_events import FaultKind, TruncationPoint
@@ -24,7 +24,7 @@ _TIMEOUT_S = 10.0
 _SMALL = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
 
 
-def find_truncation(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
+def find_truncation(cluster: ClusterConfig, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
     """Search a log, one record per step, for the end of what carries `leader_epoch` or a lower one.
 
     Raises:
@@ -34,13 +34,13 @@ def find_truncation(cluster: ClusterConfig, at: Partition, log: OffsetRange, lea
     deadline = time.monotonic() + _TIMEOUT_S
     try:
         return search(
-            partial(_found_at, reader, at, log.end, deadline),
-            partial(_reaches, cluster, at, leader_epoch, deadline),
+            partial(_found_at, reader, tp, log.end, deadline),
+            partial(_reaches, cluster, tp, leader_epoch, deadline),
             log,
             leader_epoch,
         )
     except KafkaException as failure:
-        raise no_answer(at, failure.args[0].str()) from None
+        raise no_answer(tp, failure.args[0].str()) from None
     finally:
         reader.close()
 
@@ -87,33 +87,33 @@ def search(
     return TruncationPoint(low, low, newer and newer[1])
 
 
-def _found_at(reader: Consumer, at: Partition, end: int, deadline: float, offset: int) -> Found:
+def _found_at(reader: Consumer, tp: Partition, end: int, deadline: float, offset: int) -> Found:
     """What a client meets at or after `offset`."""
     upto, start = offset, offset
     while start < end:
-        found = _first(reader, at, TopicPartition(*at, start), deadline)
+        found = _first(reader, tp, TopicPartition(*tp, start), deadline)
         if not isinstance(found, FaultKind):
             return Found(found, upto)
         if found is FaultKind.DAMAGED:
-            start = upto = first_behind(reader, at, start, end, deadline)
+            start = upto = first_behind(reader, tp, start, end, deadline)
     return Found(None, upto)
 
 
-def _reaches(cluster: ClusterConfig, at: Partition, leader_epoch: int, deadline: float, offset: int) -> bool:
+def _reaches(cluster: ClusterConfig, tp: Partition, leader_epoch: int, deadline: float, offset: int) -> bool:
     """Whether what has `leader_epoch` or a lower one reaches to `offset`: the edge says so without reading it.
 
     A new client asks that of the first leader that it meets, before it reads anything.
     """
     reader = clients.consumer(cluster, **_SMALL)
     try:
-        start = TopicPartition(*at, offset, leader_epoch=leader_epoch)
-        return _first(reader, at, start, deadline) is not FaultKind.POSITION_LOST
+        start = TopicPartition(*tp, offset, leader_epoch=leader_epoch)
+        return _first(reader, tp, start, deadline) is not FaultKind.POSITION_LOST
     finally:
         reader.close()
 
 
 def _first(
-    reader: Consumer, at: Partition, start: TopicPartition, deadline: float
+    reader: Consumer, tp: Partition, start: TopicPartition, deadline: float
 ) -> tuple[int, int] | FaultKind | None:
     """Offset and leader epoch of the first record from a start on, or why there is none; None at the end."""
     reader.assign([start])
@@ -122,8 +122,8 @@ def _first(
         if error is None:
             return message.offset() or 0, message.leader_epoch() or 0
         meaning = when_reading(error.code())
-        if meaning is Passing.END:
+        if meaning is Ignorable.END:
             return None
         if meaning in {FaultKind.DAMAGED, FaultKind.POSITION_LOST}:
             return FaultKind(meaning)
-    raise no_answer(at, "no answer")
+    raise no_answer(tp, "no answer")

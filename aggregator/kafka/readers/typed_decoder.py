@@ -1,6 +1,6 @@
 """This module decodes records of internal topics by declared types, because other principals may write there as well.
 
-Invariant: a value has its type and lies within its bounds, or it is `Damaged`. That holds for every fault: endless
+Invariant: a value has its type and lies within its bounds, or `CorruptRecord` is raised, whatever the fault: endless
 numbers, endless nesting, another type, another encoding. A record of a later version of the hub (`v`) is never taken
 for a record of this version. No error message quotes the record.
 """
@@ -25,11 +25,11 @@ Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Amount = Annotated[float, Meta(ge=-1e18, le=1e18)]
 
 
-class Damaged(ValueError):
+class CorruptRecord(ValueError):
     """Raised for a record whose content does not match its topic and key."""
 
 
-class Later(Damaged):
+class UnsupportedVersion(CorruptRecord):
     """Raised for a record that a later version of the hub wrote.
 
     Attributes:
@@ -56,24 +56,24 @@ def check_version(value: bytes, known: int) -> None:
         known: The newest version of its kind.
 
     Raises:
-        Later: it says a later one.
+        UnsupportedVersion: it says a later one.
     """
     try:
         version = _VERSIONS.decode(value).v
     except (ValueError, RecursionError):
         return
     if version > known:
-        raise Later(version)
+        raise UnsupportedVersion(version)
 
 
-def unreadable(error: Damaged, hint: str) -> tuple[str, str]:
+def unreadable(error: CorruptRecord, hint: str) -> tuple[str, str]:
     """What a record is that cannot be read, and what to do about it.
 
     Args:
         error: Why not.
         hint: What to do about a damaged one.
     """
-    if isinstance(error, Later):
+    if isinstance(error, UnsupportedVersion):
         return f"{error}, which this hub does not know", "start the version of the hub that wrote it, or a later one"
     return "damaged", hint
 
@@ -114,14 +114,14 @@ class TypedDecoder(Generic[T]):
         """Decode a record's value.
 
         Raises:
-            Damaged: it is not of this type, or of a later version.
+            CorruptRecord: it is not of this type, or of a later version.
         """
         text = value or b""
         check_version(text, self._version)
         try:
             return self._decoder.decode(text)
         except (ValueError, RecursionError):
-            raise Damaged("not of its type") from None
+            raise CorruptRecord("not of its type") from None
 
 
 def is_flow(text: str) -> bool:

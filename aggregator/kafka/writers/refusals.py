@@ -55,16 +55,16 @@ def refusals(cluster: ClusterConfig, failed: Collection[Failure], code: int) -> 
     return unwritable(cluster, [(one.topic, one.partition) for one in failed], timeout_s=_TIMEOUT_S)
 
 
-def unwritable(cluster: ClusterConfig, places: Collection[Partition], *, timeout_s: float) -> tuple[Refusal, ...]:
+def unwritable(cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float) -> tuple[Refusal, ...]:
     """What central would refuse of records for these partitions, by what it says of their topics.
 
     Args:
         cluster: Central.
-        places: Topic and partition; -1 where the partitioner chooses.
+        partitions: Topic and partition; -1 where the partitioner chooses.
         timeout_s: How long to wait for an answer; without one nothing is refused.
     """
     asked: dict[str, int] = {}
-    for topic, partition in sorted(places):
+    for topic, partition in sorted(partitions):
         asked[topic] = max(partition, asked.get(topic, -1))
     return tuple(_of(_failures(cluster, asked, timeout_s)))
 

@@ -85,7 +85,7 @@ class TransactionalWriter:
                 if self._is_fenced(error):
                     raise Fenced(f"{self._id}: {error.str()}") from None
                 if not error.retriable() or time.monotonic() > deadline:
-                    why = self.shut_out() or _why(error)
+                    why = self.authentication_error() or _why(error)
                     raise Unreachable(
                         f"{self._id} cannot start transactions at {self._cluster.bootstrap_servers}: {why}",
                         hint=_hint(error) or "check central's brokers",
@@ -123,9 +123,9 @@ class TransactionalWriter:
         except (ConfigError, KafkaException) as error:
             log.warning("%s: what was renewed cannot be used: %s", self._id, error)
         else:
-            self._password.take()
+            self._password.mark_applied()
 
-    def outdated(self) -> bool:
+    def check_credentials_changed(self) -> bool:
         """Whether a certificate, key or secret was renewed, which this writer cannot take and another one could."""
         if not self._kept.changed():
             return False
@@ -136,10 +136,10 @@ class TransactionalWriter:
             return False
         return True
 
-    def shut_out(self) -> str:
+    def authentication_error(self) -> str:
         """Return the last refusal to sign in since the last commit; empty if there was none."""
         self._producer.poll(0)
-        return self._producer.shut_out
+        return self._producer.authentication_error
 
     def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
         """Queue one record of the open transaction.
@@ -194,7 +194,7 @@ class TransactionalWriter:
             self._producer.commit_transaction(COMMIT_TIMEOUT_S)
         except KafkaException as failure:
             self._refuse(failure)
-        self._producer.shut_out = ""
+        self._producer.authentication_error = ""
 
     def abort(self) -> None:
         """Abort the open transaction.
@@ -215,9 +215,9 @@ class TransactionalWriter:
         """
         return refusals(self._cluster, [*self._not_queued, *self._producer.failures()], self._why)
 
-    def acknowledged(self, at: Partition) -> int | None:
+    def acknowledged(self, tp: Partition) -> int | None:
         """Return the latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
-        return self._producer.acknowledged.get(at)
+        return self._producer.acknowledged.get(tp)
 
     def close(self) -> None:
         """Discard the producer without another word to the brokers; the next owner of the id aborts what is open.

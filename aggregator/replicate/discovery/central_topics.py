@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
-from aggregator.replicate.flow.limits import room
+from aggregator.replicate.flow.limits import record_size_settings
 from aggregator.state.control import Target
 from aggregator.state.names import central_heartbeats, central_topic
 
@@ -38,7 +38,7 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
     specs: dict[str, TopicSpec] = {}
     for edge, shown in snapshots.items():
         for topic in shown.values():
-            name, count = target(config, edge, topic.name), len(topic.starts)
+            name, count = target(config, edge, topic.name), len(topic.log_start_offsets)
             known = specs.get(name)
             rule = rule_for(config, edge, topic.name)
             own: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
                 settings = dict(_HEARTBEAT_SETTINGS)
             else:
                 policy = {"cleanup.policy": topic.settings.get("cleanup.policy", "delete")}
-                settings = policy | _ANY_TIME | room(topic.follows, known) | rule.central_config
+                settings = policy | _ANY_TIME | record_size_settings(topic.synced_settings, known) | rule.central_config
                 own = frozenset(_ANY_TIME.keys() - rule.central_config.keys())
             specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings, own)
     return list(specs.values())

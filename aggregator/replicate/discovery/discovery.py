@@ -17,7 +17,7 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.readers import ends
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered, start_of
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic, Unanswered, start_of
 from aggregator.replicate.discovery.topic_settings import following
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.ledger import LedgerRecord
@@ -30,7 +30,9 @@ _ELECTION_S, _ELECTION_LOOK_S = 3.0, 0.1
 log = logging.getLogger(__name__)
 
 
-def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], before: Collection[str] = ()) -> EdgeShown:
+def snapshot(
+    config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], before: Collection[str] = ()
+) -> DiscoveredTopics:
     """Ask an edge for its topics; offsets and settings only for topics whose id or partition count is new.
 
     Args:
@@ -42,16 +44,16 @@ def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], befor
     Raises:
         Unreachable: the edge does not answer.
     """
-    return discovered(config, edge, topics.topic_names(config.edges[edge]), known, before)
+    return discover_topics(config, edge, topics.topic_names(config.edges[edge]), known, before)
 
 
-def discovered(
+def discover_topics(
     config: HubConfig,
     edge: str,
     counts: Mapping[str, int],
     known: Mapping[str, EdgeTopic],
     before: Collection[str],
-) -> EdgeShown:
+) -> DiscoveredTopics:
     """Take a snapshot as `snapshot` does, from partition counts that are already known.
 
     Args:
@@ -74,7 +76,7 @@ def discovered(
     # A described topic continues only under its former id. A topic that could not be described may be unchanged.
     same = {name: known[name] for name in known.keys() & wanted if name not in shown and name in refused}
     same |= {name: known[name] for name in known.keys() & shown.keys() if known[name].topic_id == shown[name].topic_id}
-    return EdgeShown(
+    return DiscoveredTopics(
         same | found,
         {name: Unanswered(counts[name], why) for name, why in (refused | silent).items()},
     )
@@ -106,26 +108,30 @@ def _detailed(
     settings, silent = topic_settings.settings_each(cluster, fresh)
     at = {name: [(name, p) for p in range(topic.partitions)] for name, topic in fresh.items() if name in settings}
     every = list(chain.from_iterable(at.values()))
-    refused: ends.Refused = {}
+    refused: ends.PartitionErrors = {}
     logs = ends.log_offsets(cluster, every, refused=refused)
     oldest = ends.first_timestamps(cluster, every, refused=refused)
     answered = {name: some for name, some in at.items() if not refused.keys() & set(some)}
-    firsts = {place: log.start for place, log in logs.items()}
-    firsts |= _later_starts(config, edge, answered, logs, refused)
+    initial_offsets = {place: log.start for place, log in logs.items()}
+    initial_offsets |= _later_starts(config, edge, answered, logs, refused)
     silent |= {name: why for (name, _), why in refused.items()}
     return {
         name: EdgeTopic(
             name,
             fresh[name].topic_id,
             tuple(logs[p].start for p in some),
-            tuple(firsts[p] for p in some),
+            tuple(initial_offsets[p] for p in some),
             tuple(logs[p].last_stable for p in some),
             tuple(oldest.get(p) for p in some),
             _kept(settings[name]),
             tuple(logs[p].undecided for p in some),
             tuple(logs[p].leader_epoch for p in some),
             _firsts_ms(
-                config, edge, name, [firsts[p] < logs[p].last_stable for p in some], [oldest.get(p) for p in some]
+                config,
+                edge,
+                name,
+                [initial_offsets[p] < logs[p].last_stable for p in some],
+                [oldest.get(p) for p in some],
             ),
             following(*settings[name]),
         )
@@ -138,7 +144,7 @@ def _kept(settings: topic_settings.Settings) -> dict[str, str]:
     return {key: settings.values[key] for key in _SETTINGS if key in settings.values}
 
 
-def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
+def refresh_settings(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
     """Return known topics with their present settings; a topic that does not tell them stays as it was.
 
     Args:
@@ -147,7 +153,7 @@ def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str,
     """
     settings, _ = topic_settings.settings_each(cluster, known)
     return {
-        name: replace(topic, settings=_kept(settings[name]), follows=following(*settings[name]))
+        name: replace(topic, settings=_kept(settings[name]), synced_settings=following(*settings[name]))
         if name in settings
         else topic
         for name, topic in known.items()
@@ -181,7 +187,7 @@ def _later_starts(
     edge: str,
     at: Mapping[str, Sequence[Partition]],
     logs: Mapping[Partition, ends.LogOffsets],
-    refused: ends.Refused,
+    refused: ends.PartitionErrors,
 ) -> dict[Partition, int]:
     """Where flows begin whose rule says `latest` or a time; `latest` is the last stable offset, as for any reader of
     committed records: a transaction that is open then comes when it is decided.
@@ -198,7 +204,7 @@ def _later_starts(
     return found
 
 
-def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
+def unanswered_holds(shown: Mapping[str, DiscoveredTopics]) -> list[Hold]:
     """Return the holds of the flows of topics for which no broker answers.
 
     Args:
@@ -213,8 +219,8 @@ def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
     ]
 
 
-def without(
-    ledger: Mapping[EdgePartition, LedgerRecord], shown: Mapping[str, EdgeShown]
+def drop_unanswered(
+    ledger: Mapping[EdgePartition, LedgerRecord], shown: Mapping[str, DiscoveredTopics]
 ) -> Mapping[EdgePartition, LedgerRecord]:
     """Return the ledger without flows of topics for which no broker answers; these do not count as deleted.
 

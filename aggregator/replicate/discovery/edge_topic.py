@@ -24,33 +24,33 @@ class EdgeTopic:
     Attributes:
         name: Name of the topic.
         topic_id: Id of the topic; it changes when the topic is created again.
-        starts: First offset per partition.
-        firsts: Offset per partition at which the rule's `start` begins.
-        ends: Last stable offset per partition at that moment: what `--drain` must reach.
+        log_start_offsets: First offset per partition.
+        initial_offsets: Offset per partition at which the rule's `start` begins.
+        last_stable_offsets: Last stable offset per partition at that moment: what `--drain` must reach.
         oldest_ms: Timestamp of each partition's first record, None where it is empty.
         settings: Topic settings that central must respect.
         undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
         leader_epochs: Epoch of each partition's leader just before the ends were asked for, if the edge tells it.
-        firsts_ms: Timestamps as in `oldest_ms` for the records at `firsts`, or earlier; empty if every flow begins at
-            `starts`.
-        follows: Settings that follow to central, as the edge showed them last.
+        initial_timestamps_ms: Timestamps as in `oldest_ms` for the records at `initial_offsets`, or earlier; empty if
+            every flow begins at `log_start_offsets`.
+        synced_settings: Settings that follow to central, as the edge showed them last.
         copied: Offset per partition below which MirrorMaker 2 had copied everything when flows begin there; 0: nothing.
-        unready: Reason why no flow can begin at the rule's `start`; empty if all can.
+        takeover_fault: Reason why no flow can begin at the rule's `start`; empty if all can.
     """
 
     name: str
     topic_id: str
-    starts: tuple[int, ...]
-    firsts: tuple[int, ...]
-    ends: tuple[int, ...]
+    log_start_offsets: tuple[int, ...]
+    initial_offsets: tuple[int, ...]
+    last_stable_offsets: tuple[int, ...]
     oldest_ms: tuple[int | None, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     undecided: tuple[int, ...] = ()
     leader_epochs: tuple[int | None, ...] = ()
-    firsts_ms: tuple[int | None, ...] = ()
-    follows: Mapping[str, str] = field(default_factory=dict)
+    initial_timestamps_ms: tuple[int | None, ...] = ()
+    synced_settings: Mapping[str, str] = field(default_factory=dict)
     copied: tuple[int, ...] = ()
-    unready: str = ""
+    takeover_fault: str = ""
 
     def oldest_read_ms(self, partition: int, *, from_start: bool) -> int | None:
         """Timestamp of the oldest record that a new flow reads, or an earlier one; None where nothing waits for it.
@@ -59,18 +59,20 @@ class EdgeTopic:
             partition: Number of the partition.
             from_start: Whether the flow begins at the log's start instead of at the rule's `start`.
         """
-        if from_start or not self.firsts_ms:
+        if from_start or not self.initial_timestamps_ms:
             return self.oldest_ms[partition]
-        return self.firsts_ms[partition]
+        return self.initial_timestamps_ms[partition]
 
     @property
     def shape(self) -> tuple[str, int]:
         """Return the part of the topic whose change ends an epoch."""
-        return self.topic_id, len(self.starts)
+        return self.topic_id, len(self.log_start_offsets)
 
-    def epoch_before(self, partition: int, offset: int) -> int | None:
+    def leader_epoch_before(self, partition: int, offset: int) -> int | None:
         """Return the leader epoch at an offset; it is known only at the end of the log."""
-        at_the_end = offset == self.ends[partition] and not (self.undecided and self.undecided[partition])
+        at_the_end = offset == self.last_stable_offsets[partition] and not (
+            self.undecided and self.undecided[partition]
+        )
         return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
 
 
@@ -87,7 +89,7 @@ class Unanswered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeShown:
+class DiscoveredTopics:
     """Holds the topics that an edge showed.
 
     Attributes:

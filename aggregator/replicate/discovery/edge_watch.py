@@ -19,8 +19,8 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.readers import ends
-from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, discovered, renewed
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
+from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, discover_topics, refresh_settings
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic, Unanswered
 from aggregator.threads import Pulse, Threads
 
 EVERY_S = 1.0
@@ -81,7 +81,7 @@ class EdgeWatch:
     ) -> None:
         self.edge = edge
         self.answer = EdgeAnswer()
-        self.shown: EdgeShown | None = None
+        self.shown: DiscoveredTopics | None = None
         self._config = config
         self._cluster = config.edges[edge]
         self._judge = judge
@@ -158,10 +158,10 @@ class EdgeWatch:
         return seen.leaders
 
     def _discover(self, counts: Mapping[str, int]) -> None:
-        before = self.shown or EdgeShown({})
-        shown = discovered(self._config, self.edge, counts, before.topics, before.unanswered)
+        before = self.shown or DiscoveredTopics({})
+        shown = discover_topics(self._config, self.edge, counts, before.topics, before.unanswered)
         if self._config.config_sync == "apply" and time.monotonic() - self._settings_s > _SETTINGS_EVERY_S:
-            shown = replace(shown, topics=renewed(self._cluster, shown.topics))
+            shown = replace(shown, topics=refresh_settings(self._cluster, shown.topics))
             self._settings_s = time.monotonic()
         if self._shapes(shown) != self._shapes(before):
             self._known_leaders()  # the right cluster before and after proves the answers in between
@@ -169,7 +169,7 @@ class EdgeWatch:
         self._tell_unanswered(before.unanswered, self.shown.unanswered)
 
     @staticmethod
-    def _shapes(shown: EdgeShown) -> dict[str, tuple[str, int]]:
+    def _shapes(shown: DiscoveredTopics) -> dict[str, tuple[str, int]]:
         return {name: topic.shape for name, topic in shown.topics.items()}
 
     def _ask_ends(self, there: Mapping[str, tuple[bool, ...]], flows: Iterable[EdgePartition]) -> None:

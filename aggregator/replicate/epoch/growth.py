@@ -10,7 +10,7 @@ found nothing more. The wait is bounded (`MAX_S`).
 
 from collections.abc import Mapping
 
-from aggregator.replicate.discovery.edge_topic import EdgeShown
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 
 # The shape of a topic, as `EpochRunner` compares it: topic id and partitions, then the settings that follow to central.
 Shape = tuple[tuple[str, int], object]
@@ -28,14 +28,14 @@ class Growth:
         shown: Topics that the edges showed then; topics for which no broker answered are not waited for.
     """
 
-    def __init__(self, before: Shapes, shown: Mapping[str, EdgeShown]) -> None:
+    def __init__(self, before: Shapes, shown: Mapping[str, DiscoveredTopics]) -> None:
         self._before = before
         self._unanswered = {edge: frozenset(one.unanswered) for edge, one in shown.items()}
         self._seen: Shapes = before
-        self._looks: Mapping[str, EdgeShown] = {}
+        self._looks: Mapping[str, DiscoveredTopics] = {}
         self._since_s: float | None = None
 
-    def is_over(self, now: Shapes, shown: Mapping[str, EdgeShown], now_s: float) -> bool:
+    def is_over(self, now: Shapes, shown: Mapping[str, DiscoveredTopics], now_s: float) -> bool:
         """Whether the differences from the epoch's opening call for its end.
 
         Args:
@@ -54,7 +54,7 @@ class Growth:
     def _grown(self, now: Shapes) -> list[str]:
         return [edge for edge, topics in now.items() if topics != self._before.get(edge)]
 
-    def _is_calm(self, edge: str, shown: EdgeShown) -> bool:
+    def _is_calm(self, edge: str, shown: DiscoveredTopics) -> bool:
         """Whether a look after the one that found the newest topic found no other, and each has its leaders."""
         fresh = shown.unanswered.keys() - shown.topics.keys() - self._unanswered.get(edge, frozenset())
         return shown is not self._looks[edge] and not fresh

@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import Failed, Fenced, Unreachable
 from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
-from aggregator.replicate.leadership.settlement import TransactionOwner, end_open, write_missing
-from aggregator.state.control import LAST_EPOCH, MAX_SLOTS, ControlState, Epoch, Target, former
+from aggregator.replicate.leadership.settlement import TransactionOwner, abort_open_transactions, rewrite_missing
+from aggregator.state.control import LAST_EPOCH, MAX_SLOTS, ControlState, Epoch, Target, former_topics
 from aggregator.state.ledger import LedgerRecord
 
 log = logging.getLogger(__name__)
@@ -42,13 +42,13 @@ class Opened(NamedTuple):
 class DriverCentral(LedgerCentral, Protocol):
     """The interface to central that a driver needs to open an epoch."""
 
-    def control(self) -> ControlState:
+    def read_control(self) -> ControlState:
         """Read the control topic to its end."""
 
     def fence(self, slots: Iterable[int]) -> None:
         """Take and release the transactional ids of these slots, in parallel."""
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """Read every ledger partition to its end, and return the winning records."""
 
 
@@ -57,8 +57,8 @@ def open_epoch(
     *,
     slots: int,
     driver: str,
-    places: Collection[Partition],
-    whose: TransactionOwner,
+    partitions: Collection[Partition],
+    owner: TransactionOwner,
     targets: Collection[Target] = (),
     asked: Collection[Partition] | None = None,
     above: int = -1,
@@ -69,8 +69,8 @@ def open_epoch(
         central: The central cluster, with the control topic and the ledger.
         slots: Number of slots of the new epoch.
         driver: This driver's identity.
-        places: Central's partitions that slots write, or wrote under former rules.
-        whose: Owner of the slots' records, which tells them from others.
+        partitions: Central's partitions that slots write, or wrote under former rules.
+        owner: Owner of the slots' records, which tells them from others.
         targets: Central topics that the slots are about to write, for a later driver whose rules no longer say so.
         asked: Those of the places that are checked if the ledger is decided; None: all.
         above: The newest epoch that this driver knows. It gives no number twice, whatever the control topic says.
@@ -81,11 +81,11 @@ def open_epoch(
         RetryError: central did not answer in between, or what is undecided hides where the flows stand.
     """
     opening = partial(
-        _opened, central, slots=slots, driver=driver, places=places, whose=whose, targets=targets, asked=asked
+        _opened, central, slots=slots, driver=driver, partitions=partitions, owner=owner, targets=targets, asked=asked
     )
     opened = opening(above=above)
     while (newest := _newest(opened.ledger)) >= opened.epoch.epoch:
-        if central.control().epoch != opened.epoch:
+        if central.read_control().epoch != opened.epoch:
             raise Fenced(f"epoch {opened.epoch.epoch} was overtaken by another driver while it was opened")
         log.warning(
             "the ledger has records of epoch %d, and the control topic had forgotten it and what else it knew: ids of"
@@ -105,39 +105,41 @@ def _opened(
     *,
     slots: int,
     driver: str,
-    places: Collection[Partition],
-    whose: TransactionOwner,
+    partitions: Collection[Partition],
+    owner: TransactionOwner,
     targets: Collection[Target],
     asked: Collection[Partition] | None,
     above: int,
 ) -> Opened:
     """One epoch of a number above the given one and all that control knows, as in `open_epoch`."""
-    before, partitions = central.control(), central.partitions([whose.ledger])
+    before, ledger_partitions = central.read_control(), central.partitions([owner.ledger])
     used = before.epoch.ids if before.epoch else 0
-    epoch = Epoch(max(before.newest, above) + 1, slots, max(used, slots, len(partitions)), driver)
-    _require_possible(epoch, whose, is_from_control=before.newest > above)
+    epoch = Epoch(max(before.epoch_number, above) + 1, slots, max(used, slots, len(ledger_partitions)), driver)
+    _require_possible(epoch, owner, is_from_control=before.epoch_number > above)
     central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key")))
-    state = central.control()
+    state = central.read_control()
     if state.epoch != epoch:
         raise Fenced(f"epoch {epoch.epoch} was overtaken by another driver while it was opened")
     central.fence(range(epoch.ids))
-    internal = set(whose.internal(epoch))
+    internal = set(owner.internal(epoch))
     if asked is None or not internal.isdisjoint(state.undecided) or _is_open(central, internal):
-        asked = places
-    went = {topic for topics in former(targets, state.targets).values() for topic in topics}
-    unguarded = set(asked).intersection(central.partitions(went)) if went else set()
-    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, unguarded=unguarded)
-    settle_ledger(central, found, epoch, whose)
-    ledger = central.ledger()
+        asked = partitions
+    former = {topic for topics in former_topics(targets, state.targets).values() for topic in topics}
+    unguarded = set(asked).intersection(central.partitions(former)) if former else set()
+    found = abort_open_transactions(
+        central, epoch, {*internal, *asked}, notes=state.undecided, owner=owner, unguarded=unguarded
+    )
+    settle_ledger(central, found, epoch, owner)
+    ledger = central.read_ledger()
     notes = {at: noted for at, noted in found.noted.items() if at not in internal}
-    held = write_missing(central, found, notes, ledger=ledger, whose=whose)
+    held = rewrite_missing(central, found, notes, ledger=ledger, owner=owner)
     if found.noted:
         _read_back(central, {*found.noted} - {*found.left, *held})
     others = {at: reason for at, reason in found.left.items() if at not in internal}
     return Opened(epoch, ledger, {**others, **held})
 
 
-def _require_possible(epoch: Epoch, whose: TransactionOwner, *, is_from_control: bool) -> None:
+def _require_possible(epoch: Epoch, owner: TransactionOwner, *, is_from_control: bool) -> None:
     """Refuse what no hub comes to by itself, before it is published: nobody could read it.
 
     Raises:
@@ -152,13 +154,13 @@ def _require_possible(epoch: Epoch, whose: TransactionOwner, *, is_from_control:
             " ones of the other flows of that partition once more"
         )
         raise Failed(
-            f"{'the control topic beside ' * is_from_control}{whose.ledger} names epoch {epoch.epoch - 1}, and none can"
+            f"{'the control topic beside ' * is_from_control}{owner.ledger} names epoch {epoch.epoch - 1}, and none can"
             " follow it",
             hint=f"{who}; {mend}; then start the hub again",
         )
     if epoch.ids > MAX_SLOTS:
         raise Failed(
-            f"{whose.ledger} has {epoch.ids} partitions, and a hub has {MAX_SLOTS} slots at most",
+            f"{owner.ledger} has {epoch.ids} partitions, and a hub has {MAX_SLOTS} slots at most",
             hint=f"{who}; make it anew with one partition for each slot, and copy every record into the partition of"
             " its number: with an empty ledger everything would be delivered once more",
         )
@@ -170,12 +172,12 @@ def _read_back(central: DriverCentral, settled: Collection[Partition]) -> None:
     Raises:
         Unreachable: one is there still.
     """
-    if back := sorted(central.control().undecided.keys() & settled):
+    if back := sorted(central.read_control().undecided.keys() & settled):
         names = ", ".join(f"{topic}-{partition}" for topic, partition in back)
         raise Unreachable(f"{names} at central: the note of what was undecided is there still", hint=HINT)
 
 
-def _is_open(central: DriverCentral, places: Collection[Partition]) -> bool:
+def _is_open(central: DriverCentral, partitions: Collection[Partition]) -> bool:
     """Whether something is undecided there, or may be."""
-    found = central.undecided(sorted(places))
-    return any(at not in found or len(found[at]) for at in places)
+    found = central.read_undecided(sorted(partitions))
+    return any(at not in found or len(found[at]) for at in partitions)

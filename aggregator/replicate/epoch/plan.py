@@ -26,12 +26,12 @@ from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.discovery.retention import why_refused
 from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
-from aggregator.replicate.flow.flow_table import PlacedFlows, TopicTerms
+from aggregator.replicate.flow.flow_table import FlowTable, TopicTerms
 from aggregator.replicate.flow.gaps import deleted, is_decided, new_incarnation, skipped, with_decisions
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.schema_fingerprints import merged_fingerprints
-from aggregator.state.control import Target, former
-from aggregator.state.gap import Decision, GapKind
+from aggregator.state.control import Target, former_topics
+from aggregator.state.gap import GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.requests import by_flow
 
@@ -45,7 +45,7 @@ _FLOW_WEIGHT = 1000.0
 class EpochFlows:
     """Holds the flows of each slot, and the flows that are refused before they start."""
 
-    by_slot: Mapping[int, PlacedFlows]
+    by_slot: Mapping[int, FlowTable]
     holds: tuple[Hold, ...]
 
 
@@ -57,8 +57,8 @@ def undecided_elsewhere(
     Such a flow waits. If it went on, records below its new position would count as committed when they are settled.
     """
     held = {topic: why for (topic, _), why in sorted(undecided.items())}
-    went = former(now, noted)
-    places = {(one.edge, one.topic): (letters, *sorted(went.get((one.edge, one.topic), ()))) for one in now}
+    former = former_topics(now, noted)
+    places = {(one.edge, one.topic): (letters, *sorted(former.get((one.edge, one.topic), ()))) for one in now}
     return {flow: held[topic] for flow, topics in places.items() for topic in topics if topic in held}
 
 
@@ -74,7 +74,7 @@ def entry_of(
     topic: EdgeTopic,
     *,
     first_partitions: int,
-    decisions: tuple[Decision, ...] = (),
+    decisions: tuple[GapDecision, ...] = (),
 ) -> tuple[LedgerRecord, bool]:
     """Return where a flow continues, and whether that position is new; epoch and slot are set later.
 
@@ -91,13 +91,15 @@ def entry_of(
         return moved, moved != found
     if found is not None:
         again = structs.replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
-        known = topic.epoch_before(source.partition, 0)
+        known = topic.leader_epoch_before(source.partition, 0)
         return structs.replace(
             again, gap=None, leader_epoch=known, unread=(), first_partitions=first_partitions, copied=0
         ), True
-    offset = (topic.firsts if source.partition < first_partitions else topic.starts)[source.partition]
+    offset = (topic.initial_offsets if source.partition < first_partitions else topic.log_start_offsets)[
+        source.partition
+    ]
     unread = (IncarnationRange(0, OffsetRange(0, offset)),) if offset else ()
-    known = topic.epoch_before(source.partition, offset)
+    known = topic.leader_epoch_before(source.partition, offset)
     first = LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread)
     copied = topic.copied[source.partition] if topic.copied and source.partition < first_partitions else 0
     return structs.replace(first, leader_epoch=known, first_partitions=first_partitions, copied=copied), True
@@ -112,7 +114,7 @@ def initial_partitions(topic: EdgeTopic, entries: Collection[LedgerRecord | None
     """
     known = [entry for entry in entries if entry is not None]
     if not known:
-        return len(topic.starts)
+        return len(topic.log_start_offsets)
     return max((entry.first_partitions or 0 for entry in known if entry.topic_id == topic.topic_id), default=0)
 
 
@@ -131,7 +133,7 @@ class _Blocks(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _TopicDecision:
+class _TopicPlan:
     """Holds what all partitions of one edge topic share; it is computed once, because an epoch may have 200,000."""
 
     terms: TopicTerms
@@ -163,7 +165,7 @@ class _TopicDecision:
             name,
             by_key=is_by_key(config, edge, topic),
             limits=TopicLimits.of(settings),
-            skips=skips_gaps(config, edge, topic),
+            skips_gaps=skips_gaps(config, edge, topic),
         )
         held = {partition: why for (topic, partition), why in blocks.undecided.items() if topic == name}
         return cls(terms, settings, blocks.policy.get((edge, topic)), held, blocks.elsewhere.get((edge, topic), ""))
@@ -182,7 +184,7 @@ class _Starts:
     entries: list[LedgerRecord] = field(default_factory=list)
     ends: list[int | None] = field(default_factory=list)
     terms: list[TopicTerms] = field(default_factory=list)
-    fresh: dict[EdgePartition, Decision | None] = field(default_factory=dict)
+    fresh: dict[EdgePartition, GapDecision | None] = field(default_factory=dict)
 
     def add(self, source: EdgePartition, entry: LedgerRecord, end: int | None, terms: TopicTerms) -> None:
         """Add the start of one flow."""
@@ -214,7 +216,7 @@ class _Starts:
     def _of_entries(self, name: str) -> NDArray[np.int64]:
         return np.fromiter(map(attrgetter(name), self.entries), np.int64, len(self.entries))
 
-    def by_slot(self, slots: NDArray[np.int64], epoch: int, *, drain: bool) -> dict[int, PlacedFlows]:
+    def by_slot(self, slots: NDArray[np.int64], epoch: int, *, drain: bool) -> dict[int, FlowTable]:
         """Return the flows of each slot that has any."""
         order = np.argsort(slots, kind="stable")
         used, begins = np.unique(slots[order], return_index=True)
@@ -223,9 +225,9 @@ class _Starts:
             for slot, (start, end) in zip(used.tolist(), pairwise([*begins, len(order)]), strict=True)
         }
 
-    def _placed(self, epoch: int, slot: int, own: list[int], *, drain: bool) -> PlacedFlows:
+    def _placed(self, epoch: int, slot: int, own: list[int], *, drain: bool) -> FlowTable:
         sources = [self.sources[at] for at in own]
-        return PlacedFlows(
+        return FlowTable(
             epoch,
             slot,
             sources,
@@ -245,7 +247,7 @@ def plan_flows(
     epoch: int,
     drain: bool,
     now_ms: int,
-    decisions: Collection[Decision] = (),
+    decisions: Collection[GapDecision] = (),
     refused: Mapping[tuple[str, str], str] = {},
     undecided: Mapping[Partition, str] = {},
     elsewhere: Mapping[tuple[str, str], str] = {},
@@ -268,7 +270,7 @@ def plan_flows(
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
     """
-    rules = cache(partial(_TopicDecision.of, config, central, _Blocks(refused, undecided, elsewhere)))
+    rules = cache(partial(_TopicPlan.of, config, central, _Blocks(refused, undecided, elsewhere)))
     decided = by_flow(decisions)
     starts, holds = _Starts(), list[Hold]()
     for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
@@ -285,16 +287,16 @@ def plan_flows(
 def _of_topic(
     edge: str,
     topic: EdgeTopic,
-    rules: _TopicDecision,
+    rules: _TopicPlan,
     ledger: Ledger,
     starts: _Starts,
     *,
-    decided: Mapping[EdgePartition, tuple[Decision, ...]],
+    decided: Mapping[EdgePartition, tuple[GapDecision, ...]],
     now_ms: int,
 ) -> list[Hold]:
     """Every partition of a topic that is there, into `starts`."""
     edge, name = sys.intern(edge), sys.intern(topic.name)  # the ledger's texts: see `EdgePartition.parse`
-    sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
+    sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.log_start_offsets))]
     entries = list(map(ledger.get, sources))
     terms = replace(
         rules.terms, fingerprints=merged_fingerprints(entry.schemas for entry in entries if entry is not None)
@@ -304,11 +306,11 @@ def _of_topic(
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
     is_blocked = rules.refused or rules.undecided or rules.elsewhere
     if len(going_on) == len(sources) and not asked and not is_blocked:  # the usual case
-        starts.extend(sources, going_on, topic.ends, terms)
+        starts.extend(sources, going_on, topic.last_stable_offsets, terms)
         return []
     first_partitions = initial_partitions(topic, entries)
     holds = []
-    for source, found, end in zip(sources, entries, topic.ends, strict=True):
+    for source, found, end in zip(sources, entries, topic.last_stable_offsets, strict=True):
         begins = found is None or found.topic_id != topic_id
         from_start = found is not None or source.partition >= first_partitions
         hold = (
@@ -329,7 +331,7 @@ def _of_topic(
 
 
 def _hold(
-    source: EdgePartition, topic: EdgeTopic, rules: _TopicDecision, now_ms: int, *, begins: bool, from_start: bool
+    source: EdgePartition, topic: EdgeTopic, rules: _TopicPlan, now_ms: int, *, begins: bool, from_start: bool
 ) -> Hold | None:
     """Return why a flow must not run: its policy, undecided records at central, or the needs of a first start."""
     if rules.refused:
@@ -338,27 +340,30 @@ def _hold(
         return Hold(source, HoldReason.UNDECIDED, undecided)
     if not begins:
         return None
-    if topic.unready and not from_start:
-        return Hold(source, HoldReason.MIRRORMAKER, topic.unready)
-    name, partition = rules.terms.central, source.partition
+    if topic.takeover_fault and not from_start:
+        return Hold(source, HoldReason.MIRRORMAKER, topic.takeover_fault)
+    name, partition = rules.terms.central_topic, source.partition
     reason = why_refused(topic, partition, rules.settings, now_ms=now_ms, central_name=name, from_start=from_start)
     return Hold(source, HoldReason.RETENTION, reason) if reason else None
 
 
 def _own_decision(
     source: EdgePartition, found: LedgerRecord | None, topic: EdgeTopic, terms: TopicTerms, now_ms: int
-) -> Decision | None:
+) -> GapDecision | None:
     """Return the hub's own decision about a flow; it counts like a person's."""
     if found is not None and found.topic_id != topic.topic_id:
         return new_incarnation(source, found, now_ms=now_ms)
-    if found is not None and found.gap is not None and terms.skips:
+    if found is not None and found.gap is not None and terms.skips_gaps:
         return skipped(source, found.position, found.gap, now_ms=now_ms)
     return None
 
 
 def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
     """Return the ledger records of flows that their edges, although they answered, do not show."""
-    shown = {edge: {name: len(topic.starts) for name, topic in topics.items()} for edge, topics in snapshots.items()}
+    shown = {
+        edge: {name: len(topic.log_start_offsets) for name, topic in topics.items()}
+        for edge, topics in snapshots.items()
+    }
     return {
         source: entry
         for source, entry in ledger.items()
@@ -367,7 +372,7 @@ def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
 
 
 def _lost(
-    config: HubConfig, gone: Ledger, decided: Mapping[EdgePartition, tuple[Decision, ...]], now_ms: int
+    config: HubConfig, gone: Ledger, decided: Mapping[EdgePartition, tuple[GapDecision, ...]], now_ms: int
 ) -> Iterator[tuple[EdgePartition, LedgerRecord]]:
     """Yield the flows that the configuration wants and the ledger knows, but their edge no longer shows."""
     for source, entry in gone.items():

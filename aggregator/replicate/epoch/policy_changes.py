@@ -14,14 +14,14 @@ from aggregator.config.model import HubConfig, TopicRule
 from aggregator.errors import Failed, Unreachable
 from aggregator.machine_clock import utc_now_ms
 from aggregator.privacy.policy.file import Policy
-from aggregator.state.decisions import ChainLink, Decided, DecisionKind, decode, read_decisions, record
+from aggregator.state.decisions import ChainLink, DecisionKind, NewDecision, append_decisions, decode, read_decisions
 from aggregator.state.gap_rules import SkipRule, skip_rule
 from aggregator.state.names import HubNames
 
 log = logging.getLogger(__name__)
 
 
-def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str) -> None:
+def record_policies(config: HubConfig, policies: Mapping[Path, Policy], *, by: str) -> None:
     """Append a decision for each policy, and for each rule's terms about gaps, if they differ from before.
 
     Args:
@@ -32,16 +32,16 @@ def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str)
     try:
         found = map(decode, read_decisions(config.central, HubNames(config.hub)))
         now_ms = utc_now_ms()
-        fresh = changed_terms(config.topics, policies, [link for link in found if link], by=by, now_ms=now_ms)
+        fresh = policy_decisions(config.topics, policies, [link for link in found if link], by=by, now_ms=now_ms)
         if fresh:
-            record(config, fresh)
+            append_decisions(config, fresh)
     except (Failed, Unreachable) as error:
         log.warning("by which policies and rules this hub goes is not on record: %s", error.message)
 
 
-def changed_terms(
+def policy_decisions(
     rules: Iterable[TopicRule], policies: Mapping[Path, Policy], known: Iterable[ChainLink], *, by: str, now_ms: int
-) -> list[Decided]:
+) -> list[NewDecision]:
     """Return the decisions that are not recorded yet.
 
     Args:
@@ -59,10 +59,10 @@ def changed_terms(
             before = before | {word} if word.skips else before - {word._replace(skips=True)}
     now = {path.name: f"{one.policy} version {one.version}, {one.hash}" for path, one in policies.items()}
     abouts = [f"{file}: {text}" for file, text in sorted(now.items())]
-    fresh = [Decided(DecisionKind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
+    fresh = [NewDecision(DecisionKind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
     skipping = {SkipRule.of(rule.match, rule.edges, skips=True) for rule in rules if rule.on_gap == "skip"}
     turned = [
         *sorted(skipping - before, key=str),
         *(one._replace(skips=False) for one in sorted(before - skipping, key=str)),
     ]
-    return fresh + [Decided(DecisionKind.GAP, word.about, by, now_ms) for word in turned]
+    return fresh + [NewDecision(DecisionKind.GAP, word.about, by, now_ms) for word in turned]

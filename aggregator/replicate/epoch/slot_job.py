@@ -28,14 +28,14 @@ _END_PATIENCE_S = 40.0
 _OURS = re.compile(r"^aggregator\.errors\.\w+: (.*)$", re.MULTILINE)
 
 
-def run_watched(
+def run_slot_job(
     spark: SparkSession,
     work: EpochWork,
     central: KafkaDriverCentral,
     renewal: LeaseRenewal,
     *,
     threads: Threads,
-    due: Callable[[], bool],
+    is_due: Callable[[], bool],
 ) -> list[SlotOutcome]:
     """Run the slots of one epoch to their end.
 
@@ -45,7 +45,7 @@ def run_watched(
         central: The driver's central, which asks them to end.
         renewal: The driver's lease.
         threads: Threads of the driver's process.
-        due: Whether the epoch should end; asked ten times a second until it says so.
+        is_due: Whether the epoch should end; asked ten times a second until it says so.
 
     Raises:
         AggregatorError: the lease was lost, with whatever took it.
@@ -66,7 +66,7 @@ def run_watched(
         thread.join(_TICK_S)
         if renewal.lost is not None:
             raise renewal.lost
-        if ending is None and (due() or slots.one_ended(time.monotonic())):
+        if ending is None and (is_due() or slots.one_ended(time.monotonic())):
             ending = _ask_to_end(central, work.plans[0].epoch)
         if ending is not None and time.monotonic() - ending > _END_PATIENCE_S:
             slots.cancel()

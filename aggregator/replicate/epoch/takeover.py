@@ -81,12 +81,12 @@ class Takeover:
     def applied(self, shown: EdgeTopic) -> EdgeTopic:
         """Return the topic with the starts of its flows; one that MirrorMaker 2 never copied begins at its start."""
         if self.progress is None:
-            return replace(shown, unready=self.why)
-        copied = tuple(map(self.position, range(len(shown.starts))))
-        firsts = tuple(upto or start for upto, start in zip(copied, shown.starts, strict=True))
+            return replace(shown, takeover_fault=self.why)
+        copied = tuple(map(self.position, range(len(shown.log_start_offsets))))
+        initial_offsets = tuple(upto or start for upto, start in zip(copied, shown.log_start_offsets, strict=True))
         # A flow that continues is not refused for old records, even if MirrorMaker 2 began it.
         ages = tuple(None if upto else oldest for upto, oldest in zip(copied, shown.oldest_ms, strict=True))
-        return replace(shown, firsts=firsts, firsts_ms=ages, copied=copied)
+        return replace(shown, initial_offsets=initial_offsets, initial_timestamps_ms=ages, copied=copied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,9 @@ def wanted(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[
             rule = rule_for(config, edge, name)
             if rule is None or not isinstance(rule.start, MirrorMaker2):
                 continue
-            entries = [ledger.get(EdgePartition(edge, name, partition)) for partition in range(len(topic.starts))]
+            entries = [
+                ledger.get(EdgePartition(edge, name, partition)) for partition in range(len(topic.log_start_offsets))
+            ]
             begun = initial_partitions(topic, entries)
             begins = tuple(at for at, entry in enumerate(entries[:begun]) if entry is None)
             if begins:
@@ -240,7 +242,7 @@ class WorkerWatch:
     groups: frozenset[str]
     asked_s: float = field(default_factory=time.monotonic)
 
-    def has_any_left(self) -> bool:
+    def poll_left(self) -> bool:
         """Whether a group is empty now; asks every five seconds, and a central that is silent has not answered."""
         if not self.groups or time.monotonic() - self.asked_s < _AGAIN_S:
             return False

@@ -18,7 +18,7 @@ from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.replicate.flow.gaps import passed_over, position_after, sentence, skipped, with_unread
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 
@@ -49,7 +49,7 @@ class Hold:
     gap: Gap | None = None
 
 
-class Waiting(NamedTuple):
+class PendingRetry(NamedTuple):
     """Describes the wait of a flow.
 
     Attributes:
@@ -71,14 +71,14 @@ class Cursor(Struct, frozen=True):
         entry: The ledger record that the transaction commits.
         decisions: Decisions about gaps that the flow passes, to be written beside the record.
         hold: Reason why no record may be taken.
-        waiting: Reason why no record may be taken for a while; beside a hold: when that is tried again.
+        waiting: Pending retry of the flow. If the flow is also held: when the hold is retried.
     """
 
     source: EdgePartition
     entry: LedgerRecord
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[GapDecision, ...] = ()
     hold: Hold | None = None
-    waiting: Waiting | None = None
+    waiting: PendingRetry | None = None
 
     @classmethod
     def at(cls, source: EdgePartition, entry: LedgerRecord) -> Self:
@@ -92,11 +92,11 @@ class Cursor(Struct, frozen=True):
         return StartPosition(self.entry.next_offset, self.entry.leader_epoch)
 
     @property
-    def reading(self) -> bool:
+    def is_readable(self) -> bool:
         """Whether records may be taken now."""
         return self.hold is None and (self.waiting is None or self.waiting.retry_at_s is None)
 
-    def at_position(self, position: Position, leader_epoch: int | None) -> Self:
+    def with_position(self, position: Position, leader_epoch: int | None) -> Self:
         """Return the cursor at another position, without a gap."""
         incarnation, next_offset = position
         entry = structs.replace(
@@ -104,7 +104,7 @@ class Cursor(Struct, frozen=True):
         )
         return structs.replace(self, entry=entry)
 
-    def past_chunk(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Fingerprints) -> Self:
+    def with_chunk(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Fingerprints) -> Self:
         """Return the cursor behind the records of a chunk, which the transaction holds now."""
         entry = self.entry
         known = chunk.leader_epoch
@@ -156,19 +156,19 @@ class Cursor(Struct, frozen=True):
         """Return the cursor on hold until a time; a gap keeps its hold until somebody decides."""
         if self.hold is not None and self.hold.reason is HoldReason.GAP:
             return self
-        return self.with_hold(reason, detail).with_waiting(Waiting(retry_at_s, retry_at_s, detail))
+        return self.with_hold(reason, detail).with_waiting(PendingRetry(retry_at_s, retry_at_s, detail))
 
     def with_retry(self) -> Self:
         """Return the cursor without its hold or wait, to be tried again."""
         return structs.replace(self, hold=None, waiting=self.waiting and self.waiting._replace(retry_at_s=None))
 
-    def skipping(self, lost: Gap) -> Self:
+    def with_skip(self, lost: Gap) -> Self:
         """Return the cursor behind a gap that the flow's rule skips, with the decision to record."""
         position = self.entry.position
         decision = skipped(self.source, position, lost, now_ms=lost.since_ms)
         entry = structs.replace(self.entry, unread=with_unread(self.entry.unread, passed_over(lost, position)))
         passed = structs.replace(self, entry=entry, decisions=(*self.decisions, decision))
-        return passed.at_position(position_after(lost, position), entry.leader_epoch)
+        return passed.with_position(position_after(lost, position), entry.leader_epoch)
 
     def with_leader_epoch(self, leader_epoch: int, upto: int = 0) -> Self:
         """Return the cursor with a leader epoch, once the log before its position was found to be whole.
@@ -184,7 +184,7 @@ class Cursor(Struct, frozen=True):
         gap = met if same else None
         return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch, gap=gap))
 
-    def with_waiting(self, waiting: Waiting | None) -> Self:
+    def with_waiting(self, waiting: PendingRetry | None) -> Self:
         """Return the cursor with a wait, or (None) without one."""
         return self if waiting == self.waiting else structs.replace(self, waiting=waiting)
 

@@ -12,7 +12,7 @@ from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.route import SEEK_OFFSETS, Route
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 # Kinds of gaps that lie within a log: it goes on behind them.
@@ -25,37 +25,38 @@ class FlowPlan(NamedTuple):
     Attributes:
         source: Edge partition.
         entry: Position and counters to go on from, under this epoch and slot.
-        fresh: The entry is new (first start, new incarnation, a gap) and must be in the ledger before the first poll.
-        central: Central topic.
+        is_new_position: The entry is new (first start, new incarnation, a gap) and must be in the ledger before the
+            first poll.
+        central_topic: Central topic.
         by_key: Re-partition by the stripped key instead of keeping the partition number.
         limits: Limits of the central topic.
         until: Offset at which the flow is done, with `--drain`.
-        skips: Whether a gap does not hold the flow (`on_gap: skip`).
+        skips_gaps: Whether a gap does not hold the flow (`on_gap: skip`).
         decision: Decision about the gap that a fresh entry passes, to be written with it.
         segments: Segments that a backfill delivers; a live flow has none and delivers everything from its entry on.
-        letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
-        asked: Offsets that a person wants delivered, by their dead letters, whatever their chains say.
+        unresolved_offsets: Offsets whose dead letter is not resolved yet: delivering one resolves it.
+        replayed_offsets: Offsets that a person wants delivered, by their dead letters, whatever their chains say.
         backfill: Id of the backfill that owns the flow in the ledger of all backfills.
         fingerprints: Fingerprints of schema ids for any flow of the topic when the epoch opened.
-        newest_epoch: Leader epoch of the live flow, which has passed everything that the backfill reads. Records with a
-            higher epoch belong to a log that was cut since.
+        live_leader_epoch: Leader epoch of the live flow, which has passed everything that the backfill reads. Records
+            with a higher epoch belong to a log that was truncated since.
     """
 
     source: EdgePartition
     entry: LedgerRecord
-    fresh: bool
-    central: str
+    is_new_position: bool
+    central_topic: str
     by_key: bool
     limits: TopicLimits
     until: int | None = None
-    skips: bool = False
-    decision: Decision | None = None
+    skips_gaps: bool = False
+    decision: GapDecision | None = None
     segments: tuple[IncarnationRange, ...] = ()
-    letters: frozenset[int] = frozenset()
-    asked: frozenset[int] = frozenset()
+    unresolved_offsets: frozenset[int] = frozenset()
+    replayed_offsets: frozenset[int] = frozenset()
     backfill: str = ""
     fingerprints: Fingerprints = ()
-    newest_epoch: int | None = None
+    live_leader_epoch: int | None = None
 
     @property
     def central_partition(self) -> int:
@@ -95,11 +96,11 @@ class Flow:
 
     def may_skip(self, lost: Gap) -> bool:
         """Whether a gap does not hold the flow; a backfill passes deleted records, but never goes back to a cut."""
-        return self.plan.skips and (self.route is None or lost.kind in _DELETED)
+        return self.plan.skips_gaps and (self.route is None or lost.kind in _DELETED)
 
     def skip(self, lost: Gap) -> None:
         """Continue behind a gap; the open transaction will record it."""
-        self.cursor = self.cursor.skipping(lost)
+        self.cursor = self.cursor.with_skip(lost)
         self.advance(self.position.next_offset)
 
     def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
@@ -108,14 +109,14 @@ class Flow:
         A flow that stands still before one piece also stands before the later ones.
         """
         if self.route is None:
-            if self.reading:
+            if self.is_readable:
                 yield chunk
             return
         for position, piece in self.route.pieces(chunk, self.position.next_offset):
-            if not self.reading:
+            if not self.is_readable:
                 return
             known = self.cursor.entry.leader_epoch if chunk.leader_epoch is None else chunk.leader_epoch
-            self.cursor = self.cursor.at_position(position, known)
+            self.cursor = self.cursor.with_position(position, known)
             yield piece
 
     def advance(self, offset: int, leader_epoch: int | None = None) -> bool:
@@ -132,21 +133,21 @@ class Flow:
         if position.next_offset > read:
             known = None  # the records in between were not read
         if (position, known) != (entry.position, entry.leader_epoch):
-            self.cursor = self.cursor.at_position(position, known)
+            self.cursor = self.cursor.with_position(position, known)
         return position.next_offset - read > SEEK_OFFSETS
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether a backfill has nothing left to read here."""
         return self.route is not None and self.cursor.entry.next_offset >= self.route.end
 
     @property
-    def reading(self) -> bool:
+    def is_readable(self) -> bool:
         """Whether records of this flow may be taken now."""
-        return self.cursor.reading and not self.done
+        return self.cursor.is_readable and not self.is_done
 
     @property
-    def moved(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the open transaction has something to write for this flow.
 
         A leader epoch that was found at the same position counts: without it nobody could see later that the log was
@@ -160,7 +161,7 @@ class Flow:
         return entry.leader_epoch != committed.leader_epoch
 
     @property
-    def drained(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether the flow has reached what `--drain` asked for."""
         return self.plan.until is None or self.cursor.entry.next_offset >= self.plan.until
 

@@ -14,7 +14,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints
-from aggregator.state.gap import Decision
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord
 
 
@@ -22,15 +22,15 @@ from aggregator.state.ledger import LedgerRecord
 class TopicTerms:
     """The part of a `FlowPlan` that is the same for all partitions of a topic."""
 
-    central: str
+    central_topic: str
     by_key: bool
     limits: TopicLimits
-    skips: bool
+    skips_gaps: bool
     fingerprints: Fingerprints = ()
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedFlows(Collection[FlowPlan]):
+class FlowTable(Collection[FlowPlan]):
     """Holds one slot's flows; iterating over them makes their plans.
 
     Attributes:
@@ -49,7 +49,7 @@ class PlacedFlows(Collection[FlowPlan]):
     entries: Sequence[LedgerRecord]
     until: Sequence[int | None]
     terms: Sequence[TopicTerms]
-    fresh: Mapping[EdgePartition, Decision | None]
+    fresh: Mapping[EdgePartition, GapDecision | None]
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -59,12 +59,12 @@ class PlacedFlows(Collection[FlowPlan]):
             yield FlowPlan(
                 source,
                 structs.replace(entry, epoch=self.epoch, slot=self.slot),
-                fresh=source in self.fresh,
-                central=terms.central,
+                is_new_position=source in self.fresh,
+                central_topic=terms.central_topic,
                 by_key=terms.by_key,
                 limits=terms.limits,
                 until=until,
-                skips=terms.skips,
+                skips_gaps=terms.skips_gaps,
                 decision=self.fresh.get(source),
                 fingerprints=terms.fingerprints,
             )

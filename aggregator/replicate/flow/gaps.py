@@ -12,7 +12,7 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.kafka.readers.reader_events import TruncationPoint
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 # The authors of automatic decisions.
@@ -82,16 +82,16 @@ def damaged(next_offset: int, behind: int, *, since_ms: int, leader_epoch: int |
     return Gap(GapKind.DAMAGED, next_offset, max(behind, next_offset + 1), since_ms, leader_epoch)
 
 
-def new_incarnation(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
+def new_incarnation(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> GapDecision:
     """Return the automatic decision that records what was lost when a topic was created again."""
     lost = Gap(GapKind.RECREATED, read_end(entry), None, now_ms)
     reason = "a recreated topic begins a new incarnation"
-    return Decision(source, entry.position, lost, BY_HUB, now_ms, reason, automatic=True)
+    return GapDecision(source, entry.position, lost, BY_HUB, now_ms, reason, automatic=True)
 
 
-def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int) -> Decision:
+def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int) -> GapDecision:
     """Return the decision of a rule with `on_gap: skip`."""
-    return Decision(source, position, lost, SKIPPED, now_ms, "the rule says so", automatic=True)
+    return GapDecision(source, position, lost, SKIPPED, now_ms, "the rule says so", automatic=True)
 
 
 def position_after(lost: Gap, position: Position) -> Position:
@@ -131,7 +131,7 @@ def with_unread(unread: tuple[IncarnationRange, ...], more: IncarnationRange | N
     return (*unread, more)[-_MAX_UNREAD:]
 
 
-def with_decisions(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
+def with_decisions(entry: LedgerRecord, decisions: Iterable[GapDecision]) -> LedgerRecord:
     """A flow's entry after what was decided about exactly its position; unchanged where nothing was.
 
     Args:
@@ -165,7 +165,7 @@ def _passes(decided: Gap, found: Gap | None) -> bool:
     return decided.kind in _READABLE_AFTER and (same or decided.kind is not GapKind.DAMAGED)
 
 
-def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:
+def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[GapDecision]) -> bool:
     """Whether a gap of this kind at the flow's position was decided."""
     return any(one.position == entry.position and one.gap.kind is kind for one in decisions)
 
@@ -200,7 +200,7 @@ def sentence(lost: Gap, next_offset: int) -> str:
             return f"the topic was created again: what the former one held from offset {lost.start} on is unknown"
 
 
-def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[IncarnationRange]:
+def segments(position: Position, log_start: int, decisions: Iterable[GapDecision]) -> list[IncarnationRange]:
     """Split the offsets that were read by incarnation; the last segment is of the present incarnation.
 
     An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A

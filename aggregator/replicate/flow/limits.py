@@ -28,7 +28,7 @@ def is_compacted(settings: Mapping[str, str]) -> bool:
     return COMPACT in settings.get("cleanup.policy", "")
 
 
-def room(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
+def record_size_settings(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
     """What a new central topic needs for the largest records of its edges; nothing where Kafka's default is enough.
 
     Args:
@@ -45,13 +45,13 @@ class TopicLimits(NamedTuple):
 
     Attributes:
         record_bytes: The size of the largest record that it takes.
-        keyed: Whether every record needs a key.
+        requires_key: Whether every record needs a key.
         before_ms: How far a timestamp may lie behind the broker's clock; None: as far as it likes.
         after_ms: How far a timestamp may lie ahead of the broker's clock; None: as far as it likes.
     """
 
     record_bytes: int = _RECORD_BYTES
-    keyed: bool = False
+    requires_key: bool = False
     before_ms: int | None = None
     after_ms: int | None = None
 
@@ -73,11 +73,11 @@ class TopicLimits(NamedTuple):
         )
 
     @property
-    def bound(self) -> bool:
+    def bounds_timestamps(self) -> bool:
         """Whether any timestamp is refused."""
         return self.before_ms is not None or self.after_ms is not None
 
-    def beyond(self, timestamps_ms: NDArray[np.int64], now_ms: int) -> NDArray[np.bool_]:
+    def refused_timestamps(self, timestamps_ms: NDArray[np.int64], now_ms: int) -> NDArray[np.bool_]:
         """Which timestamps the topic refuses at this time; 0 is the time of delivery.
 
         Args:

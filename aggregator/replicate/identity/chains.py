@@ -55,14 +55,14 @@ class ChainVerdict(IntEnum):
 _REASONS = {ChainVerdict.UNPROVEN: Reason.UNPROVEN_CYCLE, ChainVerdict.TOO_LONG: Reason.CHAIN_TOO_LONG}
 
 
-class Judgement(NamedTuple):
+class ChainJudgement(NamedTuple):
     """The fate of a record, and the chain with which it is delivered; empty if it has none."""
 
     fate: ChainVerdict
     chain: bytes = b""
 
 
-class Judged(NamedTuple):
+class BatchJudgement(NamedTuple):
     """Holds what the chains say of the records of a batch.
 
     Attributes:
@@ -78,7 +78,7 @@ class Judged(NamedTuple):
     rejected: Mapping[int, Reason] = {}
 
 
-def begins(returns: frozenset[str], chain_key: str | None) -> frozenset[str] | None:
+def chained_topics(returns: frozenset[str], chain_key: str | None) -> frozenset[str] | None:
     """Central topics whose records get a chain even where they came with none; None: all.
 
     A header more costs a tenth of a slot's CPU. A hub never makes a name shorter: a name comes back only where all hubs
@@ -124,14 +124,14 @@ class Chains:
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     begins: frozenset[str] | None = None
 
-    def judged(
+    def judge_batch(
         self,
         edge: str,
         topic: str,
         written: str,
         headers: Sequence[Headers | None],
         asked: frozenset[int] = frozenset(),
-    ) -> Judged:
+    ) -> BatchJudgement:
         """Judge the records of a batch by their chains.
 
         Args:
@@ -142,12 +142,12 @@ class Chains:
             asked: Places of records that a person wants to be delivered, whatever their chains say.
         """
         if not self.central:
-            return Judged()
+            return BatchJudgement()
         new, table = self.judge(edge, topic, written, None), HeaderTable.of(headers)
         is_chain = _are_chains(table)
         if is_chain is None:
             begins = self.begins is None or written in self.begins
-            return Judged(_repeated(new.chain, len(table)) if begins else None)
+            return BatchJudgement(_repeated(new.chain, len(table)) if begins else None)
         # Of several headers with this name only the last is judged, as is usual in Kafka.
         at = np.flatnonzero(is_chain)
         owners = np.searchsorted(table.ends, at, side="right") - 1
@@ -165,36 +165,36 @@ class Chains:
             fate: np.flatnonzero(fates == fate).tolist()
             for fate in (ChainVerdict.CLAIMED, ChainVerdict.CYCLE, *_REASONS)
         }
-        return Judged(
+        return BatchJudgement(
             _repeated(chains[which[0]], len(which)) if (which == which[:1]).all() else _chosen(chains, which),
             frozenset(places[ChainVerdict.CYCLE]),
             frozenset(places[ChainVerdict.CLAIMED]),
             {place: reason for fate, reason in _REASONS.items() for place in places[fate]},
         )
 
-    def judge(self, edge: str, topic: str, written: str, header: bytes | None) -> Judgement:
-        """Judge one record; arguments as of `judged`."""
+    def judge(self, edge: str, topic: str, written: str, header: bytes | None) -> ChainJudgement:
+        """Judge one record; arguments as of `judge_batch`."""
         here, place = digest(self.edges.get(edge, "")), place_of(self.edges.get(edge, ""), topic)
         new = self._chain((here,) if self.edges.get(edge) else (), written, sealed=True)
         if header is None:
-            return Judgement(ChainVerdict.DELIVERED, new)
+            return ChainJudgement(ChainVerdict.DELIVERED, new)
         form = _FORM.fullmatch(header) if len(header) <= _LONGEST else None
         if form is None:
-            return Judgement(ChainVerdict.CLAIMED, new)
+            return ChainJudgement(ChainVerdict.CLAIMED, new)
         passed = tuple(form[1].split(b"/")[:-1])
         is_ours = form[2] == place
         if passed[-1] == here and not is_ours:
-            return Judgement(ChainVerdict.CLAIMED, new)
+            return ChainJudgement(ChainVerdict.CLAIMED, new)
         proven = is_ours and self._sealed(header, form[3])
         onward = passed if proven else tuple(map(_again, passed))
         if not self._own.isdisjoint(passed):
             chain = self._chain(onward, written, sealed=False)
-            return Judgement(ChainVerdict.CYCLE if proven else ChainVerdict.UNPROVEN, chain)
+            return ChainJudgement(ChainVerdict.CYCLE if proven else ChainVerdict.UNPROVEN, chain)
         if passed[-1] != here and self.edges.get(edge):
             onward = (*onward, here)
         if len(onward) >= MAX_CLUSTERS:
-            return Judgement(ChainVerdict.TOO_LONG, new)
-        return Judgement(ChainVerdict.DELIVERED, self._chain(onward, written, sealed=proven))
+            return ChainJudgement(ChainVerdict.TOO_LONG, new)
+        return ChainJudgement(ChainVerdict.DELIVERED, self._chain(onward, written, sealed=proven))
 
     @cached_property
     def _own(self) -> frozenset[bytes]:

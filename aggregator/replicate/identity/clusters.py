@@ -53,13 +53,13 @@ class KnownClusters:
             {name: one for name, one in acceptances.items() if name in names},
         )
 
-    def takes(self, name: str, shown: str) -> bool:
+    def accepts(self, name: str, shown: str) -> bool:
         """Whether a name may stand for this id: nothing is known of it, it is what is known, or a person says so."""
         kept, said = self.kept.get(name), self.acceptances.get(name)
         return kept is None or kept == shown or (said is not None and said.cluster_id == shown)
 
 
-def refuse_twins(central: str, shown: Mapping[str, str]) -> None:
+def refuse_duplicate_clusters(central: str, shown: Mapping[str, str]) -> None:
     """Refuse a configuration in which one cluster stands under two names.
 
     Args:
@@ -90,7 +90,7 @@ def refuse_central(central: str, known: KnownClusters) -> None:
     Raises:
         ConfigError: names both.
     """
-    if not known.takes(KEY_OF_CENTRAL, central):
+    if not known.accepts(KEY_OF_CENTRAL, central):
         before = known.kept[KEY_OF_CENTRAL]
         raise ConfigError(
             f"central is {_named(central)}, and what it has of this hub was written at {_named(before)}:"
@@ -116,11 +116,11 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
         others
     )
     twin = next((other for other, one in sorted(elsewhere.items()) if other != edge and one and one == shown), "")
-    if twin and twin not in others and not known.takes(edge, shown):
+    if twin and twin not in others and not known.accepts(edge, shown):
         twin = ""  # the cause is that its name stood for another cluster
     if twin:
         return f"edge {edge} leads to the cluster of edge {twin} ({shown}): correct `bootstrap_servers` of one of them"
-    if known.takes(edge, shown):
+    if known.accepts(edge, shown):
         return ""
     before = known.kept[edge]
     owner = next((other for other, one in known.kept.items() if one and one == shown and other != edge), None)
@@ -146,7 +146,7 @@ def acceptance_fault(
     if asked.edge == KEY_OF_CENTRAL:
         return ""
     then = replace(known, acceptances={**known.acceptances, asked.edge: asked})
-    read = {name: one for name, one in shown.items() if one and name != asked.edge and known.takes(name, one)}
+    read = {name: one for name, one in shown.items() if one and name != asked.edge and known.accepts(name, one)}
     return foreign_cluster(asked.edge, asked.cluster_id, then, central, read)
 
 
@@ -244,7 +244,7 @@ class ClusterGuard:
             now = {one.edge: one.cluster_id for one in published}
             self._known = replace(self._known, kept={**self._known.kept, **now})
 
-    def fresh(self) -> list[NamedCluster]:
+    def unpublished_clusters(self) -> list[NamedCluster]:
         """Return a record for each cluster that is read and not kept yet, or kept otherwise."""
         with self._lock:
             found = {KEY_OF_CENTRAL: self.central, **self._read}

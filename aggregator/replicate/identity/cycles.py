@@ -26,7 +26,7 @@ _BYTES = 16
 _HEX = 2 * _BYTES
 
 
-def returning(rules: Iterable[TopicRule], central: Collection[str]) -> frozenset[str]:
+def returning_topics(rules: Iterable[TopicRule], central: Collection[str]) -> frozenset[str]:
     """Central topics whose names some rule reads at edges: what is written there may come back.
 
     Args:
@@ -76,7 +76,7 @@ class Cycles:
         macs = b"".join(_macs(self.keys[0], [origin or b"" for origin in origins.tolist()])).hex().encode()
         return [(SEAL_HEADER, BytesColumn(np.frombuffer(macs, np.uint8), ends_of(np.full(len(origins), _HEX))))]
 
-    def found(self, topic: str, headers: Sequence[Headers | None]) -> tuple[set[int], set[int]]:
+    def find_cycles(self, topic: str, headers: Sequence[Headers | None]) -> tuple[set[int], set[int]]:
         """Places of records that are cycles, and of those that only say so.
 
         Args:

@@ -23,7 +23,7 @@ from aggregator.threads import map_concurrently
 _PATIENCE_S = 5.0
 
 
-def shown_id(cluster: ClusterConfig) -> str | None:
+def fetch_cluster_id(cluster: ClusterConfig) -> str | None:
     """The id that a cluster tells; empty: it tells none; None: nobody answers."""
     try:
         return cluster_metadata(cluster, timeout_s=_PATIENCE_S).cluster_id
@@ -31,10 +31,10 @@ def shown_id(cluster: ClusterConfig) -> str | None:
         return None
 
 
-def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
-    """Return the ids of central and of every edge by name, as `shown_id` tells them."""
+def fetch_cluster_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
+    """Return the ids of central and of every edge by name, as `fetch_cluster_id` tells them."""
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
-    found = map_concurrently(lambda name: shown_id(clusters[name]), clusters)
+    found = map_concurrently(lambda name: fetch_cluster_id(clusters[name]), clusters)
     return found[""], {edge: found[edge] for edge in config.edges}
 
 
@@ -59,16 +59,16 @@ def identify(
     guard.learn(seen.cluster_id, known)
 
 
-def require_own(config: HubConfig, edges: Iterable[str]) -> None:
+def require_own_clusters(config: HubConfig, edges: Iterable[str]) -> None:
     """Refuse to look at edges in whose place other clusters answer.
 
     Raises:
         HoldError: names each such edge.
         Unreachable: central does not answer.
     """
-    known, central = known_clusters(config), shown_id(config.central) or ""
+    known, central = known_clusters(config), fetch_cluster_id(config.central) or ""
     wanted = sorted(edges)
-    shown = map_concurrently(lambda edge: shown_id(config.edges[edge]), wanted)
+    shown = map_concurrently(lambda edge: fetch_cluster_id(config.edges[edge]), wanted)
     found = [one.why for one in identities(central, shown, known) if one.why]
     if found:
         raise HoldError(found, hint="aggregator doctor shows which cluster answers under each name")

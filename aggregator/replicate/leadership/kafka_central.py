@@ -20,8 +20,8 @@ from aggregator.kafka.readers.log import read_visible
 from aggregator.kafka.readers.open_range import CentralRecord, newest_position, read_range, rows
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.replicate.discovery.central_topics import target
-from aggregator.replicate.leadership.settlement import after_a_moment
-from aggregator.state.control import ControlEntry, ControlState, Epoch, Lease, Undecided, encode
+from aggregator.replicate.leadership.settlement import await_decided
+from aggregator.state.control import ControlEntry, ControlState, Epoch, Lease, UndecidedRange, encode
 from aggregator.state.control_log import read_control
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import read_ledger
@@ -41,7 +41,8 @@ log = logging.getLogger(__name__)
 
 
 def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, CentralRecord]) -> None:
-    """One record for each partition, so that the abort's marker goes there; none that the broker takes is kept.
+    """Write one record to each partition and abort, so that the partition gets an abort marker. No record becomes
+    visible.
 
     One that is refused may keep the client from sending the others: those that did not arrive are sent alone.
     """
@@ -106,14 +107,14 @@ class KafkaDriverCentral:
         # The call waits for the partition's leader, because the next commit would decide what is undecided there.
         ends.stable_end_offsets(self._config.central, [at])
         for _ in range(_LEFTOVER_TRIES):
-            found = self.undecided([at])
-            if at in found and not after_a_moment(self, found):
+            found = self.read_undecided([at])
+            if at in found and not await_decided(self, found):
                 return
             _write_and_abort(self._writer, {at: _LEFTOVER})
-        self.control()  # raises an error if it cannot be read to its end
+        self.read_control()  # raises an error if it cannot be read to its end
 
     def _renew(self) -> None:
-        """Take the id anew where the producer cannot take what its client signs in by now; no transaction is open.
+        """Replace the producer if its credentials were renewed and it cannot adopt them. No transaction may be open.
 
         Rule B has a process take its id once, so that two drivers do not take it from each other without end. So this
         one takes it only where no other has led since, as the lease says before; and goes on only if it says so after.
@@ -122,7 +123,7 @@ class KafkaDriverCentral:
             Fenced: another driver leads.
             RetryError: central does not answer.
         """
-        if time.monotonic() < self._renew_from_s or not self._writer.outdated():
+        if time.monotonic() < self._renew_from_s or not self._writer.check_credentials_changed():
             return
         self._renew_from_s = time.monotonic() + _RENEW_AGAIN_S
         self._require_lead()
@@ -142,16 +143,16 @@ class KafkaDriverCentral:
         log.info("%s: signing in with what was renewed", self._names.driver_id)
 
     def _require_lead(self) -> None:
-        lease = self.control().lease
+        lease = self.read_control().lease
         if lease is not None and self._driver and lease.driver != self._driver:
             raise Fenced(f"{self._names.driver_id}: {lease.driver} leads")
 
-    def shut_out(self) -> str:
+    def authentication_error(self) -> str:
         """Return why no broker lets the driver's producer in; empty if no broker said so."""
         with self._lock:
-            return self._writer.shut_out()
+            return self._writer.authentication_error()
 
-    def control(self) -> ControlState:
+    def read_control(self) -> ControlState:
         """Read the control topic to its end."""
         return read_control(self._config.central, self._names)
 
@@ -170,8 +171,9 @@ class KafkaDriverCentral:
                 writer.produce(self._names.control, *encode(entry), partition=0)
 
     @contextlib.contextmanager
-    def _transaction(self, noted: Undecided | None = None) -> Iterator[TransactionalWriter]:
-        """One transaction; after a refusal what it would have taken back is noted again, before anything else commits.
+    def _transaction(self, noted: UndecidedRange | None = None) -> Iterator[TransactionalWriter]:
+        """Run one transaction. If central refuses it, publish the note that it would have removed again, before any
+        other commit.
 
         The tombstone may be left undecided, and the next commit to the control topic would decide it.
         """
@@ -189,7 +191,7 @@ class KafkaDriverCentral:
                     self._note_again(noted)
                 raise
 
-    def _note_again(self, noted: Undecided) -> None:
+    def _note_again(self, noted: UndecidedRange) -> None:
         """Keep the note in a transaction of its own, whose marker decides what was left undecided before.
 
         Raises:
@@ -216,14 +218,14 @@ class KafkaDriverCentral:
         with ThreadPoolExecutor(_FENCE_THREADS) as pool:
             list(pool.map(take, slots))
 
-    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+    def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """Return by partition the range from the last stable offset to the high watermark; ask the present leaders."""
         leaders.refresh(self._config.central)
-        return ends.undecided_ranges(self._config.central, places)
+        return ends.undecided_ranges(self._config.central, partitions)
 
-    def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+    def read_records(self, tp: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
         """Return the records in a range, or the visible ones."""
-        return read_range(self._config.central, at, offsets, committed=committed)
+        return read_range(self._config.central, tp, offsets, committed=committed)
 
     def end_undecided(
         self,
@@ -245,14 +247,14 @@ class KafkaDriverCentral:
                 opened.callback(writer.close)
                 writer.open()
                 writers.append(writer)
-            allowed(self.control())
+            allowed(self.read_control())
             for writer in writers:
                 _write_and_abort(writer, records)
             with self._lock:
                 self._renew()
                 _write_and_abort(self._writer, records)
 
-    def write_again(self, noted: Undecided, records: Collection[CentralRecord]) -> None:
+    def rewrite_records(self, noted: UndecidedRange, records: Collection[CentralRecord]) -> None:
         """Write records and take the note of their partition back, in one transaction; errors as of `publish`."""
         at = (noted.topic, noted.partition)
         with self._transaction(noted) as writer:
@@ -268,11 +270,11 @@ class KafkaDriverCentral:
         """Wait for a number of seconds."""
         time.sleep(seconds)
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """Every ledger partition, read to its end."""
-        return self.ledger_of(self._backfill)
+        return self.read_backfill_ledger(self._backfill)
 
-    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_backfill_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         """Read the ledger of one backfill."""
         return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=backfill)
 
@@ -290,28 +292,28 @@ class KafkaDriverCentral:
         counts = topics.topic_names(self._config.central) if names else {}
         return topics.partitions({name: counts[name] for name in sorted(names) if name in counts})
 
-    def newest(
-        self, places: Collection[Partition], position_of: Callable[[Partition, CentralRecord], Position | None]
+    def find_newest_position(
+        self, partitions: Collection[Partition], position_of: Callable[[Partition, CentralRecord], Position | None]
     ) -> Position | None:
         """The highest position of a visible record in these partitions."""
-        return newest_position(self._config.central, places, position_of)
+        return newest_position(self._config.central, partitions, position_of)
 
     def _written_at(self, source: EdgePartition, _: str) -> set[str]:
         """Return the central topics that slots were ever told to write a live flow to."""
-        known = {one.central for one in self.control().targets if (one.edge, one.topic) == source[:2]}
+        known = {one.central for one in self.read_control().targets if (one.edge, one.topic) == source[:2]}
         with contextlib.suppress(KeyError):  # no present rule wants the topic
             known.add(target(self._config, source.edge, source.topic))
         return known
 
-    def requests(self) -> Requests:
+    def read_requests(self) -> Requests:
         """Return the decisions about gaps and the paused edges, from the requests topic read to its end."""
         return read_requests(self._config.central, self._names)
 
-    def asked_since(self) -> Requests:
+    def poll_requests(self) -> Requests:
         """Requests that have arrived since the last look, all of them at the first; never waits."""
         if self._requests is None:
             self._requests = RequestWatch(self._config.central, self._names)
-        return self._requests.look()
+        return self._requests.poll()
 
     def close(self) -> None:
         """Close the producer and the tails at central."""

@@ -44,7 +44,7 @@ _LASTED_S = 60.0
 log = logging.getLogger(__name__)
 
 
-def await_turn(
+def await_lease(
     central: KafkaDriverCentral,
     what: str,
     *,
@@ -77,7 +77,7 @@ def await_turn(
     while not stop.is_set():
         asked_s = now()
         try:
-            latest = central.control().lease
+            latest = central.read_control().lease
         except Unreachable as error:
             if not standby:
                 raise
@@ -104,21 +104,24 @@ def await_turn(
     return held
 
 
-def overtaken(central: KafkaDriverCentral, newest: int, identity: str, error: AggregatorError) -> AggregatorError:
-    """Fenced, or without an answer: look for whoever did it, for up to ten seconds; a time-out looks the same.
+def explain_fencing(
+    central: KafkaDriverCentral, epoch_number: int, identity: str, error: AggregatorError
+) -> AggregatorError:
+    """Find out why the driver was fenced or lost central. Reads the control topic for up to ten seconds and looks for
+    another driver.
 
     Args:
         central: Where control is.
-        newest: The newest epoch that this driver knows.
+        epoch_number: The newest epoch that this driver knows.
         identity: This driver's.
         error: What it met.
     """
     deadline = time.monotonic() + _TAKEN_OVER_S
     while time.monotonic() < deadline:
-        state = central.control()
+        state = central.read_control()
         epoch, lease = state.epoch, state.lease
         other = lease.driver if lease else ""
-        if epoch and epoch.epoch > newest:
+        if epoch and epoch.epoch > epoch_number:
             other = epoch.driver
         if other not in ("", identity):
             return AnotherHub(f"another hub took over ({other})", hint="nothing to do, if that was intended")
@@ -128,14 +131,14 @@ def overtaken(central: KafkaDriverCentral, newest: int, identity: str, error: Ag
 
 
 @contextmanager
-def leading(
+def hold_leadership(
     central: KafkaDriverCentral,
     renewal: LeaseRenewal,
     watches: Sequence[EdgeWatch],
     threads: Threads,
     *,
     identity: str,
-    newest: Callable[[], int],
+    epoch_number: Callable[[], int],
 ) -> Iterator[None]:
     """Take the id, keep the lease and look at the edges while the block lasts; give the lease back at its end.
 
@@ -145,7 +148,7 @@ def leading(
         watches: Of the edges.
         threads: Of this process.
         identity: This driver's.
-        newest: The newest epoch that this driver knows.
+        epoch_number: The newest epoch that this driver knows.
 
     Raises:
         AnotherHub: another driver took over.
@@ -160,7 +163,7 @@ def leading(
         yield
         renewal.release()
     except (Fenced, OutcomeUnknown) as error:
-        raise overtaken(central, newest(), identity, error) from None
+        raise explain_fencing(central, epoch_number(), identity, error) from None
     finally:
         renewal.stop()
         for watch in watches:
@@ -173,7 +176,7 @@ def run_epochs(
     stop: threading.Event,
     *,
     trouble: Callable[[T], str],
-    over: Callable[[T], bool],
+    is_last: Callable[[T], bool],
     hint: str,
     now: Callable[[], float] = time.monotonic,
 ) -> T | None:
@@ -184,7 +187,7 @@ def run_epochs(
         renewal: Proves after a failure that this driver still leads.
         stop: Ends it after the epoch that runs.
         trouble: What went wrong in one; empty where it ended by the protocol.
-        over: Whether one that ended by the protocol was the last.
+        is_last: Whether one that ended by the protocol was the last.
         hint: What to do when none comes to its end.
         now: Seconds on a clock that only goes forward.
 
@@ -211,14 +214,14 @@ def run_epochs(
             _recover(renewal, stop, said, failures, hint)
             continue
         failures = 0
-        if result is not None and over(result):
+        if result is not None and is_last(result):
             break
     return result
 
 
 def _recover(renewal: LeaseRenewal, stop: threading.Event, said: str, failures: int, hint: str) -> None:
     """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
-    renewal.try_beat()
+    renewal.try_renew()
     if failures >= _MAX_FAILURES:
         raise Failed(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
     log.warning("epoch ended early (%s); the next one follows", said)

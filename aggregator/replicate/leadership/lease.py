@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from aggregator.state.control import Lease
 
-BEAT_S = 2.0
-WATCH_S = 6.0
-LATE_S = 0.5
+RENEW_INTERVAL_S = 2.0
+LEASE_TIMEOUT_S = 6.0
+RENEW_SLACK_S = 0.5
 ANOTHER_HUB_HINT = "stop it, wait for it with --standby, or replace it with --take-over"
 
 
@@ -23,7 +23,7 @@ class LeaseState(StrEnum):
     WATCHING = "watching"
 
 
-def is_led(look: Callable[[], Lease | None], wait: Callable[[float], object], *, tick_s: float = 0.1) -> bool:
+def watch_for_leader(look: Callable[[], Lease | None], wait: Callable[[float], object], *, tick_s: float = 0.1) -> bool:
     """Whether a hub is seen to lead, within a beat: a courtesy before anything slow begins, and no proof.
 
     Args:
@@ -32,7 +32,7 @@ def is_led(look: Callable[[], Lease | None], wait: Callable[[float], object], *,
         tick_s: Between two looks.
     """
     first = latest = look()
-    for _ in range(round((BEAT_S + LATE_S) / tick_s)):
+    for _ in range(round((RENEW_INTERVAL_S + RENEW_SLACK_S) / tick_s)):
         state = lease_state(first, latest, 0.0)
         if state is not LeaseState.WATCHING:
             return state is LeaseState.HELD
@@ -56,4 +56,4 @@ def lease_state(first: Lease | None, latest: Lease | None, watched_s: float) -> 
         return LeaseState.FREE
     if first is not None and (first.driver, first.beat) != (latest.driver, latest.beat):
         return LeaseState.HELD
-    return LeaseState.FREE if watched_s >= WATCH_S else LeaseState.WATCHING
+    return LeaseState.FREE if watched_s >= LEASE_TIMEOUT_S else LeaseState.WATCHING

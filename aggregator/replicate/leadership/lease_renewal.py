@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from aggregator.errors import AggregatorError, Failed, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership.lease import BEAT_S
+from aggregator.replicate.leadership.lease import RENEW_INTERVAL_S
 from aggregator.state.control import Lease
 from aggregator.threads import Pulse, Supervised, Threads
 
 # Longer than a commit can take before it is an error.
 _BOUND_S = 60.0
 # A password is often changed at the brokers before the hub gets it.
-_SHUT_OUT_S = 300.0
+_AUTHENTICATION_TIMEOUT_S = 300.0
 _SIGN_IN = "renew what `central.client` names: certificate, key, password or trust; `aggregator doctor` tells which"
 log = logging.getLogger(__name__)
 
@@ -46,10 +46,10 @@ class LeaseRenewal:
         Raises:
             Fenced: another driver was quicker.
         """
-        self.beat()
+        self.renew()
         self._thread = threads.start("lease", self._keep, stop=self._stop, bound_s=_BOUND_S, dying=self._lose)
 
-    def beat(self, *, released: bool = False) -> None:
+    def renew(self, *, released: bool = False) -> None:
         """Publish the lease once, with the next beat.
 
         Raises:
@@ -59,7 +59,7 @@ class LeaseRenewal:
         self._beat += 1
         self._central.publish(Lease(self._driver, self._beat, released=released))
 
-    def try_beat(self) -> None:
+    def try_renew(self) -> None:
         """Move the lease, or say once that central does not: what it refused was aborted, so nobody else has our id.
 
         Raises:
@@ -68,15 +68,15 @@ class LeaseRenewal:
         """
         began_s = self._now()
         try:
-            self.beat()
+            self.renew()
         except (TransactionAborted, Unreachable) as error:
-            why = self._central.shut_out()
+            why = self._central.authentication_error()
             if self._refused_s is None or (why and not self._why):
                 log.warning("central refuses to move the lease, and a standby may take over: %s", why or error.message)
             self._refused_s, self._why = began_s if self._refused_s is None else self._refused_s, why
-            if why and self._now() - self._refused_s > _SHUT_OUT_S:
+            if why and self._now() - self._refused_s > _AUTHENTICATION_TIMEOUT_S:
                 raise Failed(
-                    f"central has not let the driver in for {_SHUT_OUT_S:.0f} s: {why}", hint=_SIGN_IN
+                    f"central has not let the driver in for {_AUTHENTICATION_TIMEOUT_S:.0f} s: {why}", hint=_SIGN_IN
                 ) from None
             return
         if self._refused_s is not None:
@@ -91,7 +91,7 @@ class LeaseRenewal:
         """
         self.stop()
         if self.lost is None:
-            self.beat(released=True)
+            self.renew(released=True)
 
     def stop(self) -> None:
         """Stop beating and leave the lease as it is; waits for a beat under way, because its producer goes next."""
@@ -100,9 +100,9 @@ class LeaseRenewal:
             self._thread.join()
 
     def _keep(self, pulse: Pulse) -> None:
-        while not self._stop.wait(BEAT_S):
+        while not self._stop.wait(RENEW_INTERVAL_S):
             pulse()
-            self.try_beat()
+            self.try_renew()
 
     def _lose(self, error: BaseException, said: str) -> None:
         """A foreign error may have come at any point of a transaction: nobody knows what became of the beat."""

@@ -27,11 +27,11 @@ from aggregator.replicate.leadership.settlement import (
     OpenTransactions,
     SettlingCentral,
     TransactionOwner,
-    standing,
-    undecided_again,
+    check_rewritten,
+    comparable_position,
 )
-from aggregator.state.control import Epoch, Undecided
-from aggregator.state.gap import Decision
+from aggregator.state.control import Epoch, UndecidedRange
+from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord, backfill_of, winners
 from aggregator.state.requests import fold_requests
 
@@ -50,8 +50,8 @@ class LedgerCentral(SettlingCentral, Protocol):
     def partitions(self, topics: Collection[str]) -> Collection[Partition]:
         """Partitions of topics, of those that exist."""
 
-    def newest(
-        self, places: Collection[Partition], position_of: Callable[[Partition, CentralRecord], Position | None]
+    def find_newest_position(
+        self, partitions: Collection[Partition], position_of: Callable[[Partition, CentralRecord], Position | None]
     ) -> Position | None:
         """The highest position of a visible record in these partitions."""
 
@@ -63,57 +63,57 @@ class _Flow(NamedTuple):
     backfill: str
 
 
-def settle_ledger(central: LedgerCentral, found: OpenTransactions, epoch: Epoch, whose: TransactionOwner) -> None:
+def settle_ledger(central: LedgerCentral, found: OpenTransactions, epoch: Epoch, owner: TransactionOwner) -> None:
     """Settle what was undecided in the ledger and the requests; no epoch opens over what cannot be settled now.
 
     Args:
         central: The cluster, all ids of the hub fenced.
         found: What was open anywhere, ended where it could be.
         epoch: The epoch that was published.
-        whose: Their names.
+        owner: Their names.
 
     Raises:
         Fenced: another driver took over.
         RetryError: central did not answer, or something else hides what had been committed; what was begun is noted.
     """
-    internal = whose.internal(epoch)
+    internal = owner.internal(epoch)
     for at in internal:
         if at in found.left:
             # It may have been aborted already. Then its committed records would read as if they had not been committed.
             raise Unreachable(found.left[at], hint=HINT)
-    noted = sorted((at for at in internal if at in found.noted), key=lambda at: at[0] == whose.requests)
+    noted = sorted((at for at in internal if at in found.noted), key=lambda at: at[0] == owner.requests)
     for at in noted:
         offsets = found.noted[at]
-        central.write_again(Undecided(*at, *offsets), _committed(central, at, offsets, found, whose))
-    if again := undecided_again(central, noted):
+        central.rewrite_records(UndecidedRange(*at, *offsets), _committed(central, at, offsets, found, owner))
+    if again := check_rewritten(central, noted):
         raise Unreachable("; ".join(again.values()), hint=HINT)
 
 
 def _committed(
-    central: LedgerCentral, at: Partition, offsets: OffsetRange, found: OpenTransactions, whose: TransactionOwner
+    central: LedgerCentral, tp: Partition, offsets: OffsetRange, found: OpenTransactions, owner: TransactionOwner
 ) -> list[CentralRecord]:
     """Records of a range that nobody sees, the last of each key, if their transaction had committed."""
-    seen = {(one.key, one.value) for one in central.records(at, offsets, committed=True)}
-    unseen = [one for one in central.records(at, offsets, committed=False) if (one.key, one.value) not in seen]
+    seen = {(one.key, one.value) for one in central.read_records(tp, offsets, committed=True)}
+    unseen = [one for one in central.read_records(tp, offsets, committed=False) if (one.key, one.value) not in seen]
     last = {one.key: one for one in unseen}
-    logged = [LogRecord(at[1], offsets.start, key_text(key), one.value) for key, one in last.items()]
-    if at[0] == whose.requests:
-        if whose.backfills:
+    logged = [LogRecord(tp[1], offsets.start, key_text(key), one.value) for key, one in last.items()]
+    if tp[0] == owner.requests:
+        if owner.backfills:
             return []
         visible = central.visible_ledger("")
-        held = fold_requests(logged, at[0]).decisions
-        passed = {one.key for one in held if _went_on(visible.get(one.source), one)}
+        held = fold_requests(logged, tp[0]).decisions
+        passed = {one.key for one in held if _has_passed_gap(visible.get(one.source), one)}
         return [record for record, log in zip(last.values(), logged, strict=True) if log.key in passed]
-    evidence = _Evidence(central, found, whose)
-    if any(evidence.is_visible(flow, entry) for flow, entry in _moved(logged, at[0]).items()):
+    evidence = _Evidence(central, found, owner)
+    if any(evidence.is_visible(flow, entry) for flow, entry in _moved(logged, tp[0]).items()):
         return list(last.values())
     if evidence.hiding:
         reasons = "; ".join(evidence.hiding.values())
-        raise Unreachable(f"{at[0]}-{at[1]} at central holds what may have been committed, and {reasons}", hint=HINT)
+        raise Unreachable(f"{tp[0]}-{tp[1]} at central holds what may have been committed, and {reasons}", hint=HINT)
     return []
 
 
-def _went_on(entry: LedgerRecord | None, decision: Decision) -> bool:
+def _has_passed_gap(entry: LedgerRecord | None, decision: GapDecision) -> bool:
     """Whether the flow stands behind what was decided about."""
     return entry is not None and entry.position >= position_after(decision.gap, decision.position)
 
@@ -136,13 +136,13 @@ class _Evidence:
     Args:
         central: The cluster.
         found: What was open anywhere, and is.
-        whose: Whose transaction it is.
+        owner: Whose transaction it is.
     """
 
-    def __init__(self, central: LedgerCentral, found: OpenTransactions, whose: TransactionOwner) -> None:
+    def __init__(self, central: LedgerCentral, found: OpenTransactions, owner: TransactionOwner) -> None:
         self._central = central
         self._found = found
-        self._whose = whose
+        self._owner = owner
         self.hiding: dict[Partition, str] = {}  # partitions that may hide something, with the reason
         self._ledgers: dict[str, Mapping[EdgePartition, LedgerRecord]] = {}
 
@@ -151,25 +151,25 @@ class _Evidence:
         if flow.backfill not in self._ledgers:
             self._ledgers[flow.backfill] = self._central.visible_ledger(flow.backfill)
         known = self._ledgers[flow.backfill].get(flow.source)
-        places = list(self._central.destinations(*flow))
+        partitions = list(self._central.destinations(*flow))
         # All letters take long to search. A live flow without one in this transaction skips that; a backfill resolves.
         if flow.backfill or entry.dead > (known.dead if known else 0):
-            places += self._central.partitions(self._whose.letters)
-        end = standing(entry.position, flow.backfill)
-        newest = self._central.newest(places, partial(self._position, flow, end))
-        begin = standing(known.position, flow.backfill) if known else Position(-1, 0)
+            partitions += self._central.partitions(self._owner.letters)
+        end = comparable_position(entry.position, flow.backfill)
+        newest = self._central.find_newest_position(partitions, partial(self._position, flow, end))
+        begin = comparable_position(known.position, flow.backfill) if known else Position(-1, 0)
         if newest is not None and newest >= begin:
             return True
-        answers = self._central.undecided(places)
-        for at in places:
+        answers = self._central.read_undecided(partitions)
+        for at in partitions:
             if at not in answers or len(answers[at]):
                 self.hiding[at] = self._found.left.get(at, f"{at[0]}-{at[1]} may hide it: it is undecided, or silent")
         return False
 
-    def _position(self, flow: _Flow, end: Position, at: Partition, record: CentralRecord) -> Position | None:
+    def _position(self, flow: _Flow, end: Position, tp: Partition, record: CentralRecord) -> Position | None:
         """Where a record of this flow stands; None of any other, and of what no transaction so far can have written."""
-        copy = self._whose.copy(at, record)
+        copy = self._owner.copy(tp, record)
         if copy is None or copy.backfill != flow.backfill or copy.origin[1:4] != flow.source:
             return None
-        position = standing(Position(copy.origin.incarnation, copy.origin.offset), flow.backfill)
+        position = comparable_position(Position(copy.origin.incarnation, copy.origin.offset), flow.backfill)
         return position if position < end else None

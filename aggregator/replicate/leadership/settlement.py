@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, Self
 from aggregator.coordinates import Copy, EdgePartition, OffsetRange, Partition, Position
 from aggregator.errors import Fenced, TransactionAborted
 from aggregator.kafka.readers.open_range import CentralRecord
-from aggregator.state.control import ControlEntry, ControlState, Epoch, Undecided
+from aggregator.state.control import ControlEntry, ControlState, Epoch, UndecidedRange
 from aggregator.state.dead_letters import letter_copy
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
@@ -33,13 +33,13 @@ _Ranges = Mapping[Partition, OffsetRange]
 class SettlingCentral(Protocol):
     """The interface to central that settling needs."""
 
-    def undecided(self, places: Collection[Partition]) -> _Ranges:
+    def read_undecided(self, partitions: Collection[Partition]) -> _Ranges:
         """Return the range from the last stable offset to the high watermark, by partition that answers."""
 
-    def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+    def read_records(self, tp: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
         """Return the records in a range, or the visible ones."""
 
-    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_backfill_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         """Winning records of one backfill, or of the live flows, from every ledger partition read to its end."""
 
     def publish(self, *entries: ControlEntry) -> None:
@@ -60,7 +60,7 @@ class SettlingCentral(Protocol):
             allowed: Raises what forbids it, by the control topic read to its end when all ids are taken.
         """
 
-    def write_again(self, noted: Undecided, records: Collection[CentralRecord]) -> None:
+    def rewrite_records(self, noted: UndecidedRange, records: Collection[CentralRecord]) -> None:
         """Write records and take the note of their partition back, in one transaction of the driver."""
 
     def now(self) -> float:
@@ -102,14 +102,14 @@ class TransactionOwner(NamedTuple):
         """Return the partitions that tell where the flows stand: the requests, and a ledger partition for each id."""
         return [(self.requests, 0), *((self.ledger, slot) for slot in range(epoch.ids))]
 
-    def written(self, at: Partition, record: CentralRecord) -> Copy | None:
+    def written(self, tp: Partition, record: CentralRecord) -> Copy | None:
         """Return the copy that any writer of the hub has made there; a dead letter tells it in its key and value."""
-        copy = letter_copy(self.hub, record.key, record.value) if at[0] in self.letters else record.copy
+        copy = letter_copy(self.hub, record.key, record.value) if tp[0] in self.letters else record.copy
         return copy if copy is not None and copy.origin.hub == self.hub else None
 
-    def copy(self, at: Partition, record: CentralRecord) -> Copy | None:
+    def copy(self, tp: Partition, record: CentralRecord) -> Copy | None:
         """Return what `written` does for records of these flows, and None for others."""
-        copy = self.written(at, record)
+        copy = self.written(tp, record)
         return copy if copy is not None and bool(copy.backfill) == self.backfills else None
 
 
@@ -125,13 +125,13 @@ class OpenTransactions(NamedTuple):
     left: Mapping[Partition, str]
 
 
-def end_open(
+def abort_open_transactions(
     central: SettlingCentral,
     epoch: Epoch,
-    places: Collection[Partition],
+    partitions: Collection[Partition],
     *,
     notes: _Ranges,
-    whose: TransactionOwner,
+    owner: TransactionOwner,
     unguarded: Collection[Partition] = (),
 ) -> OpenTransactions:
     """Note the hub's open transactions in the control topic, then end all of them at once.
@@ -141,20 +141,20 @@ def end_open(
     Args:
         central: The cluster, all ids of the hub fenced.
         epoch: The epoch that was published.
-        places: Central's partitions.
+        partitions: Central's partitions.
         notes: What the control topic says of ranges that were begun and not ended.
-        whose: Whose records are the slots' own.
+        owner: Whose records are the slots' own.
         unguarded: Those of the places that flows of today wrote under former rules. No slot asks about them.
 
     Raises:
         Fenced: another driver took over.
         RetryError: central did not answer in between; what was begun is noted.
     """
-    noted, internal = dict(notes), set(whose.internal(epoch))
-    found = central.undecided(sorted({*places, *notes}))
-    undecided = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
-    seen = {at: central.records(at, offsets, committed=False) for at, offsets in undecided.items()}
-    own = {at: [one for one in seen[at] if at in internal or whose.copy(at, one)] for at in seen}
+    noted, internal = dict(notes), set(owner.internal(epoch))
+    found = central.read_undecided(sorted({*partitions, *notes}))
+    undecided = await_decided(central, {at: offsets for at, offsets in found.items() if len(offsets)})
+    seen = {at: central.read_records(at, offsets, committed=False) for at, offsets in undecided.items()}
+    own = {at: [one for one in seen[at] if at in internal or owner.copy(at, one)] for at in seen}
     samples = {at: records[0] for at, records in own.items() if records}
     _note(central, noted, {at: undecided[at] for at in samples})
     open_still = _ended(central, epoch, undecided, samples, noted)
@@ -164,16 +164,16 @@ def end_open(
         if offsets.start == undecided[at].start:
             first = seen[at][:1]
         else:
-            first = central.records(at, OffsetRange(offsets.start, offsets.start + 1), committed=False)
-        left[at] = _sentence(at, offsets, first[0] if first else None, whose, own=at in internal)
+            first = central.read_records(at, OffsetRange(offsets.start, offsets.start + 1), committed=False)
+        left[at] = _sentence(at, offsets, first[0] if first else None, owner, own=at in internal)
     return OpenTransactions(noted, left)
 
 
-def after_a_moment(central: SettlingCentral, ranges: _Ranges) -> dict[Partition, OffsetRange]:
+def await_decided(central: SettlingCentral, ranges: _Ranges) -> dict[Partition, OffsetRange]:
     """Return what is still undecided of these ranges after transactions under way had time to end."""
     left, deadline = dict(ranges), central.now() + _PATIENCE_S
     while left:
-        found = central.undecided(left)
+        found = central.read_undecided(left)
         left = {at: OffsetRange(found[at].start if at in found else start, end) for at, (start, end) in left.items()}
         left = {at: offsets for at, offsets in left.items() if len(offsets)}
         if central.now() > deadline:
@@ -191,7 +191,7 @@ def _note(central: SettlingCentral, noted: dict[Partition, OffsetRange], undecid
         if noted.get(at) != grown:
             fresh[at] = grown
     if fresh:
-        central.publish(*(Undecided(*at, *offsets) for at, offsets in fresh.items()))
+        central.publish(*(UndecidedRange(*at, *offsets) for at, offsets in fresh.items()))
         noted |= fresh
 
 
@@ -213,18 +213,18 @@ def _ended(
 
     central.end_undecided(samples, range(epoch.ids), allowed=allowed)
     # The record that was written to end it may be undecided itself, and the driver is about to write there.
-    found = central.undecided(samples)
+    found = central.read_undecided(samples)
     silent = {at: undecided[at] for at in samples if at not in found}
-    return after_a_moment(central, {**undecided, **found}) | silent
+    return await_decided(central, {**undecided, **found}) | silent
 
 
-def write_missing(
+def rewrite_missing(
     central: SettlingCentral,
     found: OpenTransactions,
     notes: _Ranges,
     *,
     ledger: Mapping[EdgePartition, LedgerRecord],
-    whose: TransactionOwner,
+    owner: TransactionOwner,
 ) -> dict[Partition, str]:
     """Write again what had been committed in noted ranges of partitions with records of edges.
 
@@ -233,7 +233,7 @@ def write_missing(
         found: What was open, ended where it could be.
         notes: Of those partitions.
         ledger: Winning records of the live flows; those of backfills are read when they are needed.
-        whose: Whose records are the slots' own.
+        owner: Whose records are the slots' own.
 
     Returns:
         Partitions that must not be written in this epoch, with the reason.
@@ -248,19 +248,19 @@ def write_missing(
         if at in held:
             continue
         # Read to the end: an earlier attempt whose tombstone was lost wrote its records behind the range.
-        end_now = central.undecided([at]).get(at)
+        end_now = central.read_undecided([at]).get(at)
         if end_now is None:
             held[at] = _silence(at)
             continue
         whole = OffsetRange(offsets.start, max(offsets.end, end_now.start))
-        seen = {whose.copy(at, record) for record in central.records(at, whole, committed=True)}
+        seen = {owner.copy(at, record) for record in central.read_records(at, whole, committed=True)}
         missing: dict[Copy, CentralRecord] = {}
-        for record in central.records(at, offsets, committed=False):
-            copy = whose.copy(at, record)
+        for record in central.read_records(at, offsets, committed=False):
+            copy = owner.copy(at, record)
             if copy is not None and copy not in seen and judge.passed(copy):
                 missing.setdefault(copy, record)
         try:
-            central.write_again(Undecided(*at, *offsets), list(missing.values()))
+            central.rewrite_records(UndecidedRange(*at, *offsets), list(missing.values()))
         except TransactionAborted as error:
             held[at] = (
                 f"central partition {at[0]}-{at[1]}: what had been committed is refused when it is written again, "
@@ -268,14 +268,14 @@ def write_missing(
             )
         else:
             written.add(at)
-    return held | undecided_again(central, written)
+    return held | check_rewritten(central, written)
 
 
-def undecided_again(central: SettlingCentral, places: Collection[Partition]) -> dict[Partition, str]:
+def check_rewritten(central: SettlingCentral, partitions: Collection[Partition]) -> dict[Partition, str]:
     """What is undecided, or silent, of partitions that the driver has written: its own markers may be dropped, too."""
-    found = central.undecided(places) if places else {}
-    left = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
-    silent = {at: _silence(at) for at in places if at not in found}
+    found = central.read_undecided(partitions) if partitions else {}
+    left = await_decided(central, {at: offsets for at, offsets in found.items() if len(offsets)})
+    silent = {at: _silence(at) for at in partitions if at not in found}
     return silent | {
         at: f"central partition {at[0]}-{at[1]}: what the hub wrote again is undecided, too; the next epoch settles it"
         for at in left
@@ -293,35 +293,39 @@ class _CommitCheck:
         """Whether this copy lies below its flow's position."""
         origin, backfill = copy
         if backfill not in self._ledgers:
-            self._ledgers[backfill] = self._central.ledger_of(backfill)
+            self._ledgers[backfill] = self._central.read_backfill_ledger(backfill)
         entry = self._ledgers[backfill].get(EdgePartition(origin.edge, origin.topic, origin.partition))
         if entry is None:
             return False
-        return standing(Position(origin.incarnation, origin.offset), backfill) < standing(entry.position, backfill)
+        return comparable_position(Position(origin.incarnation, origin.offset), backfill) < comparable_position(
+            entry.position, backfill
+        )
 
 
-def standing(position: Position, backfill: str) -> Position:
-    """What positions of one flow are compared by: a backfill goes through a log once, whatever its incarnations."""
+def comparable_position(position: Position, backfill: str) -> Position:
+    """Return the key by which positions of a flow are compared. A backfill reads a log once, across incarnations, so
+    only its offset counts.
+    """
     return position._replace(incarnation=0) if backfill else position
 
 
 def _sentence(
-    at: Partition, undecided: OffsetRange, first: CentralRecord | None, whose: TransactionOwner, *, own: bool
+    tp: Partition, undecided: OffsetRange, first: CentralRecord | None, owner: TransactionOwner, *, own: bool
 ) -> str:
     """Why a partition is not written, and what may be done about it.
 
     Args:
-        at: The partition.
+        tp: The partition.
         undecided: What is not visible of it.
         first: The record that the last stable offset stands at, whose transaction is what holds the rest back.
-        whose: Whose records are the slots' own.
+        owner: Whose records are the slots' own.
         own: Whether nobody else writes there.
     """
-    (topic, partition), start = at, undecided.start
+    (topic, partition), start = tp, undecided.start
     where = f"central partition {topic}-{partition}: a transaction is undecided from offset {start} on"
-    written = whose.written(at, first) if first is not None else None
-    if written is not None and bool(written.backfill) != whose.backfills:
-        if whose.backfills:
+    written = owner.written(tp, first) if first is not None else None
+    if written is not None and bool(written.backfill) != owner.backfills:
+        if owner.backfills:
             return f"{where}, of the hub's live flows; the hub settles it: start it, or let it run"
         return f"{where}, of backfill {written.backfill}; `aggregator backfill settle` ends it"
     if written is None and not own:
@@ -333,14 +337,14 @@ def _sentence(
     )
 
 
-def _silence(at: Partition) -> str:
+def _silence(tp: Partition) -> str:
     return (
-        f"{at[0]}-{at[1]} at central does not answer: has it a leader? If its topic was deleted, create it again, "
+        f"{tp[0]}-{tp[1]} at central does not answer: has it a leader? If its topic was deleted, create it again, "
         "empty: then nothing of it is left to settle"
     )
 
 
-class Unsettled:
+class UndecidedWatch:
     """Watches the held partitions while an epoch runs: once one of them is decided, a new epoch is due.
 
     Args:
@@ -353,12 +357,12 @@ class Unsettled:
         self._left: dict[Partition, int | None] = dict.fromkeys(held)  # the end of each partition at its first answer
         self._asked = central.now() if held else 0.0
 
-    def moved(self) -> bool:
+    def poll_decided(self) -> bool:
         """Whether one of them was decided since; asks every ten seconds."""
         now = self._central.now()
         if not self._left or now - self._asked < _AGAIN_S:
             return False
         self._asked = now
-        found = self._central.undecided(self._left)
+        found = self._central.read_undecided(self._left)
         self._left |= {at: offsets.end for at, offsets in found.items() if self._left[at] is None}
         return any(offsets.start >= (self._left[at] or 0) for at, offsets in found.items())

@@ -26,7 +26,7 @@ from aggregator.replicate.flow.field_counts import FieldReports
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
-from aggregator.replicate.identity.chains import Chains, Judged
+from aggregator.replicate.identity.chains import BatchJudgement, Chains
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.ports import Writer
 from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, Letter, encode_letter, encode_resolution
@@ -47,7 +47,7 @@ class DeliveryPlan:
         digest_key: Key of the dead letters' hash; None leaves the hash out.
         backfill: Id of the backfill that delivers, which its records carry; empty for the live flows.
         chains: How records are known that other hubs bring back.
-        tells_left_out: Whether a notice is written for each record that was read and yields no copy.
+        writes_notices: Whether a notice is written for each record that was read and yields no copy.
     """
 
     hub: str
@@ -56,7 +56,7 @@ class DeliveryPlan:
     digest_key: bytes | None = field(repr=False)
     backfill: str = ""
     chains: Chains = field(default_factory=Chains)
-    tells_left_out: bool = False
+    writes_notices: bool = False
 
 
 class Delivery:
@@ -93,7 +93,7 @@ class Delivery:
             HoldError: this flow cannot go on; nothing was produced.
         """
         source = flow.plan.source
-        cycles, forged = self._plan.cycles.found(source.topic, chunk.headers)
+        cycles, forged = self._plan.cycles.find_cycles(source.topic, chunk.headers)
         judged = self._judged(flow, chunk)
         cycles |= judged.cycles
         dead_already = {at: Rejection(why) for at, why in judged.rejected.items() if at not in cycles}
@@ -112,10 +112,10 @@ class Delivery:
         self._reject_beyond_limits(flow.plan, chunk, stripped, sizes + _stamp_bytes(stamps), now_ms)
         begin()
         produced = int(sizes.sum()) + self._produce(writer, flow, chunk, stripped, stamps, chains=judged.chains)
-        resolved = self._resolve(writer, flow, chunk, stripped) if flow.plan.letters else 0
+        resolved = self._resolve(writer, flow, chunk, stripped) if flow.plan.unresolved_offsets else 0
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
         changed = stripped.counts.total()
-        flow.cursor = flow.cursor.past_chunk(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
+        flow.cursor = flow.cursor.with_chunk(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
         flow.cursor = flow.cursor.with_cycles(cycles=len(cycles), forged=len(forged)).with_sealed(stripped.sealed)
         flow.cursor = flow.cursor.with_resolved(resolved)
         return produced
@@ -124,14 +124,14 @@ class Delivery:
         """What telemetry is to say of the fields that were stripped; see `field_counts.FieldReports.bodies`."""
         return self._reports.bodies(self._strips, now_s, last=last)
 
-    def _judged(self, flow: Flow, chunk: Chunk) -> Judged:
+    def _judged(self, flow: Flow, chunk: Chunk) -> BatchJudgement:
         """Judge a chunk by its chain headers.
 
         A record that a person replays by its dead letter is delivered, whatever its chain says.
         """
-        source, wanted = flow.plan.source, flow.plan.asked
+        source, wanted = flow.plan.source, flow.plan.replayed_offsets
         asked = frozenset(at for at, offset in enumerate(chunk.offsets) if offset in wanted) if wanted else wanted
-        return self._plan.chains.judged(source.edge, source.topic, flow.plan.central, chunk.headers, asked)
+        return self._plan.chains.judge_batch(source.edge, source.topic, flow.plan.central_topic, chunk.headers, asked)
 
     def _strip(self, source: EdgePartition) -> Strip:
         at = (source.edge, source.topic)
@@ -151,17 +151,17 @@ class Delivery:
         """
         limits, before = plan.limits, len(stripped.rejected)
         try:
-            if limits.keyed:
-                require_keys(plan.central, chunk.keys, stripped)
+            if limits.requires_key:
+                require_keys(plan.central_topic, chunk.keys, stripped)
         except HoldError:
-            self._require_planned(plan.central, limits)
+            self._require_planned(plan.central_topic, limits)
             raise
-        if limits.bound:
-            far = limits.beyond(np.asarray(chunk.timestamps_ms, np.int64), now_ms)
+        if limits.bounds_timestamps:
+            far = limits.refused_timestamps(np.asarray(chunk.timestamps_ms, np.int64), now_ms)
             _reject(stripped, far, Reason.REFUSED_TIMESTAMP)
         _reject(stripped, sizes > limits.record_bytes, Reason.TOO_LARGE)
         if len(stripped.rejected) > before:
-            self._require_planned(plan.central, limits)
+            self._require_planned(plan.central_topic, limits)
 
     def _produce(
         self,
@@ -179,12 +179,14 @@ class Delivery:
         records = OutgoingRecords(
             stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out
         )
-        writer.produce_all(plan.central, plan.central_partition, records)
+        writer.produce_all(plan.central_topic, plan.central_partition, records)
         for further in self._further_tombstones(flow, chunk, stripped, chains):
-            writer.produce_all(plan.central, plan.central_partition, further)
-        noticed = sorted(left_out) if self._plan.tells_left_out else []
+            writer.produce_all(plan.central_topic, plan.central_partition, further)
+        noticed = sorted(left_out) if self._plan.writes_notices else []
         if noticed:
-            writer.produce_all(plan.central, plan.central_partition, self._notices(flow, chunk, stripped, noticed))
+            writer.produce_all(
+                plan.central_topic, plan.central_partition, self._notices(flow, chunk, stripped, noticed)
+            )
         letters = 0
         for index, rejection in sorted(stripped.rejected.items()):
             key, letter = self._dead_letter(flow, chunk, index, rejection)
@@ -194,7 +196,7 @@ class Delivery:
 
     def _stamps(self, flow: Flow, origins: BytesColumn, chains: BytesColumn | None) -> list[tuple[str, BytesColumn]]:
         """Headers that tell of records where they came from."""
-        stamps = [(ORIGIN_HEADER, origins), *self._plan.cycles.seals(flow.plan.central, origins)]
+        stamps = [(ORIGIN_HEADER, origins), *self._plan.cycles.seals(flow.plan.central_topic, origins)]
         if chains is not None:
             stamps.append((CHAIN_HEADER, chains))
         if self._plan.backfill:
@@ -207,25 +209,25 @@ class Delivery:
         """Tombstones for the keys of a record under other key versions: in the same transaction, behind its own."""
         source, alive = flow.plan.source, {at for at in stripped.further if at not in stripped.rejected}
         for number in itertools.count(1):
-            places = sorted(at for at in alive if len(stripped.further[at]) >= number)
-            if not places:
+            indexes = sorted(at for at in alive if len(stripped.further[at]) >= number)
+            if not indexes:
                 return
             ends = f"/{flow.position.incarnation}/{number}"
-            origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", [chunk.offsets[at] for at in places], ends)
+            origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", [chunk.offsets[at] for at in indexes], ends)
             yield OutgoingRecords(
-                BytesColumn.of([stripped.further[at][number - 1] for at in places]),
-                BytesColumn.empty(len(places)),
-                [chunk.timestamps_ms[at] for at in places],
-                HeaderTable.of([stripped.headers[at] for at in places]),
-                self._stamps(flow, origins, None if chains is None else BytesColumn.of([chains[at] for at in places])),
+                BytesColumn.of([stripped.further[at][number - 1] for at in indexes]),
+                BytesColumn.empty(len(indexes)),
+                [chunk.timestamps_ms[at] for at in indexes],
+                HeaderTable.of([stripped.headers[at] for at in indexes]),
+                self._stamps(flow, origins, None if chains is None else BytesColumn.of([chains[at] for at in indexes])),
             )
 
-    def _notices(self, flow: Flow, chunk: Chunk, stripped: Stripped, places: Sequence[int]) -> OutgoingRecords:
+    def _notices(self, flow: Flow, chunk: Chunk, stripped: Stripped, indexes: Sequence[int]) -> OutgoingRecords:
         """Make a notice for each record that was read and yields no copy; a notice has no content of its record."""
-        ends, offsets, count = f"/{flow.position.incarnation}", [chunk.offsets[at] for at in places], len(places)
+        ends, offsets, count = f"/{flow.position.incarnation}", [chunk.offsets[at] for at in indexes], len(indexes)
         origins = BytesColumn.numbered(f"{self._plan.hub}/{flow.plan.source}/", offsets, ends)
         dead = stripped.rejected
-        why = BytesColumn.of([(dead[at].reason if at in dead else SUPPRESSED).encode() for at in places])
+        why = BytesColumn.of([(dead[at].reason if at in dead else SUPPRESSED).encode() for at in indexes])
         stamps = [*self._stamps(flow, origins, None), (LEFT_OUT_HEADER, why)]
         # A notice has the present time, because a topic may have refused the record for the record's own time.
         return OutgoingRecords(
@@ -237,12 +239,12 @@ class Delivery:
         resolved = [
             index
             for index, offset in enumerate(chunk.offsets)
-            if offset in flow.plan.letters and index not in stripped.rejected
+            if offset in flow.plan.unresolved_offsets and index not in stripped.rejected
         ]
         source, at, id_ = flow.plan.source, flow.position.incarnation, self._plan.backfill
         for index in resolved:
             outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
-            said = encode_resolution(source, chunk.offsets[index], at, id_, outcome, central=flow.plan.central)
+            said = encode_resolution(source, chunk.offsets[index], at, id_, outcome, central=flow.plan.central_topic)
             writer.produce(self._plan.dead_letters, *said)
         return len(resolved)
 
@@ -258,7 +260,7 @@ class Delivery:
             chunk.timestamps_ms[index],
             rejection.schema_id,
             len(value),
-            central=flow.plan.central,
+            central=flow.plan.central_topic,
         )
         return encode_letter(letter, key_bytes=len(key), value_hmac=digest, backfill=self._plan.backfill)
 

@@ -39,7 +39,7 @@ class _SlotWriter(TransactionalWriter):
 
     def begin(self) -> None:
         """Open a transaction; errors as of `TransactionalWriter.begin`."""
-        if self.outdated():
+        if self.check_credentials_changed():
             raise OutcomeUnknown("signing in with what was renewed", hint="nothing to do: the slot goes on by itself")
         super().begin()
 
@@ -72,27 +72,27 @@ class KafkaSlotPorts:
         self._before: dict[str, int] = {}  # bytes that closed readers had received
         self._counts: dict[str, int] = {}
 
-    def look(self) -> ControlState:
+    def poll_control(self) -> ControlState:
         """Return the present view of the control topic."""
-        return self._watch.look()
+        return self._watch.poll()
 
-    def control(self) -> ControlState:
+    def read_control(self) -> ControlState:
         """Read the control topic to its end."""
         return read_control(self._config.central, self._names)
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """The slot's own ledger partition, read to its end."""
         records = read_to_end(self._config.central, self._names.ledger, [self._slot])
         return winners(records, self._names.ledger, backfill=self._backfill)
 
-    def writer(self) -> TransactionalWriter:
+    def open_writer(self) -> TransactionalWriter:
         """Open a new producer with the slot's transactional id."""
         self.refresh_leaders()  # a new producer knows no acknowledged offset that exposes an outdated leader
         made = _SlotWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
         self._statistics[CENTRAL] = made.statistics
         return made
 
-    def reader(self, edge: str) -> EdgeReader | RateLimitedReader:
+    def open_reader(self, edge: str) -> EdgeReader | RateLimitedReader:
         """Open a reader of one edge."""
         config, rate = self._config.edges[edge], self._rates.get(edge)
         most = self._config.replication.fetch_buffer
@@ -106,11 +106,11 @@ class KafkaSlotPorts:
         """Bytes that the readers of an edge have received, as far as their client has told."""
         return self._before.get(edge, 0) + self._readers[edge].received_bytes
 
-    def topic_ids(self, edge: str) -> EdgeTopicIds | None:
+    def open_topic_ids(self, edge: str) -> EdgeTopicIds | None:
         """Return the client that asks an edge for topic ids, unless the configuration switches that off."""
         return EdgeTopicIds(self._config.edges[edge]) if self._config.replication.exact_recreation else None
 
-    def limits(self, topic: str) -> TopicLimits:
+    def read_limits(self, topic: str) -> TopicLimits:
         """Return the limits that a central topic has now.
 
         Raises:
@@ -118,7 +118,7 @@ class KafkaSlotPorts:
         """
         return TopicLimits.of(topic_settings.settings(self._config.central, [topic])[topic])
 
-    def telemetry(self, body: dict[str, object]) -> None:
+    def publish_telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers with this process's memory and CPU time, and its clients' own; best effort."""
         times = self._process.cpu_times()
         clients = {name: kept.numbers for name, kept in self._statistics.items() if kept.numbers}
@@ -143,19 +143,19 @@ class KafkaSlotPorts:
         """Wait for a number of seconds."""
         time.sleep(seconds)
 
-    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+    def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """From the last stable offset to the high watermark of each partition of central that answers at once."""
-        return ends.undecided_ranges(self._config.central, places, wait_s=0.0)
+        return ends.undecided_ranges(self._config.central, partitions, wait_s=0.0)
 
     def refresh_leaders(self) -> None:
         """Ask anew which brokers lead central's partitions."""
         leaders.refresh(self._config.central)
 
-    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+    def unwritable(self, partitions: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
-        return unwritable(self._config.central, places, timeout_s=_SOON_S)
+        return unwritable(self._config.central, partitions, timeout_s=_SOON_S)
 
-    def partitions(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """Partitions of a topic of central; asked once."""
         if topic not in self._counts:
             self._counts[topic] = topics.partition_count(self._config.central, topic)

@@ -1,4 +1,5 @@
-"""The gate stops a slot from writing to a central partition while an earlier transaction of it may be undecided there.
+"""The partition guard stops a slot from writing to a central partition while an earlier transaction of the slot may be
+undecided there.
 
 Invariant (protocol, rule B's last sentence, within an epoch): a marker decides everything that is open under its
 transactional id in its partition. Kafka 4.3.1 drops a marker if its partition has no leader at that moment
@@ -34,19 +35,19 @@ BEHIND_S = 15.0
 class Ends(Protocol):
     """The interface to central that the gate needs."""
 
-    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+    def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """Return the range from the last stable offset to the high watermark, by partition that answers at once."""
 
     def refresh_leaders(self) -> None:
         """An answer was of a leader that was deposed: learn who leads what."""
 
-    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+    def unwritable(self, partitions: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward."""
 
-    def partitions(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """Partitions of a topic of central."""
 
     def sleep(self, seconds: float) -> None:
@@ -86,7 +87,7 @@ class PartitionGuard:
                 self._open.discard(place)
                 self._ends[place] = None
 
-    def why_closed(self, flows: Iterable[FlowPlan]) -> str:
+    def await_open(self, flows: Iterable[FlowPlan]) -> str:
         """Return why these flows may not write now, or an empty text. Waits for new answers, `_PATIENCE_S` at most.
 
         Args:
@@ -94,7 +95,7 @@ class PartitionGuard:
         """
         asked = list(self._always)
         for flow in flows:
-            asked += self._each(flow.central, flow.central_partition)
+            asked += self._each(flow.central_topic, flow.central_partition)
         for place in asked:
             if place not in self._open:
                 self._ends.setdefault(place, None)
@@ -104,7 +105,7 @@ class PartitionGuard:
         return "" if closed is None else self._why(closed)
 
     def _why(self, closed: Partition) -> str:
-        refused = self._refused.of(closed[0], self._ports.now())
+        refused = self._refused.active_refusal(closed[0], self._ports.now())
         if refused is not None:
             return refused.detail
         if closed in self._silent:
@@ -117,7 +118,7 @@ class PartitionGuard:
 
     def _each(self, topic: str, partition: int) -> list[Partition]:
         """The partition, or all of a topic whose partitioner chooses."""
-        return [(topic, one) for one in ([partition] if partition >= 0 else range(self._ports.partitions(topic)))]
+        return [(topic, one) for one in ([partition] if partition >= 0 else range(self._ports.partition_count(topic)))]
 
     def undecided(self) -> tuple[Partition, ...]:
         """Partitions in which something may be undecided now that the slot writes no more; they are asked once more."""
@@ -162,28 +163,32 @@ class PartitionGuard:
     def _look_again(self) -> None:
         """Ask about what is closed; what is known to be refused has a time of its own."""
         began = self._ports.now()
-        self._look([place for place in self._closed if self._refused.of(place[0], began) is None])
+        self._look([place for place in self._closed if self._refused.active_refusal(place[0], began) is None])
         self._close()
         # Asking a partition without a leader takes a second. Most of the time must be left for the other partitions.
         took_s = self._ports.now() - began
         self._again_at = self._ports.now() + min(_MAX_AGAIN_S, max(_AGAIN_S, _REST * took_s))
 
     def _close(self) -> None:
-        """Patience is over for what is not open; ask central whether it refuses what does not answer."""
+        """Mark the partitions that did not open in time as closed. For those without an answer, ask central whether it
+        refuses their topics.
+        """
         now = self._ports.now()
         self._closed = {place: self._closed.get(place, now) for place in self._ends}
         self._silent &= self._closed.keys()
         self._behind &= self._closed.keys()
-        if unexplained := [place for place in sorted(self._silent) if self._refused.of(place[0], now) is None]:
+        if unexplained := [
+            place for place in sorted(self._silent) if self._refused.active_refusal(place[0], now) is None
+        ]:
             self._refused.hold(self._ports.unwritable(unexplained), now)
 
-    def _look(self, places: Collection[Partition]) -> None:
-        undecided = self._ports.undecided(places)
+    def _look(self, partitions: Collection[Partition]) -> None:
+        undecided = self._ports.read_undecided(partitions)
         found = {place: offsets for place, offsets in undecided.items() if self._has_ours(place, offsets.end)}
         if len(found) < len(undecided):
             self._ports.refresh_leaders()
-        self._silent = (self._silent | set(places)) - undecided.keys()
-        self._behind = (self._behind - set(places)) | (undecided.keys() - found.keys())
+        self._silent = (self._silent | set(partitions)) - undecided.keys()
+        self._behind = (self._behind - set(partitions)) | (undecided.keys() - found.keys())
         for place, (stable, end) in found.items():
             target = self._ends[place]
             self._ends[place] = target = end if target is None else target

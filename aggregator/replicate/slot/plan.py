@@ -24,13 +24,13 @@ class BackfillTerms:
         backfill: Its id: header of its records, end of its ledger keys.
         dead_letters: Where its dead letters go, and the resolutions of those that it delivers.
         rate: Records that one slot takes a second; None: no bound.
-        tells_left_out: Whether it tells of each record that it reads and leaves out, as a restate does.
+        writes_notices: Whether it tells of each record that it reads and leaves out, as a restate does.
     """
 
     backfill: str
     dead_letters: str
     rate: float | None = None
-    tells_left_out: bool = False
+    writes_notices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class SlotPlan:
     Attributes:
         names: The hub's names at central, or those of its backfills.
         epoch: The epoch's number.
-        driver: The driver that opened it. Another one's may have the number, if the control topic was deleted.
+        driver: The driver that opened the epoch. If the control topic was deleted, another driver may use the same
+        epoch number.
         slot: The slot's number.
         flows: What it reads, and from where.
         commit_policy: When it commits.
@@ -95,7 +96,7 @@ class SlotOutcome:
     undecided_partitions: tuple[Partition, ...] = ()
 
 
-def standstill(plan: SlotPlan, refused: RefusedTopics, why: str) -> dict[str, object]:
+def blocked_report(plan: SlotPlan, refused: RefusedTopics, why: str) -> dict[str, object]:
     """The report of a slot that can begin no transaction, or does not know how the last one ended: nothing flows."""
     waiting = {str(flow.source): why for flow in plan.flows}
     figures = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}

@@ -24,7 +24,7 @@ class LimitsChanged(RetryError):
 
 def require_planned_after(refused: RefusedTopics, flows: Iterable[FlowPlan], ports: SlotPorts) -> None:
     """Ask central about the topics that refused what their settings limit; errors as of `require_planned`."""
-    for topic, limits in {plan.central: plan.limits for plan in flows}.items():
+    for topic, limits in {plan.central_topic: plan.limits for plan in flows}.items():
         if refused.is_about_limits(topic):
             require_planned(ports, topic, limits)
 
@@ -41,7 +41,7 @@ def require_planned(ports: SlotPorts, topic: str, planned: TopicLimits) -> None:
         LimitsChanged: it takes something else now.
         Unreachable: central does not answer.
     """
-    if ports.limits(topic) != planned:
+    if ports.read_limits(topic) != planned:
         raise LimitsChanged(f"what {topic} takes was changed", hint="nothing to do: the next epoch goes by it")
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.kafka.native.topic_ids import Answer
-from aggregator.kafka.readers.reader_events import Polled, StartPosition, TruncationPoint
+from aggregator.kafka.readers.reader_events import PollResult, StartPosition, TruncationPoint
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.state.control import ControlState
@@ -45,7 +45,7 @@ class Writer(Protocol):
     def refusals(self) -> Collection[Refusal]:
         """Return the permanent refusals in the last failed transaction; to be asked before it is aborted."""
 
-    def acknowledged(self, at: Partition) -> int | None:
+    def acknowledged(self, tp: Partition) -> int | None:
         """Return the latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
 
     def close(self) -> None:
@@ -58,25 +58,25 @@ class Reader(Protocol):
     def assign(self, starts: Mapping[Partition, StartPosition]) -> None:
         """Read these partitions from there on, and no others."""
 
-    def start(self, at: Partition, start: StartPosition) -> None:
+    def incremental_assign(self, tp: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
 
-    def release(self, at: Partition) -> None:
+    def incremental_unassign(self, tp: Partition) -> None:
         """Stop reading one partition."""
 
-    def poll(self, most: int, timeout_s: float) -> Polled:
-        """Take what is there; with `most` 0 no records but heartbeats, and where a rate holds it, fetch none."""
+    def poll(self, max_records: int, timeout_s: float) -> PollResult:
+        """Take what is there; with `max_records` 0 no records but heartbeats, and where a rate holds it, fetch none."""
 
-    def log_range(self, at: Partition) -> OffsetRange:
+    def log_range(self, tp: Partition) -> OffsetRange:
         """Return the readable range of a partition: [first offset, last stable offset)."""
 
-    def leader_epoch(self, at: Partition) -> int | None:
+    def leader_epoch(self, tp: Partition) -> int | None:
         """Return the epoch of the partition's present leader, if the edge tells it."""
 
-    def readable_from(self, at: Partition, offset: int) -> int | None:
+    def readable_from(self, tp: Partition, offset: int) -> int | None:
         """Return the first readable offset behind a damaged batch; None if `offset` is readable after all."""
 
-    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
+    def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
         """Return where a log was truncated, which was read up to a record of `leader_epoch`."""
 
     def close(self) -> None:
@@ -99,43 +99,43 @@ class TopicIds(Protocol):
 class SlotPorts(Protocol):
     """The interface to central and to the edges that a slot needs."""
 
-    def look(self) -> ControlState:
+    def poll_control(self) -> ControlState:
         """Return the present view of the control topic; a courtesy, not a proof."""
 
-    def control(self) -> ControlState:
+    def read_control(self) -> ControlState:
         """Read the control topic to its end."""
 
-    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def read_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """The slot's own ledger partition, read to its end, winners only."""
 
-    def writer(self) -> Writer:
+    def open_writer(self) -> Writer:
         """A new producer under the slot's transactional id, not yet opened."""
 
-    def reader(self, edge: str) -> Reader:
+    def open_reader(self, edge: str) -> Reader:
         """Open a reader of one edge."""
 
     def received(self, edge: str) -> int:
         """Bytes that the readers of an edge have received, as far as their client has told; for edges with a limit."""
 
-    def topic_ids(self, edge: str) -> TopicIds | None:
+    def open_topic_ids(self, edge: str) -> TopicIds | None:
         """Return the client that asks an edge for topic ids; None if nobody shall ask."""
 
-    def limits(self, topic: str) -> TopicLimits:
+    def read_limits(self, topic: str) -> TopicLimits:
         """Return the present limits of a central topic; raises Unreachable."""
 
-    def telemetry(self, body: dict[str, object]) -> None:
+    def publish_telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers, best effort."""
 
-    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+    def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """Return the range from the last stable offset to the high watermark, by partition of central that answers."""
 
     def refresh_leaders(self) -> None:
         """An answer was of a leader that was deposed: learn who leads what."""
 
-    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+    def unwritable(self, partitions: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
 
-    def partitions(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """Return the number of partitions of a central topic."""
 
     def now(self) -> float:

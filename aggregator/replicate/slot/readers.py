@@ -12,8 +12,8 @@ from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError, Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition
-from aggregator.replicate.flow.cursor import HoldReason, Waiting
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, PollResult, StartPosition
+from aggregator.replicate.flow.cursor import HoldReason, PendingRetry
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.flow.gaps import damaged, gap, truncation_gap
 from aggregator.replicate.slot.partition_guard import PartitionGuard
@@ -67,13 +67,14 @@ class Readers:
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
         for edge in sorted({source.edge for source in self._flows}):
-            self._readers[edge] = self._checked(edge, self._ports.reader(edge))  # assigned at once: see `EdgeReader`
+            # Assigned at once: see `EdgeReader`.
+            self._readers[edge] = self._checked(edge, self._ports.open_reader(edge))
         self.assign()
         self._resumed.clear()  # a new client compares each position with its first leader
 
     def _checked(self, edge: str, reader: Reader) -> Reader:
         """A reader that hands over nothing of a topic that was created again, if the edge can be asked."""
-        ids = self._ports.topic_ids(edge)
+        ids = self._ports.open_topic_ids(edge)
         if ids is None:
             return reader
         own = {at: flow for at, flow in self._flows.items() if at.edge == edge}
@@ -95,9 +96,9 @@ class Readers:
         """Read every flow that may be read from where it stands, and nothing else; the rewind after an abort too."""
         starts: dict[str, dict[Partition, StartPosition]] = {edge: {} for edge in self._readers}
         for source, flow in self._flows.items():
-            if flow.reading and source in self._truncation:  # a rewind has removed the wait
-                flow.cursor = flow.cursor.with_waiting(Waiting(now := self._ports.now(), now, _DOUBT))
-            elif flow.reading:
+            if flow.is_readable and source in self._truncation:  # a rewind has removed the wait
+                flow.cursor = flow.cursor.with_waiting(PendingRetry(now := self._ports.now(), now, _DOUBT))
+            elif flow.is_readable:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
         self._resumed |= self._flows.keys()  # flows that are not read now are read again later
         for edge, reader in self._readers.items():
@@ -108,12 +109,12 @@ class Readers:
         """Count an edge's silence anew: it is asked again, was not asked, or has more than was asked for."""
         self._asked_at[edge] = now
 
-    def silent(self, source: EdgePartition, now: float) -> bool:
+    def is_silent(self, source: EdgePartition, now: float) -> bool:
         """Whether an edge has said nothing of a flow for the patience of a drain; it may be busy with others."""
         heard_s = max(self._asked_at[source.edge], self._heard_at.get(source, 0.0))
         return now - heard_s > self._plan.patience_s
 
-    def polled(self, edge: str, polled: Polled, now: float) -> None:
+    def polled(self, edge: str, polled: PollResult, now: float) -> None:
         """Begin to process a poll. Flows that are started anew from now on ignore the rest of it."""
         self._superseded.clear()
         heard = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
@@ -121,35 +122,35 @@ class Readers:
 
     def advance(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
         """Advance a flow to `offset`; a flow of a backfill goes on with its next range, or ends."""
-        if not flow.reading:
+        if not flow.is_readable:
             return
         self._confirmed.add(flow.plan.source)
         flow.cursor = flow.cursor.with_waiting(None)  # the retry has succeeded
         leapt = flow.advance(offset, leader_epoch)
-        if flow.done or leapt:
+        if flow.is_done or leapt:
             self._release(flow)
-        if leapt and not flow.done:
+        if leapt and not flow.is_done:
             self._start(flow)
 
     def end(self, flow: Flow, offset: int) -> None:
         """A flow was read to the end of its partition.
 
-        Where only markers lie before that, no record has told a leader epoch, and nobody could see later that they were
-        cut and records stand in their place. So the leader's is asked for, and the partition read to its end once more.
+        If only markers were read, no leader epoch is known, so a later truncation could not be detected. The reader
+        then asks for the leader's epoch and reads the partition to its end again.
         """
         source, entry = flow.plan.source, flow.cursor.entry
         if source in self._superseded:
             return
-        if not flow.reading or entry.leader_epoch is not None or offset < entry.next_offset:
+        if not flow.is_readable or entry.leader_epoch is not None or offset < entry.next_offset:
             self.advance(flow, offset)
-        elif self._is_answered(flow):
+        elif self._learn_leader_epoch(flow):
             if flow.cursor.entry.leader_epoch is None:
                 self.advance(flow, offset)
                 return
             self._release(flow)
             self._start(flow)
 
-    def _is_answered(self, flow: Flow) -> bool:
+    def _learn_leader_epoch(self, flow: Flow) -> bool:
         """Learn a leader epoch that nothing before the position exceeds, if the edge tells one; False: it waits."""
         source = flow.plan.source
         if flow.cursor.entry.leader_epoch is not None or source.edge in self._without_epochs:
@@ -165,19 +166,19 @@ class Readers:
             flow.cursor = flow.cursor.with_leader_epoch(leader_epoch)
         return True
 
-    def drained(self, flow: Flow) -> bool:
+    def is_drained(self, flow: Flow) -> bool:
         """Whether a flow is held, or has reached what `--drain` asked for in the log that its edge has now.
 
         A position at the end does not count before the edge has confirmed it, because the log may have been truncated.
-        Nor does one that a client has reported as lost, before somebody has judged that. A drain waits with its
-        patience for transactions that central has not decided; a first position is held as long.
+        A position that the client reported as lost does not count either, until the log has been checked. A drain waits
+        with its patience for transactions that central has not decided; a first position is held as long.
         """
         source, hold = flow.plan.source, flow.cursor.hold
         if hold is not None:
             waited_s = self._ports.now() - self._opened_s
             return hold.reason is not HoldReason.UNDECIDED or waited_s > self._plan.patience_s
         confirmed = source in self._confirmed and self._truncation.get(source) is not Truncation.SUSPECTED
-        return flow.drained and (flow.plan.until is None or flow.done or confirmed)
+        return flow.is_drained and (flow.plan.until is None or flow.is_done or confirmed)
 
     def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
         """Let a flow stand still until the epoch ends."""
@@ -212,7 +213,7 @@ class Readers:
             return
         self._release(flow)
         flow.cursor = flow.cursor.with_waiting(
-            Waiting(since_s, now + (_SOON if is_soon else _PAUSES).pause_after_s(waited_s), why)
+            PendingRetry(since_s, now + (_SOON if is_soon else _PAUSES).pause_after_s(waited_s), why)
         )
 
     def retry_due(self, now: float) -> None:
@@ -222,17 +223,17 @@ class Readers:
             if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
                 flow.cursor = flow.cursor.with_retry()
                 # A client does not compare a restarted partition with a leader that it knows already.
-                if flow.reading and (source not in self._truncation or self._is_whole(flow)):
+                if flow.is_readable and (source not in self._truncation or self._check_truncation(flow)):
                     self.reset_silence(source.edge, now)
                     self._start(flow)
 
     def fault(self, edge: str, fault: Fault) -> None:
         """Handle a partition that cannot be read on."""
         flow = self._flows.get(EdgePartition(edge, *fault.at))
-        if flow is None or not flow.reading or flow.plan.source in self._superseded:
+        if flow is None or not flow.is_readable or flow.plan.source in self._superseded:
             return
         if fault.kind is FaultKind.POSITION_LOST:
-            if self._is_whole(flow):
+            if self._check_truncation(flow):
                 self.wait(flow, fault.detail)
         elif fault.kind is FaultKind.DAMAGED:
             self._damage(flow, fault)
@@ -240,18 +241,18 @@ class Readers:
             self._confirmed.discard(flow.plan.source)  # without a witness the position may be lost
             self.wait(flow, fault.detail)
 
-    def is_foreign(self, flow: Flow, chunk: Chunk) -> bool:
+    def reject_other_log(self, flow: Flow, chunk: Chunk) -> bool:
         """Whether records are not taken, because they are of another log, or because nobody can say it now.
 
-        While a partition is read, the client itself compares its position with every new leader; it does not where a
-        partition is read again whose new leader it knows already. And a lower leader epoch than the cursor's alone
-        proves nothing: the cursor's may be that of a later record.
+        librdkafka validates the position against every new leader while it reads a partition. It does not validate a
+        partition that is assigned again if it already knows the leader. And a lower leader epoch than the cursor's
+        alone proves nothing: the cursor's may be that of a later record.
         """
         source, known = flow.plan.source, flow.cursor.entry.leader_epoch
-        epoch, newest = chunk.leader_epoch, flow.plan.newest_epoch
-        if not flow.reading:
+        epoch, newest = chunk.leader_epoch, flow.plan.live_leader_epoch
+        if not flow.is_readable:
             return False
-        if epoch is not None and newest is not None and epoch > newest and self._is_truncated_ahead(flow, newest):
+        if epoch is not None and newest is not None and epoch > newest and self._hold_if_truncated_ahead(flow, newest):
             return True
         resumed = source in self._resumed
         self._resumed.discard(source)
@@ -259,9 +260,9 @@ class Readers:
             return False
         if epoch > known and not resumed:
             return False
-        return not self._is_whole(flow)
+        return not self._check_truncation(flow)
 
-    def _is_truncated_ahead(self, flow: Flow, newest: int) -> bool:
+    def _hold_if_truncated_ahead(self, flow: Flow, newest: int) -> bool:
         """Whether the log was truncated before the end of a backfill's range, and the live flow has not noticed it.
 
         Records that are newer than the live flow's last one lie behind the backfill's end, in the same log.
@@ -280,7 +281,7 @@ class Readers:
         return True
 
     @staticmethod
-    def _must_be_ours(flow: Flow, leader_epoch: int | None) -> None:
+    def _require_same_log(flow: Flow, leader_epoch: int | None) -> None:
         known = flow.cursor.entry.leader_epoch
         if known is not None and leader_epoch is not None and leader_epoch < known:
             raise HoldError(
@@ -288,12 +289,12 @@ class Readers:
                 hint="a recreated topic goes on as a new incarnation as soon as its id is seen; else look at the edge",
             )
 
-    def _is_whole(self, flow: Flow) -> bool:
+    def _check_truncation(self, flow: Flow) -> bool:
         """Whether the log before the position is what was read; if not, the flow is held, waits, or goes on behind."""
         source = flow.plan.source
         self._truncation[source] = Truncation.SUSPECTED
         try:
-            lost, whole = self._lost(flow)
+            lost, whole = self._find_gap(flow)
         except HoldError as error:
             self.hold(flow, HoldReason.RECREATED, str(error))
             return False
@@ -301,7 +302,7 @@ class Readers:
             self.wait(flow, error.message)
             return False
         if lost is not None:
-            if self._went_without(flow, lost):
+            if self._skip_or_hold_gap(flow, lost):
                 self._truncation[source] = Truncation.FOUND
             return False
         del self._truncation[source]
@@ -309,9 +310,9 @@ class Readers:
             flow.cursor = flow.cursor.with_leader_epoch(*whole)
         return True
 
-    def _went_without(self, flow: Flow, lost: Gap) -> bool:
+    def _skip_or_hold_gap(self, flow: Flow, lost: Gap) -> bool:
         """Go on behind a gap, or stand still before it, as the flow's rule says; False: it waits for central."""
-        if flow.may_skip(lost) and (closed := self._guard.why_closed([flow.plan])):
+        if flow.may_skip(lost) and (closed := self._guard.await_open([flow.plan])):
             self.wait(flow, closed)
             return False
         self._release(flow)
@@ -319,18 +320,19 @@ class Readers:
             flow.cursor = flow.cursor.with_gap(lost)
             return True
         flow.skip(lost)
-        if not flow.done:
+        if not flow.is_done:
             self._start(flow)
         return True
 
     def _damage(self, flow: Flow, fault: Fault) -> None:
         """A batch that cannot be read is a gap up to its end; it is tried again, because it may be mended there.
 
-        It may have begun a new leader epoch, which nobody can read. So what lies before it is judged now, and the
-        flow keeps an epoch that the batch does not exceed: behind the batch, a log that is cut later is found by it.
+        The batch may start a new leader epoch that cannot be read. So the log before the batch is checked now, and the
+        flow keeps a leader epoch that is an upper bound for the batch. With it, a later truncation behind the batch is
+        detected.
         """
         now = self._ports.now()
-        if not self._is_answered(flow) or not self._is_whole(flow):
+        if not self._learn_leader_epoch(flow) or not self._check_truncation(flow):
             return
         entry = flow.cursor.entry
         lost = entry.gap if entry.gap is not None and entry.gap.start == entry.next_offset else None
@@ -344,11 +346,11 @@ class Readers:
                 return
             now_ms = self._ports.clock_ms()
             lost = damaged(entry.next_offset, behind, since_ms=now_ms, leader_epoch=entry.leader_epoch)
-        self._went_without(flow, lost)
+        self._skip_or_hold_gap(flow, lost)
         if flow.cursor.hold is not None:
-            flow.cursor = flow.cursor.with_waiting(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
+            flow.cursor = flow.cursor.with_waiting(PendingRetry(now, now + _DAMAGED_AGAIN_S, fault.detail))
 
-    def _lost(self, flow: Flow) -> tuple[Gap | None, tuple[int, int] | None]:
+    def _find_gap(self, flow: Flow) -> tuple[Gap | None, tuple[int, int] | None]:
         """Return the gap, if there is one; else a leader epoch up to which the log before the position is whole.
 
         The second number beside that epoch is the offset before which no record has a higher epoch than the flow's.
@@ -359,7 +361,7 @@ class Readers:
         source, entry, now_ms = flow.plan.source, flow.cursor.entry, self._ports.clock_ms()
         reader, at = self._readers[source.edge], (source.topic, source.partition)
         leader_epoch = None if entry.leader_epoch is None else reader.leader_epoch(at)
-        self._must_be_ours(flow, leader_epoch)
+        self._require_same_log(flow, leader_epoch)
         log = reader.log_range(at)
         lost = gap(entry.next_offset, *log, since_ms=now_ms)
         if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.EXPIRED):
@@ -375,8 +377,8 @@ class Readers:
         source = flow.plan.source
         self._resumed.add(source)
         self._superseded.add(source)
-        self._readers[source.edge].release((source.topic, source.partition))
+        self._readers[source.edge].incremental_unassign((source.topic, source.partition))
 
     def _start(self, flow: Flow) -> None:
         source = flow.plan.source
-        self._readers[source.edge].start((source.topic, source.partition), flow.cursor.start)
+        self._readers[source.edge].incremental_assign((source.topic, source.partition), flow.cursor.start)

@@ -59,7 +59,7 @@ class RefusedTopics:
         self._topics: dict[str, RefusedTopic] = {}
         self._in_a_row = 0
 
-    def note(self, why: str, refusals: Collection[Refusal], now_s: float) -> None:
+    def record_abort(self, why: str, refusals: Collection[Refusal], now_s: float) -> None:
         """Note that a transaction failed.
 
         Args:
@@ -73,7 +73,8 @@ class RefusedTopics:
         self.hold(refusals, now_s)
 
     def hold(self, refusals: Iterable[Refusal], now_s: float) -> None:
-        """Central refuses this for good: it refused a record, or says so of the topic before one is written.
+        """Hold the topics that central refuses permanently, because it refused a record or because the topic's
+        description says that it would.
 
         Args:
             refusals: What it refuses.
@@ -86,7 +87,7 @@ class RefusedTopics:
             detail = f"central refuses {one}; it is tried again now and then\n  next: {_NEXT[one.kind]}"
             self._topics[one.topic] = RefusedTopic(detail, one.kind, now_s + pause_s, pause_s, failures)
 
-    def of(self, topic: str, now_s: float) -> RefusedTopic | None:
+    def active_refusal(self, topic: str, now_s: float) -> RefusedTopic | None:
         """Return the refusal that holds flows into this topic now; None if there is none."""
         known = self._topics.get(topic)
         return None if known is None or now_s >= known.retry_at_s else known
@@ -95,7 +96,7 @@ class RefusedTopics:
         """Whether a topic refused what its settings limit."""
         return topic in self._topics and self._topics[topic].kind in _LIMITED
 
-    def took(self, topics: Iterable[str]) -> None:
+    def clear(self, topics: Iterable[str]) -> None:
         """Central has taken a transaction with records of these topics."""
         self._in_a_row = 0
         if self._topics:

@@ -14,13 +14,13 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.counted import counted
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Polled
+from aggregator.kafka.readers.reader_events import PollResult
 from aggregator.privacy.strip import Awaited
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
 from aggregator.replicate.slot.partition_guard import PartitionGuard
-from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, standstill
+from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, blocked_report
 from aggregator.replicate.slot.planned_limits import LimitsChanged, require_planned_after
 from aggregator.replicate.slot.ports import SlotPorts, Writer
 from aggregator.replicate.slot.readers import Readers
@@ -52,19 +52,19 @@ class Slot:
     def run(self) -> SlotOutcome:
         """Deliver until the epoch ends, the drain is done, or the id is taken."""
         while True:
-            seen = self._ports.look()
-            if seen.newest > self._plan.epoch or seen.ended >= self._plan.epoch:
+            seen = self._ports.poll_control()
+            if seen.epoch_number > self._plan.epoch or seen.ended >= self._plan.epoch:
                 return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
-            writer = self._ports.writer()
+            writer = self._ports.open_writer()
             try:
                 writer.open()
-                if not self._ports.control().is_epoch(self._plan.epoch, self._plan.driver):
+                if not self._ports.read_control().is_epoch(self._plan.epoch, self._plan.driver):
                     return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
-                flows = self._flows(self._ports.ledger())
+                flows = self._flows(self._ports.read_ledger())
                 self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._ports)
                 core = (self._plan, self._ports, self._delivery)
-                turn = _ProducerSession(*core, writer, flows, refused=self._refused, traffic=traffic)
-                if (outcome := turn.run()) is not None:
+                session = _ProducerSession(*core, writer, flows, refused=self._refused, traffic=traffic)
+                if (outcome := session.run()) is not None:
                     return outcome
                 require_planned_after(self._refused, self._plan.flows, self._ports)
                 self._failures = 0
@@ -75,7 +75,7 @@ class Slot:
                 return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=error.message)
             except (OutcomeUnknown, TransactionAborted, Unreachable) as error:
                 self._failures += 1
-                self._ports.telemetry(standstill(self._plan, self._refused, error.message))
+                self._ports.publish_telemetry(blocked_report(self._plan, self._refused, error.message))
                 self._ports.sleep(_PAUSES.pause_s(self._failures))
             finally:
                 writer.close()
@@ -86,7 +86,7 @@ class Slot:
             found = ledger.get(plan.source)
             current = found is not None and found.epoch == self._plan.epoch
             flow = Flow(plan, found if current and found else plan.entry, persisted=current)
-            refused = self._refused.of(plan.central, self._ports.now())
+            refused = self._refused.active_refusal(plan.central_topic, self._ports.now())
             if refused is not None:
                 flow.hold_until(HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
             flows[plan.source] = flow
@@ -108,8 +108,7 @@ class _ProducerSession:
         traffic: SlotTraffic,
     ) -> None:
         self._refused, self._traffic = refused, traffic
-        self._plan, self._ports = plan, ports
-        self._delivery = delivery
+        self._plan, self._ports, self._delivery = plan, ports, delivery
         self._writer, self._flows = writer, flows
         self._open_since: float | None = None
         self._last_commit = self._last_look = self._last_report = ports.now()
@@ -119,7 +118,7 @@ class _ProducerSession:
         self._ages_ms: dict[str, int] = {}
         self._guard = PartitionGuard(ports, plan, refused, writer.acknowledged)
         self._readers = Readers(plan, ports, flows, self._guard)
-        self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
+        self._unwritten = [flow for flow in flows.values() if flow.plan.is_new_position and not flow.persisted]
 
     def run(self) -> SlotOutcome | None:
         """Deliver until the end; None: central refused something for good, and another producer goes on without it."""
@@ -136,12 +135,12 @@ class _ProducerSession:
         An undecided record below a position counts as committed when it is settled.
         """
         over = {flow.plan.source for flow in self._unwritten if flow.position > Position(0, 0)}
-        self._guard.why_closed(
+        self._guard.await_open(
             flow.plan for flow in self._unwritten if flow.plan.source in over
         )  # one question for all
         open_now, left = list[Flow](), list[Flow]()
         for flow in self._unwritten:
-            if closed := self._guard.why_closed([flow.plan]) if flow.plan.source in over else "":
+            if closed := self._guard.await_open([flow.plan]) if flow.plan.source in over else "":
                 flow.hold_until(HoldReason.UNDECIDED, closed, math.inf)
                 left.append(flow)
             else:
@@ -201,8 +200,8 @@ class _ProducerSession:
     def _step(self, now: float) -> SlotResult | None:
         """One round: look, poll, deliver, commit when due. Returns how the slot ends; None: it goes on."""
         if now - self._last_look >= _LOOK_EVERY_S:
-            state = self._ports.look()
-            if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
+            state = self._ports.poll_control()
+            if state.epoch_number > self._plan.epoch or state.ended >= self._plan.epoch:
                 self._commit_if_moved()
                 return SlotResult.STOPPED
             if state.pace is not None and state.pace.epoch == self._plan.epoch:
@@ -234,12 +233,12 @@ class _ProducerSession:
         if not len(self._readers):
             self._ports.sleep(waiting)
         for edge, reader in self._readers:
-            most = self._traffic.most(edge, POLL_RECORDS)
+            most = self._traffic.available(edge, POLL_RECORDS)
             if not most:
                 self._readers.reset_silence(edge, now)  # the rate limit keeps us from polling: the edge is not silent
                 self._ports.sleep(waiting / len(self._readers))
             polled = reader.poll(most, waiting / len(self._readers) if most else 0.0)
-            count = self._traffic.took(edge, polled.chunks)
+            count = self._traffic.count_read(edge, polled.chunks)
             self._behind = self._behind or (count >= most > 0 and not self._traffic.is_limited(edge))
             if count >= most > 0:
                 self._readers.reset_silence(edge, now)
@@ -247,12 +246,12 @@ class _ProducerSession:
             self._deliver_polled(edge, polled)
         return busy
 
-    def _deliver_polled(self, edge: str, polled: Polled) -> None:
+    def _deliver_polled(self, edge: str, polled: PollResult) -> None:
         self._readers.polled(edge, polled, self._ports.now())
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
-        self._guard.why_closed(flow.plan for flow in flows)  # asks about all their partitions at once
+        self._guard.await_open(flow.plan for flow in flows)  # asks about all their partitions at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):
-            if self._readers.is_foreign(flow, chunk):
+            if self._readers.reject_other_log(flow, chunk):
                 continue
             for piece in flow.pieces(chunk):
                 self._deliver(flow, piece)
@@ -266,25 +265,26 @@ class _ProducerSession:
 
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that cannot go on."""
-        if closed := self._guard.why_closed([flow.plan]):
-            self._readers.hold_or_wait(flow, closed, self._refused.of(flow.plan.central, self._ports.now()))
+        if closed := self._guard.await_open([flow.plan]):
+            refusal = self._refused.active_refusal(flow.plan.central_topic, self._ports.now())
+            self._readers.hold_or_wait(flow, closed, refusal)
             return
         try:
             now_ms = self._ports.clock_ms()
             written = self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
-            self._traffic.wrote(flow.plan.source.edge, written)
+            self._traffic.count_written(flow.plan.source.edge, written)
             self._ages_ms[flow.plan.source.edge] = now_ms - chunk.timestamps_ms[-1]
         except HoldError as error:
             if len(chunk) > 1:
                 for half in chunk.halves():
-                    if flow.reading:
+                    if flow.is_readable:
                         self._deliver(flow, half)
                 return
             self._readers.hold(flow, HoldReason.REFUSED, str(error))
         except Unreachable as error:
             if isinstance(error, Awaited) and error.place:
                 self._deliver(flow, chunk.before(error.place))
-            if flow.reading:
+            if flow.is_readable:
                 self._readers.wait(flow, str(error), is_soon=isinstance(error, Awaited) and error.is_soon)
 
     def _begin(self) -> None:
@@ -308,8 +308,8 @@ class _ProducerSession:
             self._commit_if_moved()
 
     def _commit_if_moved(self) -> None:
-        moved = [flow for flow in self._flows.values() if flow.moved]
-        if moved and (self._open_since is not None or not self._guard.why_closed([])):
+        moved = [flow for flow in self._flows.values() if flow.has_changes]
+        if moved and (self._open_since is not None or not self._guard.await_open([])):
             self._begin()
             for flow in moved:
                 self._write_entry(flow)
@@ -317,7 +317,7 @@ class _ProducerSession:
             for flow in moved:
                 flow.commit()
             self._transactions += 1
-            self._refused.took(flow.plan.central for flow in moved)
+            self._refused.clear(flow.plan.central_topic for flow in moved)
             self._open_since = None
             self._traffic.commit()
         self._last_commit = self._ports.now()
@@ -352,13 +352,13 @@ class _ProducerSession:
     def _record_abort(self, error: TransactionAborted) -> bool:
         """Remember and publish why a transaction was aborted; return whether central refuses something for good."""
         refusals = self._writer.refusals()
-        self._refused.note(error.message, refusals, self._ports.now())
+        self._refused.record_abort(error.message, refusals, self._ports.now())
         self._publish_telemetry()
         return bool(refusals)
 
     def _all_drained(self, now: float) -> bool:
         return all(
-            self._readers.drained(flow) or (flow.reading and self._readers.silent(source, now))
+            self._readers.is_drained(flow) or (flow.is_readable and self._readers.is_silent(source, now))
             for source, flow in self._flows.items()
         )
 
@@ -367,7 +367,7 @@ class _ProducerSession:
         return SlotOutcome(
             self._plan.slot,
             result,
-            tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
+            tuple(s for s, f in self._flows.items() if self._plan.drain and not f.is_drained and not f.cursor.hold),
             tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
             undecided_partitions=self._guard.undecided(),
         )
@@ -376,14 +376,14 @@ class _ProducerSession:
         if last or now - self._last_report >= _REPORT_EVERY_S:
             self._last_report, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
             for body in self._delivery.field_reports(self._ports.now(), last=last):
-                self._ports.telemetry(head | body)
+                self._ports.publish_telemetry(head | body)
             self._publish_telemetry()
 
     def _publish_telemetry(self) -> None:
         cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
-        waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.reading}
+        waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.is_readable}
         held = {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold}
-        self._ports.telemetry(
+        self._ports.publish_telemetry(
             {
                 "epoch": self._plan.epoch,
                 "slot": self._plan.slot,

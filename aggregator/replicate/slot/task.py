@@ -21,9 +21,9 @@ from aggregator.engine.collector import freeze_objects
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ExitError, Failed, kind_and_place
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.identity.chains import Chains, begins, chain_keys
+from aggregator.replicate.identity.chains import Chains, chain_keys, chained_topics
 from aggregator.replicate.identity.clusters import ClusterIds
-from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
+from aggregator.replicate.identity.cycles import Cycles, returning_topics, seal_keys
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import checked_rings
@@ -64,18 +64,18 @@ def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
     """
     count = len(work.plans)
     # A task unpickles its own plan only: the plans of all slots may take half a gigabyte.
-    sealed = [pickle.dumps(plan) for plan in work.plans]
-    run = functools.partial(_slots, replace(work, plans=()), sealed)
+    pickled = [pickle.dumps(plan) for plan in work.plans]
+    run = functools.partial(_slots, replace(work, plans=()), pickled)
     tasks = spark.range(0, count, 1, count).mapInArrow(run, "outcome binary")
     return [pickle.loads(row.outcome) for row in tasks.collect()]  # noqa: S301 - written by our own tasks
 
 
-def _slots(work: EpochWork, sealed: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _slots(work: EpochWork, pickled: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     freeze_objects()
     show_warnings()
     for batch in batches:
         for slot in batch.column(0).to_pylist():
-            outcome = _guarded(work, pickle.loads(sealed[slot]))  # noqa: S301 - written by our own driver
+            outcome = _guarded(work, pickle.loads(pickled[slot]))  # noqa: S301 - written by our own driver
             yield pa.RecordBatch.from_pydict({"outcome": [pickle.dumps(outcome)]})
     forget_archives()
 
@@ -109,7 +109,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
                 digest_key(keys),
                 terms.backfill,
                 chains_of(work, keys),
-                tells_left_out=terms.tells_left_out,
+                writes_notices=terms.writes_notices,
             ),
             strips(work.config, work.policies, keys),
             PlannedLimits(ports).require,
@@ -123,16 +123,16 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
     """Return what tells the hub which records are its own."""
-    sealed = returning(work.config.topics, work.written)
+    sealed = returning_topics(work.config.topics, work.written)
     return Cycles(work.config.hub, work.written, sealed, seal_keys(keys))
 
 
 def chains_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Chains:
     """Return the chains by which the hub recognises records that other hubs bring back."""
     config, clusters = work.config, work.clusters
-    returns = returning(config.topics, work.written)
+    returns = returning_topics(config.topics, work.written)
     sealing = chain_keys(keys, config.chain_key)
-    return Chains(clusters.central, clusters.edges, sealing, begins(returns, config.chain_key))
+    return Chains(clusters.central, clusters.edges, sealing, chained_topics(returns, config.chain_key))
 
 
 def digest_key(keys: Mapping[str, KeyRing]) -> bytes | None:

@@ -14,7 +14,7 @@ _BYTES_GRAIN_S = 0.25
 _BYTES_LATE_S = 5.0
 
 
-class Throttle:
+class TokenBucket:
     """A bucket that fills at `rate` units a second.
 
     Args:
@@ -29,13 +29,13 @@ class Throttle:
         self._filled_s = now_s
         self._left = self._owed_s = 0.0
 
-    def limit(self, rate: float | None, now_s: float) -> None:
+    def set_rate(self, rate: float | None, now_s: float) -> None:
         """Another rate from now on; what was saved up under the old one is gone."""
         if rate != self._rate:
             self._rate, self._filled_s, self._left = rate, now_s, 0.0
 
-    def most(self, now_s: float, limit: int) -> int:
-        """Units that may be taken now, `limit` at most."""
+    def available(self, now_s: float, limit: int) -> int:
+        """Units that may be taken now, `set_rate` at most."""
         if self._rate is None:
             return limit
         passed_s = now_s - self._filled_s
@@ -45,7 +45,7 @@ class Throttle:
         grain = min(limit, max(1.0, self._rate * self._grain_s))
         return min(limit, int(self._left)) if self._left >= grain else 0
 
-    def spend(self, units: float) -> None:
+    def consume(self, units: float) -> None:
         """Count what was taken; what was taken back is negative."""
         self._left -= units
 
@@ -67,9 +67,9 @@ _QUIET_WORDS = 3
 class ByteThrottle:
     """Bounds the bytes that a client receives, although a reader takes records and the client reports bytes late.
 
-    A client fetches as much as is taken from it. So what is taken is charged at once: its own bytes, times what lately
-    came over the wire for each of them. That is put right as soon as the client tells what it has received. An estimate
-    is wrong for a moment only, and over any longer stretch it is the received bytes that keep to the rate.
+    A client fetches as fast as records are taken. So taken records are charged at once: their size times the recent
+    ratio of received bytes to record bytes. That is put right as soon as the client tells what it has received. An
+    estimate is wrong for a moment only, and over any longer stretch it is the received bytes that keep to the rate.
 
     A client receives records that it filters out and that are never taken: aborted transactions, compacted ranges.
     While it does so, or might, the throttle is *blind*: it charges for each question what one request may bring.
@@ -80,7 +80,7 @@ class ByteThrottle:
     """
 
     def __init__(self, rate: float, now_s: float) -> None:
-        self._bucket = Throttle(rate, now_s, grain_s=_BYTES_GRAIN_S, late_s=_BYTES_LATE_S)
+        self._bucket = TokenBucket(rate, now_s, grain_s=_BYTES_GRAIN_S, late_s=_BYTES_LATE_S)
         self._request, self._grant = rate * _REQUEST_S, rate * _GRANT_S
         self._record_bytes = _RECORD_BYTES
         self._ratio = self._worst = 1.0  # received bytes per byte of records; the worst lately
@@ -89,12 +89,12 @@ class ByteThrottle:
         self._asked = 0.0  # bytes charged for requests since then
         self._is_blind, self._quiet = True, 0
 
-    def take(self, received: int) -> None:
+    def count_received(self, received: int) -> None:
         """Take how much the client has received so far, in bytes; the same again says nothing new."""
         grown = received - self._received
         if grown <= 0:
             return
-        self._bucket.spend(grown - self._taken * self._ratio - self._asked)
+        self._bucket.consume(grown - self._taken * self._ratio - self._asked)
         self._look(grown)
         if self._taken:
             seen = min(_MAX_RATIO, max(_LEAST_RATIO, grown / self._taken))
@@ -110,18 +110,18 @@ class ByteThrottle:
         elif not self._quiet:
             self._is_blind = True
 
-    def most(self, now_s: float, limit: int) -> int:
-        """Return how many records may be taken now, `limit` at most; 0 if the client must stop fetching."""
-        left = self._bucket.most(now_s, _MAX_BYTES)
+    def available(self, now_s: float, limit: int) -> int:
+        """Return how many records may be taken now, `set_rate` at most; 0 if the client must stop fetching."""
+        left = self._bucket.available(now_s, _MAX_BYTES)
         if left and self._is_blind:
             self._asked += self._request
-            self._bucket.spend(self._request)
+            self._bucket.consume(self._request)
         grant = min(left, self._grant) / max(self._ratio, self._worst)
         return min(limit, max(1, int(grant / self._record_bytes))) if left else 0
 
-    def spend(self, records: int, size: int) -> None:
+    def consume(self, records: int, size: int) -> None:
         """Count what was taken: records, and the bytes of their keys and values."""
         if records:
             self._record_bytes = max(1.0, size / records)
             self._taken += size
-            self._bucket.spend(size * self._ratio)
+            self._bucket.consume(size * self._ratio)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Mapping
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.native.topic_ids import Answer, TopicIdResult
 from aggregator.kafka.readers.codes import text_of
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, PollResult, StartPosition, TruncationPoint
 from aggregator.replicate.slot.ports import Reader, TopicIds
 
 # A poll waits this long for the brokers' answers. A late answer may be an exception, or come from a far edge, where
@@ -42,7 +42,7 @@ class CheckedReader:
         self._ids = ids
         self._planned = planned
         self._now = now
-        self._polled: Polled | None = None  # a poll that was not handed over yet
+        self._polled: PollResult | None = None  # a poll that was not handed over yet
         self._asked: dict[int, tuple[int, frozenset[str]]] = {}  # broker and topics of open questions
         self._asked_at = 0.0
         self._last = 0
@@ -55,20 +55,20 @@ class CheckedReader:
         self._polled, self._asked = None, {}
         self._reader.assign(starts)
 
-    def start(self, at: Partition, start: StartPosition) -> None:
+    def incremental_assign(self, tp: Partition, start: StartPosition) -> None:
         """Read a released partition, too."""
-        self._reader.start(at, start)
+        self._reader.incremental_assign(tp, start)
 
-    def release(self, at: Partition) -> None:
+    def incremental_unassign(self, tp: Partition) -> None:
         """Stop reading one partition."""
         if self._polled is not None:
-            self._polled = _without(self._polled, {at})
-        self._reader.release(at)
+            self._polled = _without(self._polled, {tp})
+        self._reader.incremental_unassign(tp)
 
-    def poll(self, most: int, timeout_s: float) -> Polled:
+    def poll(self, max_records: int, timeout_s: float) -> PollResult:
         """What was polled and is vouched for by now; nothing new is polled before that."""
         if self._polled is None:
-            polled = self._reader.poll(most, timeout_s)
+            polled = self._reader.poll(max_records, timeout_s)
             if not polled.served:
                 return polled
             self._ask(polled)
@@ -76,9 +76,9 @@ class CheckedReader:
             timeout_s = _NEAR_S if self._waited else 0.0
         self._hear(timeout_s)
         overdue = self._now() - self._asked_at > _PATIENCE_S
-        return self._handed_over() if overdue or not self._asked else Polled()
+        return self._handed_over() if overdue or not self._asked else PollResult()
 
-    def _ask(self, polled: Polled) -> None:
+    def _ask(self, polled: PollResult) -> None:
         self._polled, self._asked_at, self._doubted = polled, self._now(), {}
         for broker, topics in polled.served.items():
             self._last += 1
@@ -106,17 +106,17 @@ class CheckedReader:
     def _polled_of(self, topics: frozenset[str]) -> list[Partition]:
         return [at for at in _places(self._polled) if at[0] in topics] if self._polled is not None else []
 
-    def _doubt(self, answer: Answer, broker: int, at: Partition) -> str:
+    def _doubt(self, answer: Answer, broker: int, tp: Partition) -> str:
         """Why a broker's answer does not vouch for what came of a partition, if it does not."""
-        topic = at[0]
+        topic = tp[0]
         shown = answer.topics.get(topic) or TopicIdResult("", answer.code)
-        if shown.topic_id == self._planned.get(at):
+        if shown.topic_id == self._planned.get(tp):
             return ""
         if shown.topic_id:
             return f"{topic} was created again; the new one begins with the next epoch"
         return f"broker {broker} does not tell the id of {topic}: {text_of(shown.code)}"
 
-    def _handed_over(self) -> Polled:
+    def _handed_over(self) -> PollResult:
         assert self._polled is not None
         for broker, topics in self._asked.values():
             why = f"broker {broker} does not tell the ids of its topics"
@@ -128,21 +128,21 @@ class CheckedReader:
         handed.faults += [Fault(at, FaultKind.TOPIC_GONE, why) for at, why in sorted(self._doubted.items())]
         return handed
 
-    def log_range(self, at: Partition) -> OffsetRange:
+    def log_range(self, tp: Partition) -> OffsetRange:
         """Return what the reader's `log_range` returns."""
-        return self._reader.log_range(at)
+        return self._reader.log_range(tp)
 
-    def leader_epoch(self, at: Partition) -> int | None:
+    def leader_epoch(self, tp: Partition) -> int | None:
         """Return what the reader's `leader_epoch` returns."""
-        return self._reader.leader_epoch(at)
+        return self._reader.leader_epoch(tp)
 
-    def readable_from(self, at: Partition, offset: int) -> int | None:
+    def readable_from(self, tp: Partition, offset: int) -> int | None:
         """Return what the reader's `readable_from` returns."""
-        return self._reader.readable_from(at, offset)
+        return self._reader.readable_from(tp, offset)
 
-    def find_truncation(self, at: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
+    def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
         """Return what the reader's `find_truncation` returns."""
-        return self._reader.find_truncation(at, log, leader_epoch)
+        return self._reader.find_truncation(tp, log, leader_epoch)
 
     def close(self) -> None:
         """Close the reader and the client that asks for topic ids."""
@@ -150,14 +150,14 @@ class CheckedReader:
         self._reader.close()
 
 
-def _places(polled: Polled) -> set[Partition]:
+def _places(polled: PollResult) -> set[Partition]:
     chunks = {(chunk.topic, chunk.partition) for chunk in polled.chunks}
     return chunks | polled.ends.keys() | {fault.at for fault in polled.faults}
 
 
-def _without(polled: Polled, left_out: Container[Partition]) -> Polled:
+def _without(polled: PollResult, left_out: Container[Partition]) -> PollResult:
     """Return the result of a poll without some partitions."""
-    return Polled(
+    return PollResult(
         [chunk for chunk in polled.chunks if (chunk.topic, chunk.partition) not in left_out],
         {at: position for at, position in polled.ends.items() if at not in left_out},
         [fault for fault in polled.faults if fault.at not in left_out],

@@ -11,7 +11,7 @@ from aggregator.coordinates import HEARTBEATS
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.ports import SlotPorts
-from aggregator.replicate.slot.throttle import ByteThrottle, Throttle
+from aggregator.replicate.slot.throttle import ByteThrottle, TokenBucket
 
 
 class SlotTraffic:
@@ -25,7 +25,7 @@ class SlotTraffic:
     def __init__(self, plan: SlotPlan, ports: SlotPorts) -> None:
         now = ports.now()
         self._ports = ports
-        self._throttle = Throttle(plan.terms.rate if plan.terms else None, now)
+        self._throttle = TokenBucket(plan.terms.rate if plan.terms else None, now)
         self._limits = {edge: ByteThrottle(rate, now) for edge, rate in plan.rates.items()}
         self._limited: set[str] = set()
         self._open: Counter[str] = Counter()
@@ -33,28 +33,28 @@ class SlotTraffic:
 
     def pace(self, rate: float | None) -> None:
         """Set another rate for the backfill."""
-        self._throttle.limit(rate, self._ports.now())
+        self._throttle.set_rate(rate, self._ports.now())
 
-    def most(self, edge: str, records: int) -> int:
+    def available(self, edge: str, records: int) -> int:
         """Records that may be taken of an edge now."""
         now = self._ports.now()
-        most = self._throttle.most(now, records)
+        most = self._throttle.available(now, records)
         limit = self._limits.get(edge)
         if limit is None or not most:
             return most
-        limit.take(self._ports.received(edge))
-        allowed = limit.most(now, most)
+        limit.count_received(self._ports.received(edge))
+        allowed = limit.available(now, most)
         if not allowed:
             self._limited.add(edge)
         return allowed
 
-    def took(self, edge: str, chunks: Collection[Chunk]) -> int:
+    def count_read(self, edge: str, chunks: Collection[Chunk]) -> int:
         """Count what an edge gave; returns its records. Heartbeats are outside of every rate."""
         chunks = [chunk for chunk in chunks if chunk.topic != HEARTBEATS]
         records = sum(map(len, chunks))
-        self._throttle.spend(records)
+        self._throttle.consume(records)
         if edge in self._limits:
-            self._limits[edge].spend(records, sum(chunk.size for chunk in chunks))
+            self._limits[edge].consume(records, sum(chunk.size for chunk in chunks))
         return records
 
     def is_limited(self, edge: str) -> bool:
@@ -66,7 +66,7 @@ class SlotTraffic:
         """Count the bytes written in the open transaction."""
         return self._open.total()
 
-    def wrote(self, edge: str, size: int) -> None:
+    def count_written(self, edge: str, size: int) -> None:
         """Count bytes of an edge's records that went into the open transaction."""
         self._open[edge] += size
 

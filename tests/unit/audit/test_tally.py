@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aggregator.audit.tally import Rules, Sums, Tally, compare, ranges, ranges_of
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.replicate.flow.gaps import segments
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 
 FLOW = EdgePartition("eu", "orders", 0)
 START, END = 5, 25
@@ -75,8 +75,8 @@ class Records:
             (tally.dead, sorted(set(self.dead))),
         ):
             tally.count(counts, np.array(found, np.int64))
-        tally.not_in_lake_yet[tally.places(np.array(self.later, np.int64))] = True
-        tally.expired[tally.places(np.array(self.expired, np.int64))] = True
+        tally.not_in_lake_yet[tally.indexes(np.array(self.later, np.int64))] = True
+        tally.expired[tally.indexes(np.array(self.expired, np.int64))] = True
         return tally
 
     def wrong(self, rules: Rules) -> dict[tuple[str, str], set[int]]:
@@ -136,9 +136,9 @@ def test_hashes_add_up_over_windows_and_depend_on_no_order(edge, central, cut):
     )
 
 
-def cut_at(incarnation, position, offset) -> Decision:
+def cut_at(incarnation, position, offset) -> GapDecision:
     """An accepted rewind."""
-    return Decision(FLOW, Position(incarnation, position), Gap(GapKind.TRUNCATED, offset, None, 0), "ada", 0, "")
+    return GapDecision(FLOW, Position(incarnation, position), Gap(GapKind.TRUNCATED, offset, None, 0), "ada", 0, "")
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ from aggregator.backfill.request import Mode
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.cluster_acceptances import ClusterAcceptance
-from aggregator.state.decisions import Decided, DecisionKind, links
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.decisions import DecisionKind, NewDecision, links
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.gap_rules import SkipRule
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
 from aggregator.state.requests import Requests
 
 GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
-ACCEPTED = Decision(EdgePartition("eu", "orders", 0), Position(0, 5), GAP, "ada", 9, "known")
+ACCEPTED = GapDecision(EdgePartition("eu", "orders", 0), Position(0, 5), GAP, "ada", 9, "known")
 SKIPPED = replace(ACCEPTED, by="on_gap: skip", automatic=True)
 PAUSE = Pause("eu", True, "ada", 9, "moved")
 PLAN = Plan("h", {}, "d", Mode.MISSING, "", ())
@@ -39,7 +39,7 @@ def told(decided, *, gaps=(), pauses=(), moves=(), releases=(), backfills=()):
 
 
 def on(kind, about, by="ada", reason=""):
-    return Decided(kind, about, by, 1, reason)
+    return NewDecision(kind, about, by, 1, reason)
 
 
 ASKED, STOPPED = on(DecisionKind.BACKFILL, PLAN.id), on(DecisionKind.CANCEL, PLAN.id, "eve")

@@ -80,4 +80,4 @@ class Restate:
         self.come = NewRows([outcome], self.scratch, {own: len(new)} if len(new) else {}, {"hub.restate": "x"})
 
     def run(self):
-        return self.replacement.bring(self.come, self.told.append)
+        return self.replacement.commit(self.come, self.told.append)

@@ -112,7 +112,7 @@ def restate(made: World, number: int) -> Round:
             late.extend(made.rows(policy, len(log) - 1, number))
             made.commit(late)
 
-    done = run.replacement.bring(run.come, beside)
+    done = run.replacement.commit(run.come, beside)
     one.had += late
     one.has, one.current = made.table(), made.current()
     affected = {row[0] for row in one.had} & set(asked)

@@ -14,7 +14,7 @@ from aggregator.backfill.facts import delivered
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
-from aggregator.backfill.samples import judged
+from aggregator.backfill.samples import summarize
 from aggregator.backfill.store import KnownBackfills, generated_by, passed_by
 from aggregator.backfill.target import refuse_former, refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
@@ -23,7 +23,7 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.flow.gaps import with_unread
 from aggregator.state.control import Target
 from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, is_key
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, flow_key
 from aggregator.state.letter_log import LetterLog
 from tests.unit.backfill.plan_inputs import PART, PLAN, TOPIC
@@ -33,9 +33,9 @@ LIVE = LedgerRecord(0, "id-1", 80, 1, 0, unread=(IncarnationRange(0, OffsetRange
 SCENE = ClusterState(CONFIG, {("eu", "orders"): TOPIC}, frozenset(), {"eu.orders": {"max.message.bytes": "1000"}}, {})
 
 
-def epoch(plan=PLAN, scene=SCENE, at_central: FlowAtCentral | None = None, entry: LedgerRecord | None = None):
+def epoch(plan=PLAN, clusters=SCENE, at_central: FlowAtCentral | None = None, entry: LedgerRecord | None = None):
     flows_at_central = {FLOW: at_central or FlowAtCentral(FLOW, LIVE)}
-    return plan_epoch(plan, scene, flows_at_central, {FLOW: entry} if entry else {}, epoch=7)
+    return plan_epoch(plan, clusters, flows_at_central, {FLOW: entry} if entry else {}, epoch=7)
 
 
 def flow(*options, **named):
@@ -46,13 +46,13 @@ def flow(*options, **named):
 def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record():
     """A first position is written before the first poll (rule D); a resumed one has it already."""
     first = flow()
-    assert (first.fresh, first.entry.position, first.entry.epoch, first.until) == (True, (0, 0), 7, 40)
+    assert (first.is_new_position, first.entry.position, first.entry.epoch, first.until) == (True, (0, 0), 7, 40)
     entry = structs.replace(first.entry, next_offset=25, delivered=25)
     again = flow(entry=entry)
     assert again.segments == (IncarnationRange(0, OffsetRange(25, 40)),)
     assert (again.entry.position, again.entry.delivered, again.limits.record_bytes) == ((0, 25), 25, 1000)
-    assert (again.backfill, again.skips) == (PLAN.id, True)
-    assert flow(at_central=FlowAtCentral(FLOW, structs.replace(LIVE, leader_epoch=4))).newest_epoch == 4
+    assert (again.backfill, again.skips_gaps) == (PLAN.id, True)
+    assert flow(at_central=FlowAtCentral(FLOW, structs.replace(LIVE, leader_epoch=4))).live_leader_epoch == 4
     assert epoch(entry=structs.replace(entry, next_offset=40)).by_slot == {}
 
 
@@ -80,12 +80,12 @@ def test_a_backfill_that_leaps_knows_no_leader_epoch_of_where_it_lands():
     entry = structs.replace(flow().entry, next_offset=5, leader_epoch=3)
     assert flow(entry=entry).entry.leader_epoch == 3
     leapt = flow(entry=entry, at_central=FlowAtCentral(FLOW, LIVE, passed=(IncarnationRange(0, OffsetRange(5, 30)),)))
-    assert (leapt.entry.next_offset, leapt.entry.leader_epoch, leapt.fresh) == (30, None, True)
+    assert (leapt.entry.next_offset, leapt.entry.leader_epoch, leapt.is_new_position) == (30, None, True)
 
 
 def test_what_nobody_can_bring_any_more_is_named_and_passed_over_on_record():
     """A log that was cut below a frozen plan: what went with it is lost, also to whoever resumes behind it."""
-    rewind = Decision(FLOW, Position(0, 90), Gap(GapKind.TRUNCATED, 30, None, 1), "ada@desk", 1, "known")
+    rewind = GapDecision(FLOW, Position(0, 90), Gap(GapKind.TRUNCATED, 30, None, 1), "ada@desk", 1, "known")
     live = structs.replace(
         LIVE, incarnation=1, unread=(IncarnationRange(0, OffsetRange(0, 10)), IncarnationRange(0, OffsetRange(20, 40)))
     )
@@ -104,7 +104,7 @@ def test_what_nobody_can_bring_any_more_is_named_and_passed_over_on_record():
 
 def test_an_epoch_says_which_edges_it_left_out():
     """They may be back when it ends, and nothing of them was read."""
-    silent = epoch(scene=replace(SCENE, silent=frozenset({"eu", "elsewhere"})))
+    silent = epoch(clusters=replace(SCENE, silent=frozenset({"eu", "elsewhere"})))
     assert (silent.by_slot, silent.lost, silent.silent) == ({}, {}, {"eu"})
 
 
@@ -112,21 +112,21 @@ def test_an_edge_of_which_everything_was_read_may_be_silent():
     """Nothing waits for it; of what it cannot bring any more, the names are told."""
     away = replace(SCENE, silent=frozenset({"eu"}), topics={})
     behind = structs.replace(flow().entry, next_offset=40)
-    assert epoch(scene=away, entry=structs.replace(behind, next_offset=39)).silent == {"eu"}
-    assert epoch(scene=away, entry=behind) == EpochPlan({}, {}, ())
+    assert epoch(clusters=away, entry=structs.replace(behind, next_offset=39)).silent == {"eu"}
+    assert epoch(clusters=away, entry=behind) == EpochPlan({}, {}, ())
     at_central = FlowAtCentral(FLOW, structs.replace(LIVE, unread=(IncarnationRange(0, OffsetRange(0, 30)),)))
-    found = epoch(scene=away, at_central=at_central, entry=structs.replace(behind, next_offset=30))
+    found = epoch(clusters=away, at_central=at_central, entry=structs.replace(behind, next_offset=30))
     assert (found.silent, found.lost) == (frozenset(), {FLOW: (OffsetRange(30, 40),)})
 
 
 def test_letters_are_resolved_where_they_are_the_hubs_own():
     """Into a live topic; those of a generation say nothing of the live flow."""
     at_central = FlowAtCentral(FLOW, LIVE, letters=frozenset({(0, 3), (4, 5)}))
-    assert flow(at_central=at_central).letters == {3}
+    assert flow(at_central=at_central).unresolved_offsets == {3}
     config = target_config(CONFIG, Mode.INTO, "v2")
     part = replace(PART, central="eu.orders.v2")
     into = Plan("h", {}, "d", Mode.INTO, "v2", (part,))
-    assert flow(into, replace(SCENE, config=config), at_central).letters == frozenset()
+    assert flow(into, replace(SCENE, config=config), at_central).unresolved_offsets == frozenset()
 
 
 def passed(_source, _backfill):
@@ -147,27 +147,27 @@ def test_a_restate_asks_for_what_somebody_had_delivered_by_its_letter():
     assert known == {FLOW: {(0, 3), (1, 5), (0, 6)}}
     at_central = FlowAtCentral(FLOW, LIVE, letters=frozenset({(0, 7)}), delivered=known[FLOW])
     restate = flow(replace(PLAN, mode=Mode.RESTATE), at_central=at_central)
-    assert (restate.letters, restate.asked) == (frozenset(), {3, 6})
+    assert (restate.unresolved_offsets, restate.replayed_offsets) == (frozenset(), {3, 6})
     assert restate.segments == (IncarnationRange(0, OffsetRange(0, 7)), IncarnationRange(0, OffsetRange(8, 40)))
     replay = flow(at_central=at_central)
-    assert (replay.letters, replay.asked) == ({7}, {7})
+    assert (replay.unresolved_offsets, replay.replayed_offsets) == ({7}, {7})
 
 
 @pytest.mark.parametrize("topics", [{}, {("eu", "orders"): replace(TOPIC, topic_id="id-2")}])
 def test_a_topic_of_another_life_is_lost_and_not_read(topics):
     """What the plan wanted of it is named, behind what was written."""
     entry = LedgerRecord(0, "id-1", 25, 3, 0)
-    found = epoch(scene=replace(SCENE, topics=topics), entry=entry)
+    found = epoch(clusters=replace(SCENE, topics=topics), entry=entry)
     assert (found.by_slot, found.lost) == ({}, {FLOW: (OffsetRange(25, 40),)})
 
 
 def test_silent_edges_and_refused_flows_wait():
     """Neither is lost: the one has said nothing, the other needs another policy."""
-    silent = epoch(scene=replace(SCENE, silent=frozenset({"eu"}), topics={}))
+    silent = epoch(clusters=replace(SCENE, silent=frozenset({"eu"}), topics={}))
     assert (silent.by_slot, silent.lost, silent.holds) == ({}, {}, ())
-    hidden = epoch(scene=replace(SCENE, topics={}, unanswered={("eu", "orders"): "no broker leads partition 0"}))
+    hidden = epoch(clusters=replace(SCENE, topics={}, unanswered={("eu", "orders"): "no broker leads partition 0"}))
     assert ([hold.reason for hold in hidden.holds], hidden.lost, hidden.by_slot) == (["discovery"], {}, {})
-    held = epoch(scene=replace(SCENE, refused={("eu", "orders"): "drops its keys"}))
+    held = epoch(clusters=replace(SCENE, refused={("eu", "orders"): "drops its keys"}))
     assert ([hold.reason for hold in held.holds], held.by_slot) == (["policy"], {})
 
 
@@ -187,7 +187,7 @@ def test_a_rule_that_sends_the_topic_elsewhere_ends_a_backfill():
     """Its plan names the topic that it writes."""
     rule = CONFIG.topics[0].model_copy(update={"central": "new.{topic}"})
     with pytest.raises(Failed, match=r"to eu\.orders, and the configuration sends it to new\.orders"):
-        epoch(scene=replace(SCENE, config=CONFIG.model_copy(update={"topics": (rule,)})))
+        epoch(clusters=replace(SCENE, config=CONFIG.model_copy(update={"topics": (rule,)})))
 
 
 def test_a_generation_has_names_of_its_own_and_no_live_one():
@@ -366,9 +366,9 @@ def test_parts_that_touch_are_one_and_of_many_the_oldest_are_forgotten():
 
 def test_what_the_sample_says():
     """Density and size on average; timestamps that go back, or records behind the end that are older than it."""
-    found = judged([[(5, 10)], [(6, 30)]], 4)
+    found = summarize([[(5, 10)], [(6, 30)]], 4)
     assert (found.density, found.record_bytes, found.disordered, found.oldest_ms) == (0.5, 20.0, False, 5)
-    assert judged([[(6, 1), (5, 1)]], 2).disordered
-    assert judged([[(6, 1)], [(5, 1)]], 2).disordered
-    assert judged([[(6, 1)]], 1, disordered=True).disordered
-    assert judged([], 0).density == 1.0
+    assert summarize([[(6, 1), (5, 1)]], 2).disordered
+    assert summarize([[(6, 1)], [(5, 1)]], 2).disordered
+    assert summarize([[(6, 1)]], 1, disordered=True).disordered
+    assert summarize([], 0).density == 1.0

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.backfill.backfill_state import Backfill, Signed
 from aggregator.backfill.driver import BackfillDriver
-from aggregator.replicate.discovery.edge_topic import EdgeShown
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 from tests.unit.backfill.plan_inputs import PLAN, TOPIC
 from tests.unit.replicate.plan_inputs import CONFIG
 
@@ -22,7 +22,7 @@ def driver(patience_s):
     made = BackfillDriver(
         config, None, {}, Backfill(PLAN, Signed("ada", 1)), identity=f"{PLAN.id}@me", stop=threading.Event()
     )
-    made._watches[0].shown = EdgeShown({})
+    made._watches[0].shown = DiscoveredTopics({})
     return made
 
 
@@ -36,7 +36,7 @@ def took_s(made) -> float:
 def test_a_topic_that_comes_back_is_waited_for_and_read():
     """The epoch is planned with it, and not without."""
     made = driver(30)
-    back = threading.Timer(0.2, lambda: setattr(made._watches[0], "shown", EdgeShown({"orders": TOPIC})))
+    back = threading.Timer(0.2, lambda: setattr(made._watches[0], "shown", DiscoveredTopics({"orders": TOPIC})))
     back.start()
     assert 0.1 < took_s(made) < 15
     assert made._shown() == {"eu": {"orders": TOPIC}}
@@ -50,9 +50,9 @@ def test_one_that_stays_away_is_waited_for_once():
     made = driver(PATIENCE_S)
     assert took_s(made) >= PATIENCE_S
     assert took_s(made) < PATIENCE_S
-    made._watches[0].shown = EdgeShown({"orders": TOPIC})
+    made._watches[0].shown = DiscoveredTopics({"orders": TOPIC})
     assert took_s(made) < PATIENCE_S
-    made._watches[0].shown = EdgeShown({})
+    made._watches[0].shown = DiscoveredTopics({})
     assert took_s(made) >= PATIENCE_S
 
 

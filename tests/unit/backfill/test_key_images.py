@@ -311,7 +311,7 @@ def test_rows_that_come_meanwhile_follow_as_well(kind, tmp_path):
     table = Table(kind, tmp_path, *FORGOTTEN)
     turns = [lambda: table.add([(60, b"alice", False, 3)]), lambda: table.add([(61, b"bob", True, GONE)])]
     restate = table.restate(0, 55, TOKENS, {50, 51})
-    done = restate.replacement.bring(restate.come, lambda _removed: turns.pop()() if turns else None)
+    done = restate.replacement.commit(restate.come, lambda _removed: turns.pop()() if turns else None)
     assert (done.rows, done.left) == (2, 2)
     assert table.current() == [(b"token-1", 3)]
     assert {row[1] for row in table.rows()} == {b"token-1", b"token-2"}
@@ -499,7 +499,7 @@ def test_a_tombstone_of_many_people_that_comes_meanwhile_is_the_youngest(kind, t
     table = Table(kind, tmp_path, drawn((0, b"k", 0), (1, b"k", 1), (2, b"k", GONE)))
     turns = [lambda: table.add(drawn((3, b"k", GONE)))]
     restate = table.restate(0, 2, drawn((0, b"K", 0), (1, b"L", 1)), {0, 1})
-    restate.replacement.bring(restate.come, lambda _removed: turns.pop()() if turns else None)
+    restate.replacement.commit(restate.come, lambda _removed: turns.pop()() if turns else None)
     assert [row[:2] for row in table.rows() if row[2]] == [(2, b"K"), (3, b"K"), (3, b"L")]
 
 
@@ -565,7 +565,7 @@ def test_no_restate_of_keys_makes_an_older_row_current(kind, tmp_path, seed):
     restate = table.restate(retained, end, came, there)
     if chance.random() < 0.5:
         with pytest.raises(Killed):
-            restate.replacement.bring(restate.come, dying)
+            restate.replacement.commit(restate.come, dying)
     table.restate(retained, end, came, there).run()
     assert table.restate(retained, end, came, there).run() is None
     current = {said: key for key, said in table.current()}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from aggregator.backfill.facts import Central
+from aggregator.backfill.facts import CentralFacts
 from aggregator.backfill.plan_builder import asked_letters, gone_letters
 from aggregator.backfill.planner import (
     EdgePartitionState,
@@ -24,7 +24,7 @@ from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Failed
 from aggregator.state.dead_letters import DELIVERED, Letter, encode_resolution, letter_key
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.letter_log import LetterLog, doubted
 
@@ -88,7 +88,7 @@ class Case:
     def flow(self) -> FlowAtCentral:
         """As central has it; `unread` was noted in the first incarnation."""
         lost = Gap(GapKind.TRUNCATED, self.cut or 0, None, 0)
-        rewind = () if self.cut is None else (Decision(FLOW, Position(0, MOST), lost, "ada", 0, ""),)
+        rewind = () if self.cut is None else (GapDecision(FLOW, Position(0, MOST), lost, "ada", 0, ""),)
         unread = tuple(IncarnationRange(0, one) for one in union(self.unread))
         gap = None if self.held is None else Gap(GapKind.TRUNCATED, self.held, None, 0)
         entry = LedgerRecord(self.incarnation, "id", self.position, 1, 0, unread=unread, gap=gap)
@@ -259,7 +259,7 @@ def test_more_letters_than_the_ledger_counts_are_not_believed(there, dead, resol
     found = doubted([there], lambda _, backfill: entry if backfill in ("", "aa") else None)
     assert found == ({FLOW: doubts} if doubts else {})
     letter = Letter(FLOW, 3, 0, "too_large", 0, None, 1)
-    central = Central({FLOW: entry}, {}, {FLOW: (letter,)}, {}, {}, found)
+    central = CentralFacts({FLOW: entry}, {}, {FLOW: (letter,)}, {}, {}, found)
     assert central.flow(FLOW).dead == (frozenset() if doubts else {3})
     with pytest.raises(Failed, match=doubts) if doubts else nullcontext():
         central.require_own_letters([FLOW])
@@ -286,7 +286,7 @@ def test_a_letter_whose_record_a_generation_has_is_not_written_into_it_once_a_ru
     entry = LedgerRecord(0, "id", 40, 1, 0, dead=1)
     of_v2 = tuple(Letter(FLOW, at, 0, "too_large", 0, None, 1, central="eu.orders.v2") for at in own)
     letters = {FLOW: (Letter(FLOW, 15, 0, "too_large", 0, None, 1),)}
-    central = Central({FLOW: entry}, {}, letters, {(FLOW, "eu.orders.v2"): of_v2})
+    central = CentralFacts({FLOW: entry}, {}, letters, {(FLOW, "eu.orders.v2"): of_v2})
     brought = (IncarnationRange(0, OffsetRange(0, 30)),)
     at_central = central.flow(FLOW, brought, "eu.orders.v2", brought)
     shown = EdgePartitionState("id", OffsetRange(0, 40), (OffsetRange(0, 40),))
@@ -301,7 +301,7 @@ def test_a_letter_of_a_former_incarnation_asks_for_no_record_of_the_present_one(
     """The same offset is another record there; that the one that was asked for is gone is told."""
     entry = LedgerRecord(1, "id", 9, 1, 0, dead=2)
     known = (Letter(FLOW, 5, 0, "undecodable", 0, None, 1), Letter(FLOW, 5, 1, "unproven_cycle", 0, None, 1))
-    central, ask = Central({FLOW: entry}, {}, {FLOW: known}, {}), Ask((Window(),), letters=only)
+    central, ask = CentralFacts({FLOW: entry}, {}, {FLOW: known}, {}), Ask((Window(),), letters=only)
     asked = asked_letters(ask, central, FLOW, "eu.orders")
     assert (asked, central.flow(FLOW).present(asked)) == ({(0, 5)}, frozenset())
     shown = EdgePartitionState("id", OffsetRange(0, 9), (OffsetRange(0, 9),))
@@ -330,7 +330,7 @@ def test_a_letter_is_gone_if_the_edge_has_its_record_no_more(shown, window, gone
     """Whether it would be written is another question. One of a former life may lie behind the end of today's log."""
     entry = LedgerRecord(1, "id", 9, 1, 0, dead=3)
     known = tuple(Letter(FLOW, at, life, "undecodable", 0, None, 1) for at, life in ((3, 1), (6, 1), (7, 0), (20, 0)))
-    central, ask = Central({FLOW: entry}, {}, {FLOW: known}, {}), Ask((window,), letters=Letters())
+    central, ask = CentralFacts({FLOW: entry}, {}, {FLOW: known}, {}), Ask((window,), letters=Letters())
     plan = plan_partition(Mode.MISSING, central.flow(FLOW), shown, "eu.orders", only=frozenset({3, 6}))
     assert set(gone_letters(ask, central, [plan])) == {one.key for one in known if one.offset in gone}
 
@@ -351,6 +351,6 @@ def test_what_mirrormaker_2_had_copied_is_not_missing():
     unread = (IncarnationRange(0, OffsetRange(0, 12)),)
     entry = LedgerRecord(0, "id", 40, epoch=1, slot=0, unread=unread, copied=10)
     assert eligible_offsets(Mode.MISSING, FlowAtCentral(FLOW, entry)) == (OffsetRange(10, 12),)
-    cut = Decision(FLOW, Position(0, 40), Gap(GapKind.TRUNCATED, 6, None, 0), "ann", 0, "cut")
+    cut = GapDecision(FLOW, Position(0, 40), Gap(GapKind.TRUNCATED, 6, None, 0), "ann", 0, "cut")
     again = structs.replace(entry, incarnation=1, unread=(*unread, IncarnationRange(1, OffsetRange(7, 9))))
     assert eligible_offsets(Mode.MISSING, FlowAtCentral(FLOW, again, (cut,))) == (OffsetRange(7, 9),)

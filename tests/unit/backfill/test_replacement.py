@@ -111,7 +111,7 @@ def test_other_writers_are_not_lost_and_do_not_win(kind, tmp_path):
         lambda: commit(tables, staged(tables, FIRST, 10, 11, origins(10))),
     )
     restate = Restate(tables, 2, 7, range(2, 7), admission=beside)
-    assert restate.replacement.bring(restate.come, beside.told).rows == 5
+    assert restate.replacement.commit(restate.come, beside.told).rows == 5
     assert content(tables) == {offset: offset + (NEW if 2 <= offset < 7 else 0) for offset in range(11)}
     assert beside.asked == 1
     assert tables.open(NAME).positions([FIRST, MARK, OWN]) == {FIRST: 11, MARK: 1, OWN: 5}
@@ -128,7 +128,7 @@ def test_two_processes_that_restate_the_same_do_it_once(kind, tmp_path):
     beside = Beside(first.run)
     second = Restate(tables, 0, 3, range(3), admission=beside)
     version = tables.open(NAME).version
-    assert second.replacement.bring(second.come, beside.told) is None
+    assert second.replacement.commit(second.come, beside.told) is None
     assert tables.open(NAME).version == version + 1
     assert content(tables) == {0: NEW, 1: NEW + 1, 2: NEW + 2, 3: 3, 4: 4}
     assert not orphans(tables)
@@ -147,7 +147,7 @@ def test_a_row_that_somebody_takes_out_meanwhile_does_not_come_back(kind, tmp_pa
 
     beside = Beside(take_out)
     restate = Restate(tables, 1, 4, range(1, 4), admission=beside)
-    assert restate.replacement.bring(restate.come, beside.told).rows == 2
+    assert restate.replacement.commit(restate.come, beside.told).rows == 2
     assert content(tables) == {0: 0, 1: NEW + 1, 3: NEW + 3, 4: 4}
     assert beside.asked == 2
     assert not orphans(tables)
@@ -187,7 +187,7 @@ def test_a_faster_writer_is_given_up_against(kind, tmp_path, monkeypatch):
     beside = Beside(faster, faster, faster)
     restate = Restate(tables, 0, 3, range(3), admission=beside)
     with pytest.raises(CommitConflict, match="3 times"):
-        restate.replacement.bring(restate.come, beside.told)
+        restate.replacement.commit(restate.come, beside.told)
     assert content(tables) == dict(zip(range(8), range(8), strict=True))
     assert not orphans(tables)
 
@@ -223,7 +223,7 @@ def test_a_faster_writer_of_the_hub_leaves_it_a_turn(kind, tmp_path):
 
     beside = Beside(*[faster] * 30)
     restate = Restate(tables, 0, 3, range(3), admission=beside)
-    assert restate.replacement.bring(restate.come, beside.told).rows == 3
+    assert restate.replacement.commit(restate.come, beside.told).rows == 3
     assert next(offsets) == 9, "four conflicts, and no more"
     assert not (tmp_path / NAME / TURN).exists()
     assert not orphans(tables)

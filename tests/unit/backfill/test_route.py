@@ -8,11 +8,11 @@ from aggregator.backfill.pace import Load, next_rate
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import StartPosition
-from aggregator.replicate.flow.cursor import Waiting
+from aggregator.replicate.flow.cursor import PendingRetry
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.flow.route import SEEK_OFFSETS, Route
-from aggregator.replicate.slot.throttle import Throttle
+from aggregator.replicate.slot.throttle import TokenBucket
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -34,13 +34,13 @@ def flow(parts=PARTS) -> Flow:
     plan = FlowPlan(
         EdgePartition("eu", "t", 0),
         entry,
-        fresh=True,
-        central="eu.t",
+        is_new_position=True,
+        central_topic="eu.t",
         by_key=False,
         limits=TopicLimits(),
         segments=parts,
         until=parts[-1].offsets.end,
-        skips=True,
+        skips_gaps=True,
     )
     return Flow(plan, entry, persisted=True)
 
@@ -72,12 +72,12 @@ def test_a_flow_takes_every_record_of_its_parts_once(polls):
         before = moving.position
         for piece in moving.pieces(chunk(offsets)):
             taken += piece.offsets
-            moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
+            moving.cursor = moving.cursor.with_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
         moving.advance(offsets[-1] + 1)
         assert moving.position >= before
     assert taken == sorted(set(taken))
     assert set(taken) <= set(INSIDE)
-    assert moving.done is (moving.position.next_offset >= 20)
+    assert moving.is_done is (moving.position.next_offset >= 20)
 
 
 @given(st.sets(st.integers(0, 25), min_size=1).map(sorted), st.integers(0, 6))
@@ -86,12 +86,12 @@ def test_a_flow_that_stands_still_stands_before_what_was_not_taken(offsets, take
     moving, taken = flow(), []
     for piece in moving.pieces(chunk(offsets)):
         if len(taken) == takes:
-            moving.cursor = moving.cursor.with_waiting(Waiting(0.0, 1.0, "the registry does not answer"))
+            moving.cursor = moving.cursor.with_waiting(PendingRetry(0.0, 1.0, "the registry does not answer"))
         else:
             taken.append(piece)
-            moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
+            moving.cursor = moving.cursor.with_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
     left = [offset for offset in offsets if offset in INSIDE and (not taken or offset > taken[-1].offsets[-1])]
-    assert not moving.reading or not left
+    assert not moving.is_readable or not left
     if left:
         assert moving.position.next_offset <= left[0]
 
@@ -112,7 +112,7 @@ def test_a_leader_epoch_goes_as_far_as_was_read():
     moving = flow((IncarnationRange(0, OffsetRange(0, 5)), IncarnationRange(0, OffsetRange(9, 20))))
     for piece in moving.pieces(chunk(range(4))):
         assert piece.leader_epoch == 7
-        moving.cursor = moving.cursor.past_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
+        moving.cursor = moving.cursor.with_chunk(piece, dead=0, suppressed=0, stripped=0, schemas=())
     moving.advance(4, 7)
     assert moving.cursor.start == StartPosition(4, 7)
     moving.advance(6, 7)
@@ -133,31 +133,31 @@ def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
     moving.rewind()
     assert (moving.position, moving.cursor.entry.unread) == (Position(0, 2), ())
     moving.skip(Gap(GapKind.EXPIRED, 2, 30, 1))
-    assert moving.done
+    assert moving.is_done
     assert not moving.may_skip(Gap(GapKind.TRUNCATED, 3, None, 1))
 
 
 @given(st.floats(1, 10_000), st.lists(st.floats(0, 0.5), min_size=1, max_size=50))
 def test_no_more_passes_than_the_rate_allows(rate, pauses):
     """Over any stretch: the rate times its seconds, and a second's worth at once."""
-    throttle, now, passed = Throttle(rate, 0.0), 0.0, 0
+    throttle, now, passed = TokenBucket(rate, 0.0), 0.0, 0
     for pause in pauses:
         now += pause
-        most = throttle.most(now, 4000)
-        throttle.spend(most)
+        most = throttle.available(now, 4000)
+        throttle.consume(most)
         passed += most
         assert passed <= rate * now + 1
-    assert Throttle(None, 0.0).most(0.0, 4000) == 4000
+    assert TokenBucket(None, 0.0).available(0.0, 4000) == 4000
 
 
 @pytest.mark.parametrize("rate", [0.5, 3.0])
 def test_a_slow_rate_still_moves(rate):
     """Less than a record a look adds up to one."""
-    throttle = Throttle(rate, 0.0)
+    throttle = TokenBucket(rate, 0.0)
     passed = 0
     for tick in range(1, 101):
-        most = throttle.most(tick / 10, 10)
-        throttle.spend(most)
+        most = throttle.available(tick / 10, 10)
+        throttle.consume(most)
         passed += most
     assert passed == pytest.approx(rate * 10, abs=1)
 
@@ -165,13 +165,13 @@ def test_a_slow_rate_still_moves(rate):
 @given(st.none() | st.floats(1, 10_000), st.floats(1, 10_000), st.floats(0, 100), st.floats(0, 2))
 def test_another_rate_holds_from_its_moment_on(before, rate, at, later):
     """Nothing is saved up for it, and the same rate once more changes nothing."""
-    throttle = Throttle(before, 0.0)
-    throttle.spend(throttle.most(at, 4000))
-    throttle.limit(rate, at)
-    most = throttle.most(at + later, 100_000)
+    throttle = TokenBucket(before, 0.0)
+    throttle.consume(throttle.available(at, 4000))
+    throttle.set_rate(rate, at)
+    most = throttle.available(at + later, 100_000)
     assert most <= rate * later + 1 or before == rate
-    throttle.limit(rate, at + later + 1)
-    assert throttle.most(at + later, 100_000) == most
+    throttle.set_rate(rate, at + later + 1)
+    assert throttle.available(at + later, 100_000) == most
 
 
 LOADS = st.builds(Load, st.floats(0, 1e6), st.integers(0, 10**9))

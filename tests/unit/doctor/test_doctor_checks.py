@@ -21,7 +21,7 @@ from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
 from aggregator.kafka.probes.cluster_view import Acl, ClusterView, ProbedTopic, Topics
 from aggregator.kafka.probes.listener import Listener, Obstacle
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic, Unanswered
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.rights import Right
 
@@ -316,18 +316,18 @@ def edge_topic(name, **settings):
 
 def test_rules_that_find_nothing_and_topics_without_leaders_are_told():
     """A rule of another edge is not missed here."""
-    assert not bad(flows.topics("eu", config(), EdgeShown({"orders": edge_topic("orders")}), {}))
-    assert bad(flows.topics("eu", config(), EdgeShown({}), {})) == [("topics", "warning")]
-    shown = EdgeShown({}, {"orders": Unanswered(1, "no broker leads partition 0")})
+    assert not bad(flows.topics("eu", config(), DiscoveredTopics({"orders": edge_topic("orders")}), {}))
+    assert bad(flows.topics("eu", config(), DiscoveredTopics({}), {})) == [("topics", "warning")]
+    shown = DiscoveredTopics({}, {"orders": Unanswered(1, "no broker leads partition 0")})
     assert bad(flows.topics("eu", config(), shown, {})) == [("topics", "failed")]
-    assert not bad(flows.topics("eu", config(), EdgeShown({}), {"orders": "TOPIC_AUTHORIZATION_FAILED"}))
-    shown = EdgeShown({}, {"orders": Unanswered(1, "settings of orders: Topic authorization failed.")})
+    assert not bad(flows.topics("eu", config(), DiscoveredTopics({}), {"orders": "TOPIC_AUTHORIZATION_FAILED"}))
+    shown = DiscoveredTopics({}, {"orders": Unanswered(1, "settings of orders: Topic authorization failed.")})
     assert not bad(flows.topics("eu", config(), shown, {})), "told with the rights"
 
 
 def test_a_record_size_that_central_does_not_take_is_told():
     """By a command where the topic is there, by the rule where the hub will make it."""
-    shown = EdgeShown({"orders": edge_topic("orders", max_message_bytes="2000000")})
+    shown = DiscoveredTopics({"orders": edge_topic("orders", max_message_bytes="2000000")})
     for exists, then in (
         (True, "--entity-name eu.orders --add-config max.message.bytes=2000000"),
         (False, "in rule 1 of"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.edges.availability import (
-    BADNESS,
+    SEVERITY,
     Availability,
     AvailabilityFinding,
     AvailabilityState,
@@ -55,8 +55,8 @@ GAINING = Movement(3, 40, stuck=0, behind=2, waited_s=31, gained_per_s=5)
         ({"movement": BEHIND}, AvailabilityState.LAGGING, "more arrive than are delivered"),
         ({"movement": GAINING}, AvailabilityState.LAGGING, "catching up, about 8 s to go"),
         ({"gaps": 1, "answered_s": 90, "beat_s": 90}, AvailabilityState.LOSING_DATA, "1 flow wanted offsets"),
-        ({"doomed": 2, "left_s": 40.0}, AvailabilityState.LOSING_DATA, "2 flows, the first in 40 s"),
-        ({"doomed": 1}, AvailabilityState.LOSING_DATA, "at any moment"),
+        ({"expiring_flows": 2, "left_s": 40.0}, AvailabilityState.LOSING_DATA, "2 flows, the first in 40 s"),
+        ({"expiring_flows": 1}, AvailabilityState.LOSING_DATA, "at any moment"),
         ({"paused": "by ada: moved", "gaps": 3}, AvailabilityState.PAUSED, "by ada: moved"),
     ],
 )
@@ -94,7 +94,7 @@ def observations(draw) -> Observation:
         beats=draw(st.booleans()),
         movement=draw(st.sampled_from([Movement(), STUCK, BEHIND, GAINING])),
         gaps=draw(st.integers(0, 2)),
-        doomed=draw(st.integers(0, 2)),
+        expiring_flows=draw(st.integers(0, 2)),
         left_s=draw(st.floats(0, 1e5)),
         trouble=draw(st.sampled_from(["", "no route to host"])),
         paused=draw(st.sampled_from(["", "", "by ada: moved"])),
@@ -103,7 +103,7 @@ def observations(draw) -> Observation:
 
 WORSE = (
     {"gaps": 5},
-    {"doomed": 5},
+    {"expiring_flows": 5},
     {"answered_s": None, "beat_s": None, "watched_s": 1e9},
     {"movement": STUCK},
 )
@@ -113,7 +113,7 @@ WORSE = (
 def test_more_trouble_never_gives_a_better_state(seen, worse):
     """Whatever else is seen; and every state comes with a sentence."""
     before, after = judge(seen, PATIENCE), judge(replace(seen, **worse), PATIENCE)
-    assert BADNESS[after.state] >= BADNESS[before.state]
+    assert SEVERITY[after.state] >= SEVERITY[before.state]
     assert before.reason
     assert after.reason
 
@@ -139,7 +139,7 @@ def told(story, before=Availability()):  # noqa: B008 - frozen
     for finding, looks in story:
         for _ in range(looks):
             now_s += TICK_S
-            found = found.after(finding, now_s=now_s, now_ms=int(now_s * 1000), settle_s=PATIENCE.settle_s)
+            found = found.with_finding(finding, now_s=now_s, now_ms=int(now_s * 1000), settle_s=PATIENCE.settle_s)
             yield now_s, finding, found
 
 
@@ -149,10 +149,10 @@ def test_a_worse_finding_counts_at_once_and_a_better_one_when_it_has_lasted(stor
     before, past = None, []
     for now_s, finding, found in told(story):
         past.append((now_s, finding.state))
-        assert BADNESS[found.state] >= BADNESS[finding.state] or AvailabilityState.PAUSED in {before, finding.state}
-        if before is not None and BADNESS[found.state] < BADNESS[before] and before is not AvailabilityState.PAUSED:
-            recent = [BADNESS[state] for at_s, state in past if at_s >= now_s - PATIENCE.settle_s]
-            assert BADNESS[found.state] >= max(recent)
+        assert SEVERITY[found.state] >= SEVERITY[finding.state] or AvailabilityState.PAUSED in {before, finding.state}
+        if before is not None and SEVERITY[found.state] < SEVERITY[before] and before is not AvailabilityState.PAUSED:
+            recent = [SEVERITY[state] for at_s, state in past if at_s >= now_s - PATIENCE.settle_s]
+            assert SEVERITY[found.state] >= max(recent)
         if AvailabilityState.PAUSED in {finding.state, before}:
             assert found.state is finding.state, "a pause, and its end, count at once"
         before = found.state
@@ -172,6 +172,6 @@ def test_a_restart_changes_no_state(story, at):
     looks = list(told(story))
     for _, finding, found in looks[at : at + 1]:
         again = Availability(found.state, found.reason, found.since_ms)
-        after = again.after(finding, now_s=1e9, now_ms=10**12, settle_s=PATIENCE.settle_s)
+        after = again.with_finding(finding, now_s=1e9, now_ms=10**12, settle_s=PATIENCE.settle_s)
         assert after.state is found.state
         assert after.since_ms == found.since_ms

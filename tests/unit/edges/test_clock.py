@@ -20,7 +20,7 @@ def ms(moment: datetime) -> int:
 def test_the_wall_clock_stands_in_until_central_is_heard():
     """Then central's stamps alone count, however far this machine's clock is off."""
     assert CentralClock().now_ms(5.0, wall_ms=77) == 77
-    assert CentralClock().heard(1_000_000, 5.0).now_ms(7.5, wall_ms=77) == 1_002_500
+    assert CentralClock().with_stamp(1_000_000, 5.0).now_ms(7.5, wall_ms=77) == 1_002_500
 
 
 @given(
@@ -34,7 +34,7 @@ def test_the_quickest_stamp_of_the_last_minutes_tells(offset_ms, drift, delays):
     for second, delay_s in enumerate(delays):
         now_s = float(second * 2)
         central_ms = offset_ms + now_s * (1 + drift) * 1000
-        clock = clock.heard(int(central_ms - delay_s * 1000), now_s)
+        clock = clock.with_stamp(int(central_ms - delay_s * 1000), now_s)
         error_ms = clock.now_ms(now_s, wall_ms=0) - central_ms
         assert -min(delays[max(0, second - 28) : second + 1]) * 1000 - 20 <= error_ms <= 20
 

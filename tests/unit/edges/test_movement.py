@@ -13,7 +13,7 @@ def track(*looks: tuple[float, int, int], life=LIFE) -> Track:
     """A track of (seconds, position, end)."""
     found = Track(life)
     for at_s, position, end in looks:
-        found = found.seen(life, FlowSample(at_s, position, end))
+        found = found.with_sample(life, FlowSample(at_s, position, end))
     return found
 
 
@@ -67,7 +67,7 @@ def test_another_life_begins_anew():
     """Offsets of a recreated topic, or after a rewind, are another incarnation's: nothing is compared with them."""
     before = steady(always(7), always(9))
     assert before.is_stuck()
-    assert not before.seen((1, "id"), FlowSample(50, 7, 9)).is_stuck()
+    assert not before.with_sample((1, "id"), FlowSample(50, 7, 9)).is_stuck()
 
 
 @given(
@@ -83,7 +83,7 @@ def test_judgements_know_no_scale_and_no_origin(steps, origin, scale):
         for place, (read, arrived) in enumerate(steps):
             end += arrived * factor
             position = min(end, position + read * factor)
-            found = found.seen(LIFE, FlowSample(2.0 * place, position, end))
+            found = found.with_sample(LIFE, FlowSample(2.0 * place, position, end))
         return found
 
     one, other = walk(0, 1), walk(origin, scale)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 
-from aggregator.engine.stop_signals import deaf_to_sigterm
+from aggregator.engine.stop_signals import sigterm_ignored
 
 TELL = "import signal; print(signal.getsignal(signal.SIGTERM) == signal.SIG_IGN)"
 
@@ -25,7 +25,7 @@ def is_deaf() -> bool:
 def test_the_jvm_outlives_a_sigterm_to_the_whole_group():
     """The hub ends it when it has stopped cleanly; processes that are started before and after obey it."""
     assert not is_deaf()
-    with deaf_to_sigterm():
+    with sigterm_ignored():
         assert is_deaf()
     assert not is_deaf()
     assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
@@ -34,7 +34,7 @@ def test_the_jvm_outlives_a_sigterm_to_the_whole_group():
 def test_processes_of_other_threads_obey_it():
     """What is asked of clusters while Spark starts runs in processes of its own."""
     found: list[bool] = []
-    with deaf_to_sigterm():
+    with sigterm_ignored():
         thread = threading.Thread(target=lambda: found.append(is_deaf()))
         thread.start()
         thread.join()

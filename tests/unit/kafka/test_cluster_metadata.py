@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka.client.listening import why_not_listening
+from aggregator.kafka.client.reachability import why_not_listening
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 
 # `.invalid` is a name that nobody has (RFC 2606).

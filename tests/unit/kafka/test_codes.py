@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.kafka.native.library import rd
 from aggregator.kafka.readers import codes
-from aggregator.kafka.readers.codes import Attempt, Passing, RefusalKind, when_reading, when_writing
+from aggregator.kafka.readers.codes import Ignorable, RefusalKind, Retriable, when_reading, when_writing
 from aggregator.kafka.readers.reader_events import FaultKind
 
 
@@ -41,25 +41,25 @@ def test_every_refusal_is_a_code_of_the_library_and_all_others_are_tried_again()
     named = Counter(name for names in codes._WRITING.values() for name in names.split())
     assert set(named) <= set(known())
     assert set(named.values()) == {1}
-    assert {when_writing(code) for name, code in known().items() if name not in named} == {Attempt.AGAIN}
+    assert {when_writing(code) for name, code in known().items() if name not in named} == {Retriable.AGAIN}
 
 
 @pytest.mark.parametrize(
     ("name", "reading", "writing"),
     [
-        ("_PARTITION_EOF", Passing.END, Attempt.AGAIN),
-        ("_AUTO_OFFSET_RESET", FaultKind.POSITION_LOST, Attempt.AGAIN),
+        ("_PARTITION_EOF", Ignorable.END, Retriable.AGAIN),
+        ("_AUTO_OFFSET_RESET", FaultKind.POSITION_LOST, Retriable.AGAIN),
         ("UNKNOWN_TOPIC_OR_PART", FaultKind.TOPIC_GONE, RefusalKind.TOPIC_GONE),
         ("TOPIC_AUTHORIZATION_FAILED", FaultKind.DENIED, RefusalKind.DENIED),
-        ("_BAD_MSG", FaultKind.DAMAGED, Attempt.AGAIN),
-        ("_BAD_COMPRESSION", FaultKind.DAMAGED, Attempt.AGAIN),
+        ("_BAD_MSG", FaultKind.DAMAGED, Retriable.AGAIN),
+        ("_BAD_COMPRESSION", FaultKind.DAMAGED, Retriable.AGAIN),
         ("MSG_SIZE_TOO_LARGE", FaultKind.DAMAGED, RefusalKind.TOO_LARGE),
         ("INVALID_TIMESTAMP", FaultKind.FAILED, RefusalKind.TIMESTAMP),
         ("INVALID_RECORD", FaultKind.DAMAGED, RefusalKind.INVALID),
-        ("NOT_ENOUGH_REPLICAS", FaultKind.FAILED, Attempt.AGAIN),
-        ("LEADER_NOT_AVAILABLE", Passing.BY_ITSELF, Attempt.AGAIN),
-        ("_TRANSPORT", Passing.BY_ITSELF, Attempt.AGAIN),
-        ("_PURGE_QUEUE", FaultKind.FAILED, Attempt.SHARED),
+        ("NOT_ENOUGH_REPLICAS", FaultKind.FAILED, Retriable.AGAIN),
+        ("LEADER_NOT_AVAILABLE", Ignorable.BY_ITSELF, Retriable.AGAIN),
+        ("_TRANSPORT", Ignorable.BY_ITSELF, Retriable.AGAIN),
+        ("_PURGE_QUEUE", FaultKind.FAILED, Retriable.SHARED),
     ],
 )
 def test_what_a_code_means(name, reading, writing):
@@ -70,7 +70,7 @@ def test_what_a_code_means(name, reading, writing):
 def test_a_code_that_nobody_knows_is_not_silent():
     """Its flow waits with a sentence, its transaction is begun again."""
     assert when_reading(4711) is FaultKind.FAILED
-    assert when_writing(4711) is Attempt.AGAIN
+    assert when_writing(4711) is Retriable.AGAIN
 
 
 def test_a_code_in_words():

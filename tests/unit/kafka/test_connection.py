@@ -171,12 +171,12 @@ def test_a_writer_is_outdated_by_what_it_cannot_take_and_another_could(tmp_path,
         "ssl.key.location": str(tmp_path / "hub.key"),
     }
     writer = TransactionalWriter(ClusterConfig(bootstrap_servers="127.0.0.1:1", client=client), "hub.driver")
-    assert not writer.outdated()
+    assert not writer.check_credentials_changed()
     (tmp_path / "password").write_text("the second")
-    assert not writer.outdated()
+    assert not writer.check_credentials_changed()
     issue(".key")
-    assert not writer.outdated()
+    assert not writer.check_credentials_changed()
     issue()
-    assert writer.outdated()
-    assert writer.outdated(), "until another one stands in its place"
+    assert writer.check_credentials_changed()
+    assert writer.check_credentials_changed(), "until another one stands in its place"
     writer.close()

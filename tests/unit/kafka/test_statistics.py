@@ -34,5 +34,5 @@ def test_a_client_without_any_broker_is_lost_and_said_so_once(texts, lost):
     statistics = ClientStatistics()
     for text in texts:
         statistics.take(text)
-    assert statistics.lost() is lost
-    assert not statistics.lost()
+    assert statistics.take_lost() is lost
+    assert not statistics.take_lost()

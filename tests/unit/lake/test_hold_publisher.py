@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.kafka.readers.typed_decoder import Damaged
+from aggregator.kafka.readers.typed_decoder import CorruptRecord
 from aggregator.lake.hold_publisher import lake_holds
 from aggregator.lake.ranges import Held
 from aggregator.lake.report import CycleReport, TableReport
@@ -26,7 +26,7 @@ def test_a_hold_keeps_its_beginning_and_comes_back_from_the_topic():
     assert again == first
     (hold,) = first
     assert (hold.place, hold.since_ms) == ("orders: central eu.orders-0 at offset 17", 1000)
-    told = EdgeStatuses().heard([(*holds_record(first), 5)])
+    told = EdgeStatuses().with_records([(*holds_record(first), 5)])
     assert (told.lake, told.damaged) == (first, 0)
     assert hold.stands({HERE: 17, THERE: 400}, {HERE: 30, THERE: 400})
     assert not hold.stands({HERE: 18, THERE: 400}, {HERE: 30, THERE: 400})
@@ -48,7 +48,7 @@ def test_many_holds_and_long_reasons_make_a_small_record():
     _, value = holds_record(lake_holds(CycleReport((report,)), (), 0))
     assert len(decode_holds(value)) == 500
     assert len(value) < 400_000
-    with pytest.raises(Damaged):
+    with pytest.raises(CorruptRecord):
         decode_holds(value.replace(b'"partition":7,', b'"partition":-7,'))
 
 

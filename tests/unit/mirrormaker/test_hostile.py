@@ -7,7 +7,7 @@ import time
 import pytest
 
 from aggregator.errors import ConfigError
-from aggregator.mirrormaker.reading import MAX_BYTES, MAX_KEYS, read
+from aggregator.mirrormaker.file_reader import MAX_BYTES, MAX_KEYS, read
 from aggregator.mirrormaker.translate import translate
 
 PLANTED = "planted-secret"

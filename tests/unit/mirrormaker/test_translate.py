@@ -12,8 +12,8 @@ from aggregator.config.librdkafka import ALLOWED
 from aggregator.errors import ConfigError
 from aggregator.mirrormaker import settings, sign_in
 from aggregator.mirrormaker.client_properties import REASONS, RENAMED
+from aggregator.mirrormaker.file_reader import read
 from aggregator.mirrormaker.hub_file import hub_text
-from aggregator.mirrormaker.reading import read
 from aggregator.mirrormaker.result import KeyKind
 from aggregator.mirrormaker.translate import translate
 from tests.unit.mirrormaker.real_files import PLANTED, connector, leaves, properties, real

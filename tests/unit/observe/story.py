@@ -45,13 +45,15 @@ class Story:
             self.end += arrives
             self.position = min(self.end, self.position + reads)
             if beats:
-                self.account.beat(Heartbeat(source, "eu", now.now_ms - 40 + self.skew_ms), now.now_ms, now.now_s)
+                self.account.add_heartbeat(
+                    Heartbeat(source, "eu", now.now_ms - 40 + self.skew_ms), now.now_ms, now.now_s
+                )
             if answers:
                 self.answered = now.now_s
             answer = EdgeAnswer(self.answered, ends_s=now.now_s, ends={FLOW: self.end})
             shown = EdgeSnapshot(answer, self.logs, 500.0)
             entry = LedgerRecord(0, "id", self.position, epoch=1, slot=0)
-            self.account.moved({FLOW: entry}, shown)
+            self.account.add_samples({FLOW: entry}, shown)
             seen = self.account.observe(now, shown, gaps=gaps, held=frozenset(), pause=self.pause)
             self.account.judge(now, seen, hub_busy=hub_busy)
             self.states.append(self.account.availability.state)

@@ -28,11 +28,11 @@ def word(slot=0, epoch=3, **changes) -> bytes:
 def test_the_newest_word_of_each_running_slot_counts():
     """Those of an older epoch, and of a slot that fell silent, do not; what is none of ours is counted and no more."""
     feed = SlotFeed()
-    feed.take(word(0, epoch=2), 0.0)
-    feed.take(word(1, epoch=2), 0.0)
-    feed.take(word(0, held={"eu/orders/1": ["gap", "offsets 5 to 9"]}, clients={"central": {"sent_bytes": 1.0}}), 5.0)
+    feed.ingest(word(0, epoch=2), 0.0)
+    feed.ingest(word(1, epoch=2), 0.0)
+    feed.ingest(word(0, held={"eu/orders/1": ["gap", "offsets 5 to 9"]}, clients={"central": {"sent_bytes": 1.0}}), 5.0)
     for junk in (None, b"?", b"[]", b"{}", json.dumps({"kind": "fields", "slot": 9}).encode()):
-        feed.take(junk, 5.0)
+        feed.ingest(junk, 5.0)
     (one,) = feed.slots(6.0)
     assert feed.damaged == 4
     assert (one.slot, one.epoch, one.transactions, one.held) == (0, 3, 7, {"eu/orders/1": ("gap", "offsets 5 to 9")})
@@ -60,8 +60,8 @@ def test_lives_that_are_over_become_one_and_no_count_is_lost(words, silent_ms):
     kept, settled = FieldFeed(), FieldFeed()
     for at_ms, (life, transformed) in enumerate(words):
         value = fields(f"life-{at_ms}-{life}", at_ms, transformed, number=at_ms)
-        kept.take(value)
-        settled.take(value)
+        kept.ingest(value)
+        settled.ingest(value)
         settled.settle(silent_ms)
     assert sums(settled) == sums(kept)
     assert len(settled._whole) <= silent_ms + 2
@@ -71,7 +71,7 @@ def test_rates_follow_counters():
     """Per flow over the last seconds, per edge second by second; a counter that went back has no negative rate."""
     rates = Rates()
     for second in range(30):
-        rates.take({FLOW: 100 * second, OTHER: 50 if second < 20 else 0}, float(second))
+        rates.ingest({FLOW: 100 * second, OTHER: 50 if second < 20 else 0}, float(second))
     assert rates.flows() == {FLOW: 100.0, OTHER: 0.0}
     assert rates.edges()["eu"][-3:] == (100.0, 100.0, 100.0)
     assert set(rates.edges()["us"]) == {0.0}
@@ -108,13 +108,13 @@ def test_a_pause_is_the_newest_word_about_its_edge():
 def test_what_is_told_is_the_newest_record_of_each_key():
     """A pulse with central's stamp, the last pulse of a hub, states; damaged records and other versions say nothing."""
     state = EdgeState("UP", "heartbeats arrive", 5, skew_ms=-3)
-    told = EdgeStatuses().heard(
+    told = EdgeStatuses().with_records(
         [(*pulse(), 10), (*pulse(), 20), (state_key("eu"), state.encode(), 30), ("junk", b"?", 40)]
     )
     assert (told.pulse_ms, told.states) == (20, {"eu": state})
-    after = told.heard([(PULSE, b"?", 50), (state_key("us"), b'{"v":9,"state":"UP"}', 60)])
+    after = told.with_records([(PULSE, b"?", 50), (state_key("us"), b'{"v":9,"state":"UP"}', 60)])
     assert after == replace(told, damaged=2)
-    assert told.heard([(*pulse(last=True), 70)]).pulse_ms is None
+    assert told.with_records([(*pulse(last=True), 70)]).pulse_ms is None
 
 
 def test_flows_that_no_slot_got_are_told_too():
@@ -122,14 +122,14 @@ def test_flows_that_no_slot_got_are_told_too():
     a list of its own.
     """
     refused = {"eu/a/0": ("retention", "central would delete it at once"), "eu/b/0": ("gap", "offsets 5 to 9")}
-    told = EdgeStatuses().heard([(*refused_flows_record(refused), 10)])
+    told = EdgeStatuses().with_records([(*refused_flows_record(refused), 10)])
     assert told.refused == refused
     assert held_flows((), told.refused) == {"eu/a/0", "eu/b/0"}
     assert troubles((), told.refused) == {"eu/a/0": "held, central would delete it at once"}
     for damaged in (b'{"v":1,"flows":{"eu/a/0":["x"]}}', b'{"v":1,"flows":[]}', b"?"):
-        after = told.heard([(REFUSED, damaged, 20)])
+        after = told.with_records([(REFUSED, damaged, 20)])
         assert (after.refused, after.damaged) == (refused, 1)
-    assert told.heard([(*refused_flows_record({}), 20)]).refused == {}
+    assert told.with_records([(*refused_flows_record({}), 20)]).refused == {}
     many = {f"eu/topic-{at}/0": ("retention", "why" * 40) for at in range(20_000)}
     assert len(refused_flows_record(many)[1]) < 100_000, "it stays below a broker's default for one record"
 
@@ -138,7 +138,7 @@ def test_why_a_flow_is_not_read_is_told_in_words():
     """Held and waiting flows are named with what their slot says; a gap is not, it has a list of its own."""
     held = {"eu/a/0": ["refused", "schema id 7 has two meanings"], "eu/b/0": ["gap", "offsets 5 to 9"]}
     feed = SlotFeed()
-    feed.take(word(0, held=held, waiting={"eu/c/0": "the registry does not answer"}), 5.0)
+    feed.ingest(word(0, held=held, waiting={"eu/c/0": "the registry does not answer"}), 5.0)
     found = troubles(feed.slots(6.0), {})
     assert found == {
         "eu/a/0": "held, schema id 7 has two meanings",

@@ -48,7 +48,7 @@ def test_the_former_hub_s_beats_are_no_news_however_late_they_are_read():
     story = Story()
     story.live(3, beats=False)
     former_ms = CENTRAL_MS - 24_000
-    story.account.beat(Heartbeat("h", "eu", former_ms), former_ms, moment(story.second).now_s)
+    story.account.add_heartbeat(Heartbeat("h", "eu", former_ms), former_ms, moment(story.second).now_s)
     assert set(story.live(12, beats=False)) == {AvailabilityState.LAGGING}
     assert set(story.live(10)[10:]) == {AvailabilityState.UP}
     assert story.live(10, beats=False)[-1] is AvailabilityState.STALLED
@@ -163,7 +163,7 @@ def test_a_restart_goes_on_with_the_states_that_were_told(steps, at):
     account = before.account
     records = [(state_key("eu"), account.state().encode(), 1), (state_key("us"), b"?", 2)]
     records += [(*day_record("eu", day, spans), 3) for day, spans in by_day(account.spans).items()]
-    told = EdgeStatuses().heard(records)
+    told = EdgeStatuses().with_records(records)
     spans = joined({day: spans_of(rows) for (_, day), rows in told.days.items()})
     assert spans == account.spans
     after = Story(state=told.states["eu"], spans=spans, began=before.second + 100)
@@ -197,7 +197,7 @@ def test_history_is_written_when_it_changed_and_forgotten_after_a_month():
     now_ms = moment(story.second).now_ms
     ((key, value),) = day_records("eu", story.account.spans, {}, now_ms=now_ms)
     assert key == "day/eu/2027-01-15"
-    rows = {day: rows for (_, day), rows in EdgeStatuses().heard([(key, value, 0)]).days.items()}
+    rows = {day: rows for (_, day), rows in EdgeStatuses().with_records([(key, value, 0)]).days.items()}
     assert list(day_records("eu", story.account.spans, rows, now_ms=now_ms)) == []
     old = {"2026-11-01": [[1, 2, "UP", False]]}
     assert list(day_records("eu", (), old, now_ms=now_ms)) == [("day/eu/2026-11-01", None)]

@@ -13,7 +13,7 @@ from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.edges.history import DAY_MS, StateSpan, by_day, uptimes
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.readers.typed_decoder import Damaged, key_text
+from aggregator.kafka.readers.typed_decoder import CorruptRecord, key_text
 from aggregator.observe import fields
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
@@ -34,7 +34,7 @@ from aggregator.state.edge_status import (
     state_key,
     threads_record,
 )
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause, paused_edges
@@ -47,7 +47,7 @@ from tests.unit.observe.hubs import edge, snapshot
 NOW_MS = 1_700_000_000_000
 SOURCE = EdgePartition("eu", "orders", 0)
 GAP = Gap(GapKind.EXPIRED, 5, 9, 7)
-DECISION = Decision(SOURCE, Position(0, 5), GAP, "ada", 9, "known")
+DECISION = GapDecision(SOURCE, Position(0, 5), GAP, "ada", 9, "known")
 PAUSE = Pause("eu", True, "ada", 9, "moved")
 SUCCESSION = ClusterAcceptance("eu", "4L6g3nShT", "ada", 9, "moved")
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
@@ -94,7 +94,7 @@ BACKFILL = ("cancel/aa", json.dumps({"by": "ada", "at_ms": 5}).encode())
 def slot_words(_, value):
     """As the monitor uses them: in metrics, on the page, as reasons of flows."""
     feed = SlotFeed()
-    feed.take(value, 0.0)
+    feed.ingest(value, 0.0)
     slots = feed.slots(0.0)
     held = held_flows(slots, {})
     assert {EdgePartition.parse(one).partition >= 0 for one in held} <= {True}
@@ -107,7 +107,7 @@ def slot_words(_, value):
 def field_words(_, value):
     """As the page and the metrics use them."""
     feed = FieldFeed()
-    feed.take(value)
+    feed.ingest(value)
     feed.settle(1000)
     seen = snapshot(fields=feed.topics())
     list(samples(seen, by_partition=True, age_s=0.0))
@@ -117,7 +117,7 @@ def field_words(_, value):
 
 def edge_states(key, value):
     """As the monitor and `status` use them: states, history, refusals, threads."""
-    told = EdgeStatuses().heard([(key, value, NOW_MS)])
+    told = EdgeStatuses().with_records([(key, value, NOW_MS)])
     spans = written_spans(told.days, "eu")
     assert sum(map(len, by_day(spans).values())) <= 2000
     lasting(spans, told.states.get("eu"), NOW_MS)
@@ -167,7 +167,7 @@ def counted_letters(_, value):
     """As the monitor counts them."""
     try:
         found = dead_letters.reason_of(value)
-    except Damaged:
+    except CorruptRecord:
         return True
     list(samples(snapshot(letters={found: 1} if found else {}), by_partition=True, age_s=0.0))
     return True
@@ -277,15 +277,15 @@ def test_what_the_hub_writes_itself_is_taken(kind):
     match kind:
         case "telemetry":
             feed = SlotFeed()
-            feed.take(value, 0.0)
+            feed.ingest(value, 0.0)
             (heard,) = feed.slots(0.0)
             assert (heard.ages_ms, heard.read, heard.limited) == ({"eu": -1200}, {"eu": 900}, ("eu",))
         case "fields":
             fields = FieldFeed()
-            fields.take(value)
+            fields.ingest(value)
             assert list(fields.topics()) == [("eu", "orders")]
         case "pulse" | "refused" | "state" | "day" | "threads":
-            statuses = EdgeStatuses().heard([(key, value, NOW_MS)])
+            statuses = EdgeStatuses().with_records([(key, value, NOW_MS)])
             assert statuses != EdgeStatuses()
             assert statuses.damaged == 0
         case "gap" | "pause":
@@ -320,9 +320,9 @@ def test_a_history_of_centuries_is_not_cut_into_days():
         [NOW_MS, NOW_MS + 2 * DAY_MS, "UP", False],
         [NOW_MS, NOW_MS - 1, "UP", False],
     ):
-        told = EdgeStatuses().heard([(key, json.dumps({"v": 1, "spans": [span]}).encode(), NOW_MS)])
+        told = EdgeStatuses().with_records([(key, json.dumps({"v": 1, "spans": [span]}).encode(), NOW_MS)])
         assert (told.days, told.damaged) == ({}, 1)
-    told = EdgeStatuses().heard([("day/eu/soon", json.dumps({"v": 1, "spans": []}).encode(), NOW_MS)])
+    told = EdgeStatuses().with_records([("day/eu/soon", json.dumps({"v": 1, "spans": []}).encode(), NOW_MS)])
     assert told.damaged == 1
 
 
@@ -332,13 +332,13 @@ def test_names_without_end_are_not_kept(monkeypatch):
     monkeypatch.setattr(fields, "_MAX_PLACES", 10)
     state = EdgeState("UP", "", 0).encode()
     many = [(state_key(f"e{n}"), state, NOW_MS) for n in range(15)]
-    told = EdgeStatuses().heard([*many, (state_key("e3"), state, NOW_MS), (state_key(""), state, NOW_MS)])
+    told = EdgeStatuses().with_records([*many, (state_key("e3"), state, NOW_MS), (state_key(""), state, NOW_MS)])
     assert (len(told.states), told.damaged) == (10, 6)
-    assert len(told.heard([(state_key("e3"), None, NOW_MS), (state_key("new"), state, NOW_MS)]).states) == 10
-    assert told.heard([(*upkeep_record("", TableUpkeep()), NOW_MS)]).damaged == 7
+    assert len(told.with_records([(state_key("e3"), None, NOW_MS), (state_key("new"), state, NOW_MS)]).states) == 10
+    assert told.with_records([(*upkeep_record("", TableUpkeep()), NOW_MS)]).damaged == 7
     feed, (_, _, value) = FieldFeed(), KINDS["fields"]
     for n in range(15):
-        feed.take(value.replace(b'"orders"', f'"orders{n}"'.encode()))
+        feed.ingest(value.replace(b'"orders"', f'"orders{n}"'.encode()))
     assert (len(feed.topics()), feed.damaged) == (10, 5)
 
 

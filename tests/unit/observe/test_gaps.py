@@ -7,7 +7,7 @@ from aggregator.observe.edge_logs import EdgeLogs, UndecidedOffsets, gap_of
 from aggregator.observe.gaps import known_gaps, unsettled
 from aggregator.observe.warnings import warnings
 from aggregator.replicate.discovery.retention import Margin
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW
 
@@ -19,8 +19,8 @@ def entry(offset=10, gap=None, incarnation=0) -> LedgerRecord:
     return LedgerRecord(incarnation, "id-1", offset, 0, 0, gap=gap)
 
 
-def decided(lost=LOST, **more) -> Decision:
-    return Decision(FLOW, Position(0, 10), lost, "ada", 2000, "known", **more)
+def decided(lost=LOST, **more) -> GapDecision:
+    return GapDecision(FLOW, Position(0, 10), lost, "ada", 2000, "known", **more)
 
 
 def states(ledger_entry, gaps, *decisions) -> list[tuple[int | None, str]]:

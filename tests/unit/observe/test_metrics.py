@@ -31,7 +31,7 @@ from aggregator.observe.metrics import of_threads, samples
 from aggregator.observe.metrics_server import MetricsServer
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.identity.clusters import Identity
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.threads import ThreadCondition, Threads, ThreadStatus
 from tests.crowd import crowd
@@ -87,7 +87,7 @@ def everything():
     row = ReportRow(7, "email", "string", ("PII",), "tag", "drop", "removed", 9, 0, 9, 0, True)
     position, source = Position(0, 5), EdgePartition("eu", "orders", 0)
     lost = Gap(GapKind.EXPIRED, 5, 9, 0)
-    decision = Decision(source, position, lost, "ada", 0, "known")
+    decision = GapDecision(source, position, lost, "ada", 0, "known")
     at = CentralPartition("eu.orders", "id", 0)
     gate = AuditTotals({"divert": 2}, 7, 1.5, 0.25, unexpected={"s/email": 7}, raised={}, failed={"s/email": 2})
     seen = snapshot(

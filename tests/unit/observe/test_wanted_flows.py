@@ -22,7 +22,7 @@ def test_what_no_rule_names_and_whose_edge_is_gone_is_left_out():
     flows = WantedFlows(CONFIG)
     entry = LedgerRecord(0, "id-1", 10, 0, 0)
     no_rule, no_edge = EdgePartition(FLOW.edge, "__consumer_offsets", 0), EdgePartition("gone", FLOW.topic, 0)
-    flows.take(dict.fromkeys((FLOW, no_rule, no_edge), entry))
+    flows.ingest(dict.fromkeys((FLOW, no_rule, no_edge), entry))
     assert flows.of(FLOW.edge) == {FLOW: entry}
     assert sum(len(flows.of(edge)) for edge in CONFIG.edges) == 1
 
@@ -30,8 +30,8 @@ def test_what_no_rule_names_and_whose_edge_is_gone_is_left_out():
 def test_what_an_edge_shows_counts_while_the_flow_stands_there():
     """A gap that grew replaces the one in the ledger; one that was seen before the flow moved on is forgotten."""
     flows = WantedFlows(CONFIG)
-    flows.take({FLOW: LedgerRecord(0, "id-1", 10, 0, 0, gap=WRITTEN)})
+    flows.ingest({FLOW: LedgerRecord(0, "id-1", 10, 0, 0, gap=WRITTEN)})
     assert flows.gaps(seen()) == {FLOW: WRITTEN}
     assert flows.gaps(seen(**{FLOW.edge: {FLOW: (Position(0, 10), SHOWN)}})) == {FLOW: SHOWN}
-    flows.take({FLOW: LedgerRecord(0, "id-1", 18, 0, 0)})
+    flows.ingest({FLOW: LedgerRecord(0, "id-1", 18, 0, 0)})
     assert flows.gaps(seen(**{FLOW.edge: {FLOW: (Position(0, 10), SHOWN)}})) == {}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import OffsetRange, Position
 from aggregator.offsets import search as halving
-from aggregator.offsets.search import Placed, Search, SearchWindow, searched
+from aggregator.offsets.search import Placed, Search, SearchWindow, run_search
 
 # What an offset of central's log is: a marker or an aborted record, a record of another flow, one of a backfill, or
 # one of the flow. The last one's number is how far the edge went on before it: what was dropped in between is nowhere.
@@ -74,7 +74,7 @@ def test_the_search_finds_what_a_walk_finds(entries, first, gone, batch, data):
     """Whatever markers, drops, merges, incarnations, backfills and compaction left of the log."""
     log = Log(first, entries, gone)
     wanted = Position(data.draw(st.integers(0, 3)), data.draw(st.integers(0, 400)))
-    found = searched(Search(wanted, log.first, log.end), log.window(batch, most=1000))
+    found = run_search(Search(wanted, log.first, log.end), log.window(batch, most=1000))
     assert not found.trouble
     assert (found.before, found.at) == log.oracle(wanted)
     assert log.looks <= 16
@@ -84,12 +84,12 @@ def test_the_search_finds_what_a_walk_finds(entries, first, gone, batch, data):
 
 @given(LOGS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400)), min_size=2, max_size=5), st.integers(1, 50))
 def test_a_later_position_is_found_from_an_earlier_one(entries, positions, batch):
-    """`onward` leaves nothing out and knows what came before."""
+    """`continued_at` leaves nothing out and knows what came before."""
     log = Log(7, entries, set())
     search = None
     for wanted in sorted(Position(*one) for one in positions):
-        start = Search(wanted, log.first, log.end) if search is None else search.onward(wanted, log.end)
-        search = searched(start, log.window(batch, most=1000))
+        start = Search(wanted, log.first, log.end) if search is None else search.continued_at(wanted, log.end)
+        search = run_search(start, log.window(batch, most=1000))
         assert (search.before, search.at) == log.oracle(wanted)
 
 
@@ -104,7 +104,7 @@ def test_what_was_read_for_one_position_serves_others(entries, positions, batch)
         return windows[-1]
 
     for wanted in (Position(*one) for one in positions):
-        search = searched(Search(wanted, log.first, log.end).recalled(tuple(windows)), kept)
+        search = run_search(Search(wanted, log.first, log.end).narrowed_by(tuple(windows)), kept)
         assert (search.before, search.at) == log.oracle(wanted)
 
 
@@ -112,7 +112,7 @@ def test_what_was_read_for_one_position_serves_others(entries, positions, batch)
 def test_a_search_that_reads_too_far_in_vain_says_so(entries, incarnation, offset, batch, most):
     """It is either exact or in trouble, and never wrong."""
     log = Log(0, entries, set())
-    found = searched(Search(Position(incarnation, offset), 0, log.end), log.window(batch, most))
+    found = run_search(Search(Position(incarnation, offset), 0, log.end), log.window(batch, most))
     assert found.trouble or (found.before, found.at) == log.oracle(found.wanted)
 
 
@@ -127,13 +127,13 @@ def test_few_looks_find_one_of_a_million():
         found = tuple(Placed(one, Position(0, one * 2)) for one in range(offsets.start, upto))
         return SearchWindow(offsets.start, upto, found)
 
-    found = searched(Search(Position(0, 1_234_567), 0, size), look)
+    found = run_search(Search(Position(0, 1_234_567), 0, size), look)
     assert found.at == Placed(617_284, Position(0, 1_234_568))
     assert len(looks) < 25
 
 
 def test_trouble_of_the_reader_is_kept():
     """Its words are the answer."""
-    found = searched(Search(Position(0, 5), 0, 10), lambda _: SearchWindow(5, 5, (), "the broker is away"))
+    found = run_search(Search(Position(0, 5), 0, 10), lambda _: SearchWindow(5, 5, (), "the broker is away"))
     assert found.over
     assert found.trouble == "the broker is away"

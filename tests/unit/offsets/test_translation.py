@@ -7,7 +7,7 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.offsets.questions import TranslationInputs, merged_partitions, question
 from aggregator.offsets.search import Placed, Search
 from aggregator.offsets.translation import PositionQuery, Why, translated
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 CONFIG = HubConfig.model_validate(
@@ -74,8 +74,8 @@ def test_what_cannot_be_looked_for_is_refused_by_name(source, facts, why):
 def test_an_offset_counts_in_the_incarnation_that_it_belongs_to():
     """After an accepted rewind at 30 what lies before it is of the incarnation before; after a new topic nothing is."""
     entry = LedgerRecord(2, "id-1", 100, 3, 0)
-    rewind = Decision(ORDERS, Position(1, 50), Gap(GapKind.TRUNCATED, 30, None, 1), "ann", 1, "")
-    anew = Decision(ORDERS, Position(0, 70), Gap(GapKind.RECREATED, 70, None, 1), "hub", 1, "")
+    rewind = GapDecision(ORDERS, Position(1, 50), Gap(GapKind.TRUNCATED, 30, None, 1), "ann", 1, "")
+    anew = GapDecision(ORDERS, Position(0, 70), Gap(GapKind.RECREATED, 70, None, 1), "hub", 1, "")
     facts = changed(ledger={ORDERS: entry}, decisions={ORDERS: (rewind, anew)})
     found = {offset: question(CONFIG, "g", ORDERS, offset, facts).position for offset in (0, 29, 30, 100, 120)}
     assert found == {0: (1, 0), 29: (1, 29), 30: (2, 30), 100: (2, 100), 120: (2, 120)}
@@ -121,7 +121,7 @@ def test_a_search_without_an_answer_is_none():
 
 def test_what_earlier_rules_wrote_elsewhere_is_not_passed_over():
     """Unless central's topic has a record before the position: then all later ones are in it."""
-    moved = ASKED._replace(went=("all",))
+    moved = ASKED._replace(former_topics=("all",))
     assert answer(Search(ASKED.position, 60, 60, None, AT), asked=moved).why == Why.MOVED
     assert answer(Search(ASKED.position, 60, 60, BEFORE, AT), asked=moved).central_offset == 60
 

@@ -20,7 +20,7 @@ from aggregator.page.application import Application
 from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frames
 from aggregator.privacy.strip import PolicyId, ReportRow
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.web.access import TokenAuth
 from tests.unit.observe.hubs import edge, flow, large
@@ -82,7 +82,7 @@ def troubled() -> Snapshot:
     )
     lost = Gap(GapKind.EXPIRED, 90, 140, AT_MS)
     at = EdgePartition("us", "orders", 0)
-    decision = Decision(at, Position(0, 5), Gap(GapKind.EXPIRED, 5, 9, 0), "ada", AT_MS, "a known outage")
+    decision = GapDecision(at, Position(0, 5), Gap(GapKind.EXPIRED, 5, 9, 0), "ada", AT_MS, "a known outage")
     gaps = (
         KnownGap(at, Position(0, 90), lost, GapState.OPEN),
         KnownGap(at, Position(0, 5), decision.gap, GapState.ACCEPTED, decision),

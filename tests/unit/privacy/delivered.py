@@ -89,7 +89,9 @@ def deliver(
     """
     count = len(values)
     entry = LedgerRecord(0, "topic-id", FIRST, 1, 0)
-    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limits=limits, asked=asked)
+    plan = FlowPlan(
+        SOURCE, entry, is_new_position=False, central_topic=CENTRAL, by_key=False, limits=limits, replayed_offsets=asked
+    )
     flow = Flow(plan, entry, persisted=True)
     chunk = Chunk(
         SOURCE.topic,
@@ -108,7 +110,7 @@ def deliver(
         b"a key of thirty-two bytes, exactly",
         backfill,
         chains=chains or Chains(),
-        tells_left_out=bool(backfill),
+        writes_notices=bool(backfill),
     )
     Delivery(hub, lambda _source: strip, require_planned).deliver(produced, flow, chunk, lambda: None, now_ms=0)
     return produced

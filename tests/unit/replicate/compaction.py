@@ -21,10 +21,10 @@ from tests.reference.reference import ReferenceStrip
 COMPACTED = FlowPlan(
     EdgePartition("eu", "orders", 0),
     LedgerRecord(0, "id", 0, 1, 0),
-    fresh=False,
-    central="eu.orders",
+    is_new_position=False,
+    central_topic="eu.orders",
     by_key=False,
-    limits=TopicLimits(10_000, keyed=True),
+    limits=TopicLimits(10_000, requires_key=True),
 )
 
 

@@ -31,7 +31,7 @@ class Link:
             self.queued += self.queue[-1]
             self.received += self.queue[-1] * self.ratio
 
-    def take(self, most):
+    def count_received(self, most):
         taken = [self.queue.popleft() for _ in range(min(most, len(self.queue)))]
         self.queued -= sum(taken)
         self.fill()
@@ -49,9 +49,9 @@ def received_over(sizes, seconds, *, after_s=0.0, ratio=1.1, asks=lambda _step: 
             link.told = int(link.received)
         if not asks(step):
             continue
-        throttle.take(link.told)
-        if most := throttle.most(now, POLL):
-            throttle.spend(*link.take(most))
+        throttle.count_received(link.told)
+        if most := throttle.available(now, POLL):
+            throttle.consume(*link.count_received(most))
     return link.received - before
 
 
@@ -82,20 +82,20 @@ def test_a_slot_that_stood_still_makes_up_for_it():
 def test_what_was_not_used_is_not_saved_up():
     """An idle edge may not take more than a second's worth at once afterwards, nor a slot that slept for minutes."""
     throttle = ByteThrottle(RATE, 0.0)
-    throttle.spend(10, 1_000)
-    throttle.take(1_000)
-    assert throttle.most(600.0, 10**9) <= 6 * RATE / 100
+    throttle.consume(10, 1_000)
+    throttle.count_received(1_000)
+    assert throttle.available(600.0, 10**9) <= 6 * RATE / 100
     for step in range(1, 100):
-        throttle.most(600.0 + step / 10, POLL)
-    assert throttle.most(610.0, 10**9) <= 1.2 * RATE / 100
+        throttle.available(600.0 + step / 10, POLL)
+    assert throttle.available(610.0, 10**9) <= 1.2 * RATE / 100
 
 
 def test_a_debt_is_waited_for_and_then_over():
     """A prefetch that came at once is paid for by a pause as long as it would have taken, and no longer."""
     throttle = ByteThrottle(RATE, 0.0)
-    throttle.take(3 * RATE)
-    assert not throttle.most(2.9, POLL)
-    assert throttle.most(3.3, POLL)
+    throttle.count_received(3 * RATE)
+    assert not throttle.available(2.9, POLL)
+    assert throttle.available(3.3, POLL)
 
 
 def flows(edge, partitions, topic="orders"):
@@ -145,7 +145,7 @@ class FilteringLink:
             self.received += self.request
             self.queue = 0 if self.filtered(now) else self.request
 
-    def take(self, most, size):
+    def count_received(self, most, size):
         count = min(most, self.queue // size)
         self.queue -= count * size
         return count, count * size
@@ -177,12 +177,12 @@ def run(throttle, link, by_second, seconds, size=1_000):
         link.step(now)
         if step % 25 == 0:
             told = link.received
-        throttle.take(link.told)
-        most = throttle.most(now, POLL)
+        throttle.count_received(link.told)
+        most = throttle.available(now, POLL)
         link.is_held = not most
         if most:
             link.told = told
-            throttle.spend(*link.take(most, size))
+            throttle.consume(*link.count_received(most, size))
         if step % 100 == 99:
             by_second.append(link.received)
 
@@ -211,12 +211,12 @@ def test_slots_together_keep_to_the_limit_over_half_a_minute(seed, limit, partit
         now = step * _SLOT_STEP_S
         for throttle, link in slots:
             link.step(wire * (10 if int(now / 7) % 2 else 1))
-            throttle.take(link.told)
-            most = throttle.most(now, POLL)
+            throttle.count_received(link.told)
+            most = throttle.available(now, POLL)
             link.is_held = not most
             if most:
                 link.told = int(link.received) if step % 5 == 0 else link.told
-                throttle.spend(*link.take(most))
+                throttle.consume(*link.count_received(most))
         if step % round(1 / _SLOT_STEP_S) == 0:
             by_second.append(sum(link.received for _, link in slots))
     on_its_way = sum(rates) / 2 + len(rates) * size * wire * 10
@@ -238,7 +238,7 @@ class HeldLink:
             self.queue = max(1, int(self.request / self.size / wire))
             self.received += self.queue * self.size * wire
 
-    def take(self, most):
+    def count_received(self, most):
         count = min(most, self.queue)
         self.queue -= count
         return count, count * self.size

@@ -19,8 +19,8 @@ from aggregator.replicate.identity.chains import (
     MAX_CLUSTERS,
     Chains,
     ChainVerdict,
-    begins,
     chain_keys,
+    chained_topics,
     digest,
     place_of,
 )
@@ -79,7 +79,7 @@ def test_one_hub_without_the_key_breaks_the_proof_and_not_the_chain():
 
 def test_a_cluster_without_an_id_is_passed_over():
     """An edge that tells none costs one round more; a central that tells none neither writes nor judges chains."""
-    assert hub(A, "").judged("edge", "t", "t", [None, []]).chains is None
+    assert hub(A, "").judge_batch("edge", "t", "t", [None, []]).chains is None
     assert passed([hub("", B), hub(B, A), hub(A, B)]) == [
         ChainVerdict.DELIVERED,
         ChainVerdict.DELIVERED,
@@ -215,7 +215,9 @@ def test_of_many_chains_of_one_record_only_the_last_is_judged(monkeypatch):
     judged, judge = [], Chains.judge
     monkeypatch.setattr(Chains, "judge", lambda *of: (judged.append(of[4]), judge(*of))[1])
     crowd = [(CHAIN_HEADER, b"%d" % at) for at in range(1000)]
-    out = Chains("C", {"e": "E"}, (b"k" * 32,)).judged("e", "t", "t", [crowd, [], crowd[:10], [*crowd[:5], ("x", b"")]])
+    out = Chains("C", {"e": "E"}, (b"k" * 32,)).judge_batch(
+        "e", "t", "t", [crowd, [], crowd[:10], [*crowd[:5], ("x", b"")]]
+    )
     assert out.claimed == {0, 2, 3}
     assert judged == [None, b"999", b"9", b"4"]
 
@@ -224,20 +226,20 @@ def test_what_a_person_asks_for_by_its_letter_is_delivered():
     """Whoever replays a letter has seen that the record is a stranger's: it goes on, and is proven to nobody."""
     ours = Chains(A, {"eu": B}, (KEY,))
     unproven = b"/".join([digest(A), digest(B), place_of(B, "t")])
-    judged = ours.judged("eu", "t", "w", [[(CHAIN_HEADER, unproven)]] * 2, frozenset({1}))
+    judged = ours.judge_batch("eu", "t", "w", [[(CHAIN_HEADER, unproven)]] * 2, frozenset({1}))
     assert dict(judged.rejected) == {0: Reason.UNPROVEN_CYCLE}
     assert judged.chains[1].count(b"/") == 3
 
 
 def test_where_a_chain_begins():
     """Where names may come back, or hubs are meant to follow one another; one that came along goes on everywhere."""
-    assert begins(frozenset({"orders"}), None) == {"orders"}
-    assert begins(frozenset(), "hubs") is None
+    assert chained_topics(frozenset({"orders"}), None) == {"orders"}
+    assert chained_topics(frozenset(), "hubs") is None
     quiet = Chains(B, {"eu": A}, (), frozenset({"orders"}))
-    assert quiet.judged("eu", "orders", "eu.orders", [None, []]).chains is None
-    assert quiet.judged("eu", "orders", "orders", [None, []]).chains is not None
+    assert quiet.judge_batch("eu", "orders", "eu.orders", [None, []]).chains is None
+    assert quiet.judge_batch("eu", "orders", "orders", [None, []]).chains is not None
     there = Chains(A, {"eu": C}, ()).judge("eu", "orders", "orders", None).chain
-    assert None not in quiet.judged("eu", "orders", "eu.orders", [[(CHAIN_HEADER, there)], []]).chains.tolist()
+    assert None not in quiet.judge_batch("eu", "orders", "eu.orders", [[(CHAIN_HEADER, there)], []]).chains.tolist()
 
 
 def test_all_versions_of_the_shared_key_are_known(monkeypatch):

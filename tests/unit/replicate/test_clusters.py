@@ -6,7 +6,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, ExitCode
 from aggregator.kafka.cluster.cluster_metadata import ClusterMetadata
 from aggregator.replicate.discovery import edge_watch
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.identity.clusters import (
     KEY_OF_CENTRAL,
@@ -16,7 +16,7 @@ from aggregator.replicate.identity.clusters import (
     foreign_cluster,
     identities,
     refuse_central,
-    refuse_twins,
+    refuse_duplicate_clusters,
 )
 from aggregator.state.cluster_acceptances import ClusterAcceptance
 from aggregator.state.control import NamedCluster
@@ -48,10 +48,10 @@ def said(edge: str, cluster_id: str) -> dict[str, ClusterAcceptance]:
 def test_one_cluster_under_two_names_is_refused(central, shown, words):
     """Before the first record, with 78, both names and what to do; a cluster that tells no id is compared with none."""
     if not words:
-        refuse_twins(central, shown)
+        refuse_duplicate_clusters(central, shown)
         return
     with pytest.raises(ConfigError) as refused:
-        refuse_twins(central, shown)
+        refuse_duplicate_clusters(central, shown)
     assert refused.value.exit_code == ExitCode.CONFIG
     assert len(refused.value.lines) == len(words)
     assert all(word in refused.value.message for word in words)
@@ -122,16 +122,16 @@ def test_what_is_to_be_kept():
     guard.learn("C", KnownClusters({"eu": "A"}, {}))
     assert guard.judge("eu", "B")
     assert guard.judge("us", "B") == ""
-    assert guard.fresh() == [NamedCluster(KEY_OF_CENTRAL, "C"), NamedCluster("us", "B")]
-    guard.keep(guard.fresh())
-    assert guard.fresh() == []
+    assert guard.unpublished_clusters() == [NamedCluster(KEY_OF_CENTRAL, "C"), NamedCluster("us", "B")]
+    guard.keep(guard.unpublished_clusters())
+    assert guard.unpublished_clusters() == []
     assert guard.ids == ("C", {"us": "B"})
     assert not guard.is_known("eu")
     word = said("eu", "D")
     assert guard.accept(word) == [word["eu"]]
     assert guard.accept(word) == []
     assert guard.judge("eu", "D") == ""
-    assert guard.fresh() == [NamedCluster("eu", "D")]
+    assert guard.unpublished_clusters() == [NamedCluster("eu", "D")]
 
 
 def test_what_a_status_says_of_every_name():
@@ -152,7 +152,7 @@ class Answers:
         self._ids = list(ids)
         self.asked_for_topics = 0
         monkeypatch.setattr(edge_watch, "cluster_metadata", self._glance)
-        monkeypatch.setattr(edge_watch, "discovered", self._discovered)
+        monkeypatch.setattr(edge_watch, "discover_topics", self._discovered)
 
     def _glance(self, _cluster, *, timeout_s):
         return ClusterMetadata(self._ids.pop(0), (1,), {"orders": (True,)})
@@ -160,7 +160,7 @@ class Answers:
     def _discovered(self, _config, _edge, counts, known, before):
         self.asked_for_topics += 1
         topic = EdgeTopic("orders", f"id-{self.asked_for_topics}", (0,), (0,), (9,), (None,))
-        return EdgeShown({"orders": topic})
+        return DiscoveredTopics({"orders": topic})
 
 
 def watch(*, kept: str | None) -> EdgeWatch:

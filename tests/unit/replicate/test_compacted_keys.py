@@ -33,4 +33,4 @@ def test_a_flow_knows_what_central_shows(cleanup, compacted):
     settings = SETTINGS | {"eu.orders": {"cleanup.policy": cleanup}}
     flows = plan_flows(CONFIG, {}, SNAPSHOTS, settings, epoch=0, drain=False, now_ms=0)
     plans = {plan.source: plan for some in flows.by_slot.values() for plan in some}
-    assert plans[FLOW].limits.keyed is compacted
+    assert plans[FLOW].limits.requires_key is compacted

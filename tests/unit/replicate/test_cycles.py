@@ -12,7 +12,7 @@ from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import SEAL_HEADER
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
+from aggregator.replicate.identity.cycles import Cycles, returning_topics, seal_keys
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.growth import cpu_s
@@ -114,10 +114,10 @@ def test_what_the_hub_sealed_it_knows_again():
         origins = [b"hub/eu/orders/%d/%d/0" % (chance.randrange(9), chance.randrange(10**9)) for _ in range(5)]
         ((name, seals),) = SEALED.seals(CENTRAL, BytesColumn.of(origins))
         headers = [[("hub.origin", one), (name, seal)] for one, seal in zip(origins, seals, strict=True)]
-        assert SEALED.found(SOURCE.topic, headers) == ({0, 1, 2, 3, 4}, set())
+        assert SEALED.find_cycles(SOURCE.topic, headers) == ({0, 1, 2, 3, 4}, set())
         moved = [[("hub.origin", one + b"0"), (name, seal)] for one, seal in zip(origins, seals, strict=True)]
-        assert SEALED.found(SOURCE.topic, moved) == (set(), {0, 1, 2, 3, 4})
-        assert SEALED.found("elsewhere", headers) == (set(), set())
+        assert SEALED.find_cycles(SOURCE.topic, moved) == (set(), {0, 1, 2, 3, 4})
+        assert SEALED.find_cycles("elsewhere", headers) == (set(), set())
 
 
 @pytest.mark.parametrize("keys", [KEYS, ()])
@@ -127,17 +127,17 @@ def test_a_crowd_of_origins_suppresses_nothing_and_costs_its_bytes(keys):
     true = returned(OURS)
     for spare, found in ((0, ({0}, set())), (1, (set(), {0}))):
         crowd = [("hub.origin", b"hub/")] * (ORIGIN_HEADERS.limit - 1 + spare)
-        assert cycles.found(SOURCE.topic, [[*crowd, *true]]) == found
-        assert cycles.found(SOURCE.topic, [[(SEAL_HEADER, b"x")] * len(crowd) + true]) == found
+        assert cycles.find_cycles(SOURCE.topic, [[*crowd, *true]]) == found
+        assert cycles.find_cycles(SOURCE.topic, [[(SEAL_HEADER, b"x")] * len(crowd) + true]) == found
     flood = [("hub.origin", b"hub/")] * 20_000 + [(SEAL_HEADER, b"x")] * 20_000
-    assert cycles.found(SOURCE.topic, [flood]) == (set(), {0})
-    assert cpu_s(lambda: cycles.found(SOURCE.topic, [flood]), enough_s=0.2) < 0.2
+    assert cycles.find_cycles(SOURCE.topic, [flood]) == (set(), {0})
+    assert cpu_s(lambda: cycles.find_cycles(SOURCE.topic, [flood]), enough_s=0.2) < 0.2
 
 
 def test_only_what_can_come_back_is_sealed():
     """`{edge}.{topic}` names no topic that the rule reads; merged topics do."""
-    assert returning(CONFIG.topics, {"eu.orders", "orders"}) == {"orders"}
-    assert returning((), {"orders"}) == returning(CONFIG.topics, set()) == frozenset()
+    assert returning_topics(CONFIG.topics, {"eu.orders", "orders"}) == {"orders"}
+    assert returning_topics((), {"orders"}) == returning_topics(CONFIG.topics, set()) == frozenset()
     assert SEALED.seals("eu.others", BytesColumn.of([OURS])) == []
 
 
@@ -156,5 +156,5 @@ def test_a_seal_is_known_after_another_key_came_first():
     after = {"account": KeyRing(2, REFS[1:]), "customer": KeyRing(1, REFS[:1])}
     headers = [returned(OURS, seal_keys(before))]
     cycles = Cycles("hub", SEALED.written, SEALED.sealed, seal_keys(after))
-    assert cycles.found(SOURCE.topic, headers) == ({0}, set())
+    assert cycles.find_cycles(SOURCE.topic, headers) == ({0}, set())
     assert seal_keys(after)[0] == seal_keys({"account": after["account"]})[0]

@@ -108,7 +108,7 @@ def test_what_a_flow_never_reads_is_not_refused():
     old, young = now_ms - 4000 * DAY, now_ms - 6 * DAY
     settings = {"retention.ms": "-1"}
     for first_ms, refused in ((None, False), (young, False), (old, True)):
-        edge = EdgeTopic("orders", "id", (0,), (5,), (9,), (old,), settings, firsts_ms=(first_ms,))
+        edge = EdgeTopic("orders", "id", (0,), (5,), (9,), (old,), settings, initial_timestamps_ms=(first_ms,))
         reason = why_refused(edge, 0, week, now_ms=now_ms, central_name="eu.orders", from_start=False)
         assert (reason is not None) is refused
         assert why_refused(edge, 0, week, now_ms=now_ms, central_name="eu.orders") is not None

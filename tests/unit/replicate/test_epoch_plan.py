@@ -38,13 +38,13 @@ def test_fault_15_a_partition_added_later_is_read_from_its_beginning():
     ledger = {FLOW: LedgerRecord(0, "id-1", 85, epoch=1, slot=0)}
     flows = plan_flows(CONFIG, ledger, SNAPSHOTS, SETTINGS, epoch=2, drain=False, now_ms=0)
     (added,) = [one for slot in flows.by_slot.values() for one in slot if one.source == ("eu", "orders", 1)]
-    assert (added.entry.position, added.entry.epoch, added.fresh) == ((0, 0), 2, True)
+    assert (added.entry.position, added.entry.epoch, added.is_new_position) == ((0, 0), 2, True)
 
 
 def test_old_records_before_its_start_do_not_refuse_a_flow():
     """`start: latest` reads none of what central would delete at once; a recreated topic is read from its beginning."""
     now_ms = 4000 * 86_400_000
-    old = replace(ORDERS, oldest_ms=(0, 0), firsts_ms=(None, None), settings={"retention.ms": "-1"})
+    old = replace(ORDERS, oldest_ms=(0, 0), initial_timestamps_ms=(None, None), settings={"retention.ms": "-1"})
     settings = {"eu.orders": {"retention.ms": "604800000"}, "eu.heartbeats": {}}
     shown = {"eu": {"orders": old}}
     flows = plan_flows(CONFIG, {}, shown, settings, epoch=2, drain=False, now_ms=now_ms)
@@ -100,7 +100,7 @@ def test_a_sibling_s_record_does_not_make_a_partition_a_later_one(sibling, offse
     flows = plan_flows(CONFIG, {FLOW: sibling}, SNAPSHOTS, SETTINGS, epoch=2, drain=False, now_ms=0)
     own = [one for slot in flows.by_slot.values() for one in slot if one.source.topic == "orders"]
     (other,) = [one for one in own if one.source != FLOW]
-    assert (other.entry.position, other.fresh) == ((0, offset), True)
+    assert (other.entry.position, other.is_new_position) == ((0, offset), True)
     lives = {one.entry.first_partitions for one in own}
     assert lives == {sibling.first_partitions if sibling.topic_id == "id-1" else 0}
 
@@ -112,7 +112,7 @@ def test_a_first_position_at_the_end_knows_the_leader_s_epoch():
     starts = {one.source.partition: one.entry for slot in flows.by_slot.values() for one in slot}
     assert [(starts[p].next_offset, starts[p].leader_epoch) for p in (0, 1)] == [(80, None), (70, 5)]
     undecided = replace(seen, undecided=(0, 3))
-    assert undecided.epoch_before(1, 70) is None
+    assert undecided.leader_epoch_before(1, 70) is None
 
 
 def test_central_topics_follow_the_edge():
@@ -143,7 +143,12 @@ def test_a_new_generation_goes_on_where_the_old_one_ended():
     settings = {"eu.orders.v2": {}, "eu.heartbeats": {}}
     flows = plan_flows(renewed, ledger, SNAPSHOTS, settings, epoch=2, drain=False, now_ms=0)
     (plan,) = [plan for slot in flows.by_slot.values() for plan in slot if plan.source == FLOW]
-    assert (plan.central, plan.entry.position, plan.entry.delivered, plan.fresh) == ("eu.orders.v2", (0, 85), 5, False)
+    assert (plan.central_topic, plan.entry.position, plan.entry.delivered, plan.is_new_position) == (
+        "eu.orders.v2",
+        (0, 85),
+        5,
+        False,
+    )
 
 
 def test_plans_cover_every_flow_once_and_know_where_a_drain_ends():

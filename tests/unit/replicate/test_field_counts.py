@@ -42,7 +42,7 @@ def feed(bodies, life="x", at_ms=5):
     """What a reader makes of telemetry."""
     made = FieldFeed()
     for body in bodies:
-        made.take(json.dumps({"v": 1, "life": life, "at_ms": at_ms} | body).encode())
+        made.ingest(json.dumps({"v": 1, "life": life, "at_ms": at_ms} | body).encode())
     return made
 
 

@@ -12,7 +12,7 @@ from aggregator.replicate.discovery.retention import Margin, margin
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.gaps import truncation_gap, with_decisions
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 
@@ -30,8 +30,8 @@ def entry(gap=None, offset=10) -> LedgerRecord:
 HERE = Position(0, 10)
 
 
-def decision(gap, position=HERE) -> Decision:
-    return Decision(FLOW, position, gap, "ada", 2, "known")
+def decision(gap, position=HERE) -> GapDecision:
+    return GapDecision(FLOW, position, gap, "ada", 2, "known")
 
 
 def plan(ledger, decisions=(), config: HubConfig = CONFIG, snapshots=SNAPSHOTS) -> dict[EdgePartition, FlowPlan]:
@@ -88,12 +88,17 @@ def test_a_decision_moves_exactly_the_position_that_it_was_made_for(gap, decisio
 def test_an_accepted_gap_is_a_first_position_that_the_owning_slot_writes():
     """Until then the flow is planned as held; the new position is persisted before the first poll (rule D)."""
     held = plan({FLOW: entry(EXPIRED)})[FLOW]
-    assert (held.fresh, held.entry.gap) == (False, EXPIRED)
+    assert (held.is_new_position, held.entry.gap) == (False, EXPIRED)
     flow = Flow(held, held.entry, persisted=False)
-    assert (flow.reading, flow.cursor.hold and flow.cursor.hold.reason, flow.moved) == (False, "gap", False)
+    assert (flow.is_readable, flow.cursor.hold and flow.cursor.hold.reason, flow.has_changes) == (False, "gap", False)
     free = plan({FLOW: entry(EXPIRED)}, [decision(EXPIRED)])[FLOW]
-    assert (free.fresh, free.entry.position, free.entry.gap, free.decision) == (True, Position(0, 15), None, None)
-    assert Flow(free, free.entry, persisted=False).reading
+    assert (free.is_new_position, free.entry.position, free.entry.gap, free.decision) == (
+        True,
+        Position(0, 15),
+        None,
+        None,
+    )
+    assert Flow(free, free.entry, persisted=False).is_readable
 
 
 def test_what_the_edge_no_longer_shows_is_held_until_it_is_decided_or_back():
@@ -101,22 +106,22 @@ def test_what_the_edge_no_longer_shows_is_held_until_it_is_decided_or_back():
     third = EdgePartition("eu", "orders", 2)
     known = {FLOW: entry(), third: entry()}
     lost = plan(known)[third]
-    assert (lost.fresh, lost.entry.gap, lost.until) == (True, replace(DELETED, since_ms=0), None)
+    assert (lost.is_new_position, lost.entry.gap, lost.until) == (True, replace(DELETED, since_ms=0), None)
     assert lost.entry.position == Position(0, 10)
     recorded = {third: entry(DELETED)}
-    assert plan(recorded)[third].fresh is False
+    assert plan(recorded)[third].is_new_position is False
     assert third not in plan(recorded, [replace(decision(DELETED), source=third)])
     assert third not in plan(known, snapshots={})
     assert third not in plan(known, config=SKIPPING)
     assert third not in plan(known, config=CONFIG.model_copy(update={"topics": ()}), snapshots={"eu": {}})
     back = plan({FLOW: entry(DELETED)})[FLOW]
-    assert (back.fresh, back.entry.gap, back.entry.position) == (True, None, Position(0, 10))
+    assert (back.is_new_position, back.entry.gap, back.entry.position) == (True, None, Position(0, 10))
 
 
 def test_a_recreated_topic_leaves_a_word_about_its_former_life():
     """The protocol goes on in the next incarnation at 0, and the slot writes what is unknown beside the position."""
     new = plan({FLOW: structs.replace(entry(EXPIRED), topic_id="gone")})[FLOW]
-    assert (new.fresh, new.entry.position, new.entry.gap) == (True, Position(1, 0), None)
+    assert (new.is_new_position, new.entry.position, new.entry.gap) == (True, Position(1, 0), None)
     assert new.decision is not None
     assert (new.decision.gap.kind, new.decision.gap.start, new.decision.gap.end) == (GapKind.RECREATED, 10, None)
     assert new.decision.automatic
@@ -125,7 +130,11 @@ def test_a_recreated_topic_leaves_a_word_about_its_former_life():
 def test_a_rule_that_skips_goes_on_from_a_gap_that_an_earlier_rule_held():
     """Changing `on_gap` to `skip` frees the flow, on record; the gap is never forgotten."""
     free = plan({FLOW: entry(EXPIRED)}, config=SKIPPING)[FLOW]
-    assert (free.skips, free.entry.position, free.decision and free.decision.gap) == (True, Position(0, 15), EXPIRED)
+    assert (free.skips_gaps, free.entry.position, free.decision and free.decision.gap) == (
+        True,
+        Position(0, 15),
+        EXPIRED,
+    )
 
 
 @pytest.mark.parametrize(("gap", "position"), [(EXPIRED, Position(0, 15)), (TRUNCATED, Position(1, 4))])
@@ -134,9 +143,9 @@ def test_a_skip_is_undone_by_an_abort(gap, position):
     planned = plan({FLOW: entry()}, config=SKIPPING)[FLOW]
     flow = Flow(planned, planned.entry, persisted=True)
     flow.skip(gap)
-    assert (flow.position, flow.moved, [one.gap for one in flow.cursor.decisions]) == (position, True, [gap])
+    assert (flow.position, flow.has_changes, [one.gap for one in flow.cursor.decisions]) == (position, True, [gap])
     flow.rewind()
-    assert (flow.position, flow.moved, flow.cursor.decisions) == (Position(0, 10), False, ())
+    assert (flow.position, flow.has_changes, flow.cursor.decisions) == (Position(0, 10), False, ())
 
 
 @pytest.mark.parametrize("gap", [replace(EXPIRED, start=12), replace(TRUNCATED, start=11)])
@@ -146,19 +155,19 @@ def test_a_gap_that_an_aborted_transaction_found_is_found_anew(gap):
     flow = Flow(planned, planned.entry, persisted=True)
     flow.advance(12)
     flow.cursor = flow.cursor.with_gap(gap)
-    assert (flow.reading, flow.moved, flow.cursor.entry.gap) == (False, True, gap)
+    assert (flow.is_readable, flow.has_changes, flow.cursor.entry.gap) == (False, True, gap)
     flow.rewind()
-    assert (flow.reading, flow.moved, flow.cursor.entry) == (True, False, planned.entry)
+    assert (flow.is_readable, flow.has_changes, flow.cursor.entry) == (True, False, planned.entry)
     flow.cursor = flow.cursor.with_gap(gap)
     flow.commit()
     flow.rewind()
-    assert (flow.reading, flow.cursor.entry.gap) == (False, gap), "a committed one stands"
+    assert (flow.is_readable, flow.cursor.entry.gap) == (False, gap), "a committed one stands"
 
 
 def test_an_entry_without_a_gap_is_unchanged_by_a_topic_that_is_there():
     """The ordinary epoch: nothing fresh, nothing to write."""
     assert ORDERS.topic_id == entry().topic_id
-    assert plan({FLOW: entry()})[FLOW].fresh is False
+    assert plan({FLOW: entry()})[FLOW].is_new_position is False
 
 
 @pytest.mark.parametrize(
@@ -207,7 +216,7 @@ def test_a_damaged_batch_is_passed_over_by_a_decision_and_tried_again_until_then
     """Its flow begins to read, so that a mended replica is found; the gap stays in the ledger until something came."""
     lost = Gap(GapKind.DAMAGED, 10, 20, 1)
     flow = Flow(plan({FLOW: entry(lost)})[FLOW], entry(lost), persisted=True)
-    assert flow.reading
+    assert flow.is_readable
     assert [flow.cursor.entry.gap] == [lost]
     flow.advance(11)
     assert [flow.cursor.entry.gap] == [None]
@@ -235,5 +244,5 @@ def test_a_topic_that_is_gone_or_made_anew_takes_an_open_cut_with_it(gap, start)
 def test_an_open_cut_comes_back_with_its_topic():
     """It is known; before it was found once more the topic could be created again, and nobody would know of it."""
     back = plan({FLOW: entry(replace(DELETED, start=4))})[FLOW]
-    assert (back.fresh, back.entry.gap, back.entry.position) == (True, TRUNCATED, Position(0, 10))
+    assert (back.is_new_position, back.entry.gap, back.entry.position) == (True, TRUNCATED, Position(0, 10))
     assert plan({FLOW: entry(replace(DELETED, start=4))}, [decision(TRUNCATED)])[FLOW].entry.position == Position(1, 4)

@@ -1,7 +1,7 @@
 """When an epoch ends for topics that were added: once for many that come one after the other, at once for a change."""
 
 from aggregator.coordinates import EdgePartition
-from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
+from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic, Unanswered
 from aggregator.replicate.epoch.epochs import folded_holds
 from aggregator.replicate.epoch.growth import MAX_S, Growth
 from aggregator.replicate.flow.cursor import Hold, HoldReason
@@ -13,18 +13,20 @@ def topic(name: str, topic_id: str = "id", partitions: int = 1) -> EdgeTopic:
     return EdgeTopic(name, topic_id, some, some, some, (None,) * partitions)
 
 
-def look(*names: str, waiting: tuple[str, ...] = (), **topics: EdgeTopic) -> EdgeShown:
+def look(*names: str, waiting: tuple[str, ...] = (), **topics: EdgeTopic) -> DiscoveredTopics:
     """One answer of an edge, another object each time."""
-    return EdgeShown({name: topic(name) for name in names} | topics, {one: Unanswered(1, "why") for one in waiting})
+    return DiscoveredTopics(
+        {name: topic(name) for name in names} | topics, {one: Unanswered(1, "why") for one in waiting}
+    )
 
 
 class Epoch:
     """An epoch that opened with what edges showed."""
 
-    def __init__(self, **shown: EdgeShown) -> None:
+    def __init__(self, **shown: DiscoveredTopics) -> None:
         self._growth = Growth(shapes(shown), shown)
 
-    def ends(self, now_s: float, **shown: EdgeShown) -> bool:
+    def ends(self, now_s: float, **shown: DiscoveredTopics) -> bool:
         return self._growth.is_over(shapes(shown), shown, now_s)
 
 

@@ -10,7 +10,7 @@ from aggregator.replicate.driver import Driver
 from aggregator.replicate.epoch.epochs import EpochResult, asked_about, is_old
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.leadership import leadership
-from aggregator.replicate.leadership.leadership import await_turn, run_epochs
+from aggregator.replicate.leadership.leadership import await_lease, run_epochs
 from aggregator.replicate.slot.plan import SlotOutcome, SlotResult
 from aggregator.state.control import ControlState, Lease
 from aggregator.threads import Threads
@@ -25,7 +25,7 @@ class Renewal:
     def __init__(self, error=None):
         self.beats, self._error = 0, error
 
-    def try_beat(self):
+    def try_renew(self):
         self.beats += 1
         if self._error:
             raise self._error
@@ -58,7 +58,7 @@ def lead(lengths_s, outcome, *, renewal=None, stop=None):
         renewal or Renewal(),
         stop,
         trouble=lambda found: "slot 0 fenced" if found == "fenced" else "",
-        over=lambda found: found == "drained",
+        is_last=lambda found: found == "drained",
         hint="mend it",
         now=clock,
     )
@@ -162,7 +162,7 @@ class Central:
     def __init__(self, clock, answers):
         self._clock, self._answers = clock, list(answers)
 
-    def control(self):
+    def read_control(self):
         took_s, lease = self._answers.pop(0)
         self._clock.now_s += took_s
         return ControlState(lease=lease)
@@ -172,7 +172,7 @@ def turn(*answers):
     """The seconds after which a standby takes its turn, and how many answers it did without."""
     clock, left = Clock(), [*answers]
     central = Central(clock, left)
-    await_turn(central, "a hub", standby=True, stop=threading.Event(), hint="", now=clock)
+    await_lease(central, "a hub", standby=True, stop=threading.Event(), hint="", now=clock)
     return clock.now_s, len(central._answers)
 
 
@@ -196,6 +196,6 @@ def test_a_standby_watches_only_while_central_answers():
 def test_a_driver_that_lost_central_says_what_mends_it(monkeypatch, error, hint):
     """Starting again mends a time-out, and no missing right."""
     monkeypatch.setattr(leadership, "_TAKEN_OVER_S", 0.0)
-    told = leadership.overtaken(None, 0, "me", error)
+    told = leadership.explain_fencing(None, 0, "me", error)
     assert isinstance(told, Failed)
     assert hint in told.hint

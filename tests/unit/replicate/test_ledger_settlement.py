@@ -13,10 +13,15 @@ from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.ledger_settlement import settle_ledger
-from aggregator.replicate.leadership.settlement import OpenTransactions, TransactionOwner, end_open, write_missing
-from aggregator.state.control import LAST_EPOCH, ControlState, Epoch, Lease, Target, Undecided
+from aggregator.replicate.leadership.settlement import (
+    OpenTransactions,
+    TransactionOwner,
+    abort_open_transactions,
+    rewrite_missing,
+)
+from aggregator.state.control import LAST_EPOCH, ControlState, Epoch, Lease, Target, UndecidedRange
 from aggregator.state.dead_letters import encode_resolution, letter_key
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.names import HubNames
 from aggregator.state.requests import encode
@@ -29,7 +34,7 @@ WHOSE, LATE = TransactionOwner.of_live_flows(NAMES), TransactionOwner.of_backfil
 ORDERS, OTHERS, LETTERS = ("eu.orders", 0), ("eu.others", 0), (NAMES.dead_letters, 0)
 EPOCH = Epoch(4, 1, 1, "me")
 LEDGER, REQUESTS = (NAMES.ledger, 0), (NAMES.requests, 0)
-DECISION = Decision(FLOW, Position(0, 10), Gap(GapKind.EXPIRED, 10, 15, 7), "the rule", 9, "r", automatic=True)
+DECISION = GapDecision(FLOW, Position(0, 10), Gap(GapKind.EXPIRED, 10, 15, 7), "the rule", 9, "r", automatic=True)
 
 
 class Central:
@@ -37,7 +42,7 @@ class Central:
 
     Args:
         undecided: Partitions in which a record is open.
-        ledger: What the ledger shows.
+        read_ledger: What the ledger shows.
         visible: Records that central shows, by partition.
         stuck: Partitions that no abort of the hub decides.
     """
@@ -46,21 +51,21 @@ class Central:
         self.left, self.shown, self.visible, self.stuck = dict(undecided), ledger, visible or {}, set(stuck)
         self.notes, self.written, self.now_s = {}, {}, 0.0
 
-    def undecided(self, places):
+    def read_undecided(self, partitions):
         still = {at for at, (_, is_open) in self.left.items() if is_open} | self.stuck
-        return {at: OffsetRange(5, 6 if at in still else 5) for at in places}
+        return {at: OffsetRange(5, 6 if at in still else 5) for at in partitions}
 
-    def records(self, at, _offsets, *, committed):
+    def read_records(self, at, _offsets, *, committed):
         return [] if committed or at not in self.left else [self.left[at][0]]
 
     def end_undecided(self, records, _slots, *, allowed):
-        allowed(self.control())
+        allowed(self.read_control())
         self.left |= {at: (self.left[at][0], False) for at in records}
 
     def publish(self, *entries):
         self.notes |= {(one.topic, one.partition): OffsetRange(one.start, one.end) for one in entries}
 
-    def control(self):
+    def read_control(self):
         return ControlState(epoch=EPOCH, undecided=self.notes)
 
     def visible_ledger(self, backfill):
@@ -74,11 +79,11 @@ class Central:
     def partitions(self, topics):
         return [(topic, 0) for topic in topics]
 
-    def newest(self, places, position_of):
-        told = [position_of(at, one) for at in places for one in self.visible.get(at, ())]
+    def find_newest_position(self, partitions, position_of):
+        told = [position_of(at, one) for at in partitions for one in self.visible.get(at, ())]
         return max((one for one in told if one), default=None)
 
-    def write_again(self, noted, records):
+    def rewrite_records(self, noted, records):
         self.written[noted.topic, noted.partition] = list(records)
 
     def now(self):
@@ -104,15 +109,15 @@ def letter(offset, backfill=""):
     return record(letter_key(FLOW, offset, 0), json.dumps(body).encode())
 
 
-def settled(central, whose=WHOSE, places=()):
-    found = end_open(central, EPOCH, {*whose.internal(EPOCH), *places}, notes={}, whose=whose)
-    settle_ledger(central, found, EPOCH, whose)
+def settled(central, owner=WHOSE, partitions=()):
+    found = abort_open_transactions(central, EPOCH, {*owner.internal(EPOCH), *partitions}, notes={}, owner=owner)
+    settle_ledger(central, found, EPOCH, owner)
     return {at: bool(records) for at, records in central.written.items()}
 
 
-def of_ledger(entry, backfill="", whose=WHOSE):
+def of_ledger(entry, backfill="", owner=WHOSE):
     """An undecided record of the ledger."""
-    return {(whose.ledger, 0): (record(flow_key(FLOW, backfill), entry.encode()), True)}
+    return {(owner.ledger, 0): (record(flow_key(FLOW, backfill), entry.encode()), True)}
 
 
 @pytest.mark.parametrize(
@@ -162,22 +167,22 @@ def test_letters_are_asked_about_where_there_were_any():
 
 @pytest.mark.parametrize("hidden", [ORDERS, LETTERS])
 @pytest.mark.parametrize(
-    ("whose", "other", "advice"),
+    ("owner", "other", "advice"),
     [
         (WHOSE, delivered(3, backfill="b7"), "of backfill b7; `aggregator backfill settle` ends it"),
         (LATE, delivered(3), "of the hub's live flows"),
         (WHOSE, record("k", b"v"), "of another producer"),
     ],
 )
-def test_nothing_is_judged_by_what_another_producer_may_hide(hidden, whose, other, advice):
+def test_nothing_is_judged_by_what_another_producer_may_hide(hidden, owner, other, advice):
     """No epoch opens, and the sentence says whose transaction it is."""
     if hidden == LETTERS:
         other = {"b7": letter(3, "b7"), "": letter(3)}[dict(other.headers).get("hub.backfill", b"").decode()]
-        advice = advice if whose is LATE or "b7" in advice else "holds what may have been committed"
-    backfill = "b1" if whose is LATE else ""
-    central = Central({**of_ledger(AFTER, backfill, whose), hidden: (other, True)}, stuck=[hidden])
+        advice = advice if owner is LATE or "b7" in advice else "holds what may have been committed"
+    backfill = "b1" if owner is LATE else ""
+    central = Central({**of_ledger(AFTER, backfill, owner), hidden: (other, True)}, stuck=[hidden])
     with pytest.raises(Unreachable, match=re.escape(advice)):
-        settled(central, whose, [hidden])
+        settled(central, owner, [hidden])
     assert central.written == {}
 
 
@@ -224,28 +229,28 @@ class Opening(Central):
         self.is_gone, self.refused, self.silent, self.targets = is_gone, refused, silent, frozenset()
         self.epoch, self.asked = EPOCH, []
 
-    def undecided(self, places):
-        self.asked.append(set(places))
-        return {at: offsets for at, offsets in super().undecided(places).items() if at not in self.silent}
+    def read_undecided(self, partitions):
+        self.asked.append(set(partitions))
+        return {at: offsets for at, offsets in super().read_undecided(partitions).items() if at not in self.silent}
 
     def publish(self, *entries):
         self.epoch = next((one for one in entries if isinstance(one, Epoch)), self.epoch)
-        super().publish(*(one for one in entries if isinstance(one, Undecided)))
+        super().publish(*(one for one in entries if isinstance(one, UndecidedRange)))
 
-    def control(self):
+    def read_control(self):
         return ControlState(epoch=self.epoch, undecided=dict(self.notes), targets=self.targets)
 
     def fence(self, _slots):
         """Nobody is there."""
 
-    def write_again(self, noted, records):
+    def rewrite_records(self, noted, records):
         if (noted.topic, noted.partition) in self.refused:
             raise TransactionAborted("too large")
-        super().write_again(noted, records)
+        super().rewrite_records(noted, records)
         if self.is_gone:
             del self.notes[noted.topic, noted.partition]
 
-    def ledger(self):
+    def read_ledger(self):
         return self.visible_ledger("")
 
 
@@ -253,7 +258,7 @@ def test_an_epoch_opens_above_all_that_the_ledger_knows():
     """Below, its records would lose to older ones; ids that are not fenced may be those of slots that still commit."""
     central = Opening({}, ledger=structs.replace(BEFORE, epoch=99))
     central.partitions = lambda topics: [(topic, at) for topic in topics for at in range(5)]
-    opened = open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+    opened = open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE)
     assert opened.epoch.epoch > 99
     assert opened.epoch.ids == 5
 
@@ -261,10 +266,10 @@ def test_an_epoch_opens_above_all_that_the_ledger_knows():
 def test_a_rival_whose_epoch_the_ledger_has_is_not_overtaken():
     """It has opened one between this driver's look at control and its look at the ledger."""
     central = Opening({}, ledger=structs.replace(BEFORE, epoch=99))
-    ledger = central.ledger()
-    central.ledger = lambda: setattr(central, "epoch", Epoch(99, 1, 1, "another")) or ledger
+    ledger = central.read_ledger()
+    central.read_ledger = lambda: setattr(central, "epoch", Epoch(99, 1, 1, "another")) or ledger
     with pytest.raises(Fenced, match="was overtaken by another driver"):
-        open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+        open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE)
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
@@ -272,18 +277,18 @@ def test_no_slot_starts_before_a_note_is_visibly_gone(is_gone):
     """One that comes back with another driver is judged by a ledger that moved on, perhaps through another topic."""
     central = Opening({ORDERS: (delivered(12), True)}, is_gone=is_gone)
     if is_gone:
-        assert open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE).held == {}
+        assert open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE).held == {}
         return
     with pytest.raises(Unreachable, match=r"eu\.orders-0 at central: the note"):
-        open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+        open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE)
 
 
 def test_a_partition_that_refuses_what_is_written_again_is_held_alone():
     """A topic that takes smaller records since, say: every other flow of the hub goes on, and the note stays."""
     other = ("us.orders", 0)
     central = Opening({ORDERS: (delivered(7), True), other: (delivered(8), True)}, refused=[ORDERS])
-    held = open_epoch(central, slots=1, driver="d", places=[ORDERS, other], whose=WHOSE).held
-    assert held.keys() == central.control().undecided.keys() == {ORDERS}
+    held = open_epoch(central, slots=1, driver="d", partitions=[ORDERS, other], owner=WHOSE).held
+    assert held.keys() == central.read_control().undecided.keys() == {ORDERS}
     assert re.search("eu.orders-0: .* too large", held[ORDERS])
     assert central.written == {other: [delivered(8)]}
 
@@ -295,26 +300,26 @@ def test_a_partition_that_refuses_what_is_written_again_is_held_alone():
 def test_every_partition_is_asked_about_where_the_ledger_is_undecided(undecided, asked):
     """Of very many partitions those are asked about that slots named; what proves a transaction may lie in any."""
     central = Opening(undecided)
-    open_epoch(central, slots=1, driver="d", places={ORDERS, OTHERS}, whose=WHOSE, asked={ORDERS})
+    open_epoch(central, slots=1, driver="d", partitions={ORDERS, OTHERS}, owner=WHOSE, asked={ORDERS})
     assert set.union(*central.asked) & {ORDERS, OTHERS} == asked
 
 
 class FallsSilent(Central):
     """A partition that answers no more once it was asked for the last time."""
 
-    def undecided(self, places):
-        return {} if ORDERS in self.visible else super().undecided(places)
+    def read_undecided(self, partitions):
+        return {} if ORDERS in self.visible else super().read_undecided(partitions)
 
 
 def test_nothing_is_written_again_behind_an_end_that_nobody_told():
     """What an attempt before this one wrote again may lie there: the note stays, and the partition is held."""
     note = {ORDERS: OffsetRange(5, 6)}
     silent = FallsSilent({ORDERS: (delivered(3), False)}, visible={ORDERS: []})
-    held = write_missing(silent, OpenTransactions(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE)
+    held = rewrite_missing(silent, OpenTransactions(note, {}), note, ledger={FLOW: BEFORE}, owner=WHOSE)
     assert "does not answer" in held[ORDERS]
     assert silent.written == {}
     told = Central({ORDERS: (delivered(3), False)})
-    assert write_missing(told, OpenTransactions(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE) == {}
+    assert rewrite_missing(told, OpenTransactions(note, {}), note, ledger={FLOW: BEFORE}, owner=WHOSE) == {}
     assert told.written == {ORDERS: [delivered(3)]}
 
 
@@ -323,24 +328,24 @@ def test_a_silent_partition_of_a_former_rule_is_named(now, held):
     """No slot's gate asks about it any more, and nobody knows what it hides."""
     central, target = Opening({}, silent=[ORDERS]), Target("eu", "orders", now)
     central.targets = frozenset({target, Target("eu", "orders", ORDERS[0])})
-    opened = open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE, targets=[target])
+    opened = open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE, targets=[target])
     assert opened.held.keys() == held
 
 
 class Behind(Central):
     """One partition: the hub's own record at offset 5, and that of another producer that stays open at offset 7."""
 
-    def undecided(self, places):
+    def read_undecided(self, partitions):
         _, is_open = self.left[ORDERS]
-        return {at: OffsetRange(5 if is_open else 7, 8) if at == ORDERS else OffsetRange(5, 5) for at in places}
+        return {at: OffsetRange(5 if is_open else 7, 8) if at == ORDERS else OffsetRange(5, 5) for at in partitions}
 
-    def records(self, at, offsets, *, committed):
+    def read_records(self, at, offsets, *, committed):
         return [] if committed else [[delivered(12)], [record("k", b"v")]][offsets.start > 5]
 
 
 def test_the_sentence_is_about_the_transaction_that_holds_the_rest_back():
     """The hub's own is ended: what a person may do is to ask the other's owner, not to abort what is settled."""
-    found = end_open(Behind({ORDERS: (delivered(12), True)}), EPOCH, [ORDERS], notes={}, whose=WHOSE)
+    found = abort_open_transactions(Behind({ORDERS: (delivered(12), True)}), EPOCH, [ORDERS], notes={}, owner=WHOSE)
     assert found.noted == {ORDERS: OffsetRange(5, 8)}
     assert "undecided from offset 7 on, of another producer" in found.left[ORDERS]
 
@@ -351,7 +356,7 @@ class Refusing:
     def __init__(self, times):
         self.times, self.said = times, []
 
-    def outdated(self):
+    def check_credentials_changed(self):
         return False
 
     def begin(self):
@@ -377,7 +382,7 @@ def test_nothing_commits_behind_a_note_that_was_refused(refused):
     central._writer, central._lock, central._names, central._lost = writer, threading.Lock(), NAMES, ""
     central._ids, central._renew_from_s, central._driver = 1, 0.0, ""
     with pytest.raises(TransactionAborted if refused == 1 else OutcomeUnknown):
-        central.write_again(Undecided("eu.orders", 0, 3, 9), [])
+        central.rewrite_records(UndecidedRange("eu.orders", 0, 3, 9), [])
     if refused == 1:
         central.publish(Lease("d", 7))
         assert writer.said[-1] == "commit"
@@ -393,7 +398,7 @@ class Purging:
     def __init__(self, refusing):
         self.refusing, self.queued, self.arrived = refusing, [], {}
 
-    def outdated(self):
+    def check_credentials_changed(self):
         return False
 
     def begin(self):
@@ -417,7 +422,7 @@ def test_a_partition_that_refuses_its_record_keeps_no_other_from_being_ended():
     """Two of 25 times that was so on a broker, whose ledger stayed undecided beside a topic that took it no more."""
     central, writer = KafkaDriverCentral.__new__(KafkaDriverCentral), Purging(ORDERS)
     central._writer, central._lock, central._renew_from_s = writer, threading.Lock(), 0.0
-    central.control = ControlState
+    central.read_control = ControlState
     central.end_undecided({ORDERS: delivered(7), LEDGER: delivered(8), LETTERS: letter(9)}, [], allowed=lambda _: None)
     assert writer.arrived.keys() == {LEDGER, LETTERS}
 
@@ -426,7 +431,7 @@ def test_a_driver_gives_no_number_twice():
     """Another slot of its own may have the first one, and what it wrote would count as this epoch's."""
     central = Opening({})
     central.epoch = None  # the control topic was deleted
-    assert open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE, above=41).epoch.epoch == 42
+    assert open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE, above=41).epoch.epoch == 42
 
 
 @pytest.mark.parametrize(
@@ -443,7 +448,7 @@ def test_what_nobody_could_read_is_not_published(ledger, control, partitions, wh
     central.epoch = Epoch(control, 1, 1, "d")
     central.partitions = lambda topics: [(topic, at) for topic in topics for at in range(partitions)]
     with pytest.raises(Failed, match=what) as refused:
-        open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+        open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE)
     assert "find out who did" in refused.value.hint
     assert central.epoch.epoch <= LAST_EPOCH
     assert central.epoch.ids <= 4096

@@ -15,7 +15,7 @@ NOW_MS = 1_700_000_000_000
     ("settings", "limits"),
     [
         ({}, TopicLimits()),
-        ({"max.message.bytes": "2000", "cleanup.policy": "compact,delete"}, TopicLimits(2000, keyed=True)),
+        ({"max.message.bytes": "2000", "cleanup.policy": "compact,delete"}, TopicLimits(2000, requires_key=True)),
         ({"message.timestamp.after.max.ms": "3600000"}, TopicLimits(after_ms=3_600_000)),
         ({"message.timestamp.before.max.ms": "1000"}, TopicLimits(before_ms=1000)),
         ({"message.timestamp.after.max.ms": str(2**63 - 1)}, TopicLimits()),
@@ -39,8 +39,16 @@ def test_limits_are_what_the_settings_say(settings, limits):
 def test_a_bound_holds_on_its_own_side_only():
     """The bound itself passes; 0 is the time of delivery, and -1 no timestamp."""
     times = np.array([NOW_MS - 1001, NOW_MS - 1000, 0, -1, -2, NOW_MS + 500, NOW_MS + 501], np.int64)
-    assert TopicLimits(before_ms=1000).beyond(times, NOW_MS).tolist() == [True, False, False, False, True, False, False]
-    assert TopicLimits(after_ms=500).beyond(times, NOW_MS).tolist() == [False] * 6 + [True]
+    assert TopicLimits(before_ms=1000).refused_timestamps(times, NOW_MS).tolist() == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert TopicLimits(after_ms=500).refused_timestamps(times, NOW_MS).tolist() == [False] * 6 + [True]
 
 
 def test_a_record_beyond_a_bound_is_a_dead_letter():
@@ -57,7 +65,7 @@ class Central:
     def __init__(self, limits):
         self.taken, self.time_s, self.questions = limits, 100.0, 0
 
-    def limits(self, _topic):
+    def read_limits(self, _topic):
         self.questions += 1
         if self.taken is None:
             raise Unreachable("central does not answer", hint="wait")
@@ -72,8 +80,8 @@ class Central:
     [
         (TopicLimits(60), [1, 2], []),
         (TopicLimits(before_ms=1000), [1, 2], []),
-        (TopicLimits(10_000, keyed=True), [1, None], []),
-        (TopicLimits(10_000, keyed=True), [1], ["PII"]),
+        (TopicLimits(10_000, requires_key=True), [1, None], []),
+        (TopicLimits(10_000, requires_key=True), [1], ["PII"]),
     ],
     ids=["too large", "too old", "no key", "loses its key"],
 )

@@ -43,19 +43,19 @@ class World:
         self.silent, self.refuses = set(), []
         self.acknowledged, self.learned = {}, 0
 
-    def undecided(self, places):
-        self.asked.append(sorted(places))
-        found = {at: OffsetRange(self.stable, self.end) if at == LEDGER else OffsetRange(0, 0) for at in places}
+    def read_undecided(self, partitions):
+        self.asked.append(sorted(partitions))
+        found = {at: OffsetRange(self.stable, self.end) if at == LEDGER else OffsetRange(0, 0) for at in partitions}
         return {at: offsets for at, offsets in found.items() if at[0] not in self.silent}
 
     def refresh_leaders(self):
         self.learned += 1
 
-    def unwritable(self, places):
-        self.explained.append(sorted(places))
-        return [one for one in self.refuses if one.topic in {topic for topic, _ in places}]
+    def unwritable(self, partitions):
+        self.explained.append(sorted(partitions))
+        return [one for one in self.refuses if one.topic in {topic for topic, _ in partitions}]
 
-    def partitions(self, _topic):
+    def partition_count(self, _topic):
         return 1
 
     def now(self):
@@ -88,7 +88,7 @@ def closed(world, gate):
     """Closed, because five records were just committed to the ledger, and patience with their marker is over."""
     world.end = 5
     gate.transaction_ended([LEDGER])
-    assert "hub.ledger-0 at central holds an undecided transaction" in gate.why_closed([])
+    assert "hub.ledger-0 at central holds an undecided transaction" in gate.await_open([])
     return gate
 
 
@@ -96,14 +96,14 @@ def test_the_end_is_that_of_the_transaction_before(world, closed):
     """What others write behind it keeps nothing closed."""
     world.stable, world.end = 5, 900
     world.time_s += 1
-    assert closed.why_closed([]) == ""
+    assert closed.await_open([]) == ""
 
 
 def test_nothing_is_asked_twice_where_nothing_was_written(world, gate):
     """An open partition costs no question until the next transaction is over."""
-    assert gate.why_closed([]) == ""
+    assert gate.await_open([]) == ""
     asked = len(world.asked)
-    assert [gate.why_closed([]) for _ in range(9)] == [""] * 9
+    assert [gate.await_open([]) for _ in range(9)] == [""] * 9
     assert len(world.asked) == asked
 
 
@@ -119,8 +119,8 @@ def test_only_what_stays_closed_ends_the_epoch(world, closed):
 def test_what_central_refuses_of_a_silent_partition_is_kept_as_if_a_record_had_been_refused(world, gate, refused):
     """Who asks before it writes learns of a deleted topic first; its flows are held for the same reason and time."""
     world.silent, world.refuses = {"eu.orders"}, [GONE]
-    said = gate.why_closed([ORDERS])
-    topic = refused.of("eu.orders", world.now())
+    said = gate.await_open([ORDERS])
+    topic = refused.active_refusal("eu.orders", world.now())
     assert said == topic.detail
     assert "eu.orders: Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)" in said
     assert "next: create it again" in said
@@ -131,41 +131,41 @@ def test_what_central_refuses_of_a_silent_partition_is_kept_as_if_a_record_had_b
 def test_a_refused_topic_is_asked_about_again_when_its_time_has_come_and_not_before(world, gate, refused):
     """Each time in vain it rests twice as long; as soon as it is there, it is open."""
     world.silent, world.refuses = {"eu.orders"}, [GONE]
-    gate.why_closed([ORDERS])
-    topic = refused.of("eu.orders", world.now())
+    gate.await_open([ORDERS])
+    topic = refused.active_refusal("eu.orders", world.now())
     explained = len(world.explained)
     while world.time_s < topic.retry_at_s - 1.5:
         world.time_s += 1
-        assert gate.why_closed([ORDERS]) == topic.detail
+        assert gate.await_open([ORDERS]) == topic.detail
     assert len(world.explained) == explained
     world.time_s += 2
-    assert gate.why_closed([ORDERS])
-    assert refused.of("eu.orders", world.now()).pause_s == 2 * topic.pause_s
+    assert gate.await_open([ORDERS])
+    assert refused.active_refusal("eu.orders", world.now()).pause_s == 2 * topic.pause_s
     world.silent.clear()
-    world.time_s = refused.of("eu.orders", world.now()).retry_at_s
-    assert gate.why_closed([ORDERS]) == ""
+    world.time_s = refused.active_refusal("eu.orders", world.now()).retry_at_s
+    assert gate.await_open([ORDERS]) == ""
 
 
 def test_a_partition_without_a_leader_is_waited_for_by_name(world, gate, refused):
     """Nobody refuses it: its flows wait, and no epoch is ended for it, however long it takes."""
     world.silent = {"eu.orders"}
-    assert gate.why_closed([ORDERS]) == "eu.orders-0 at central does not answer: is it there, has it a leader?"
+    assert gate.await_open([ORDERS]) == "eu.orders-0 at central does not answer: is it there, has it a leader?"
     assert list(refused) == []
     world.time_s += 10 * STUCK_S
     assert not gate.is_stuck()
     world.silent.clear()
-    assert gate.why_closed([ORDERS]) == ""
+    assert gate.await_open([ORDERS]) == ""
 
 
 def test_a_silent_partition_holds_up_nobody_but_its_own_flows(world, gate):
     """Once it is closed, the questions of a slot's other transactions leave it out."""
     world.silent = {"eu.orders"}
-    gate.why_closed([ORDERS, OTHERS])
+    gate.await_open([ORDERS, OTHERS])
     world.asked.clear()
     for _ in range(20):
         gate.transaction_ended([LEDGER, ("us.orders", 0)])
         began = world.now()
-        assert gate.why_closed([OTHERS]) == ""
+        assert gate.await_open([OTHERS]) == ""
         assert world.now() == began
     assert not any(("eu.orders", 0) in places for places in world.asked)
 
@@ -174,11 +174,11 @@ def test_a_partition_that_answered_and_is_silent_now_is_no_undecided_one(world, 
     """Its leader went away: that is said, and no epoch is ended before it answers again."""
     world.silent = {LEDGER[0]}
     world.time_s += STUCK_S + 1
-    assert "does not answer" in closed.why_closed([])
+    assert "does not answer" in closed.await_open([])
     assert not closed.is_stuck()
     world.silent.clear()
     world.time_s += 1
-    assert "holds an undecided transaction" in closed.why_closed([])
+    assert "holds an undecided transaction" in closed.await_open([])
     assert closed.is_stuck()
 
 
@@ -187,11 +187,11 @@ def test_an_end_that_lacks_what_was_acknowledged_is_no_answer(world, gate):
     world.acknowledged[LEDGER] = 4
     world.stable = world.end = 4
     gate.transaction_ended([LEDGER])
-    assert "hub.ledger-0 at central lacks records that it had acknowledged" in gate.why_closed([])
+    assert "hub.ledger-0 at central lacks records that it had acknowledged" in gate.await_open([])
     assert world.learned > 0
     world.stable = world.end = 5
     world.time_s += 1
-    assert gate.why_closed([]) == ""
+    assert gate.await_open([]) == ""
 
 
 def test_a_partition_that_lacks_what_was_acknowledged_for_long_ends_the_epoch(world, gate):
@@ -199,7 +199,7 @@ def test_a_partition_that_lacks_what_was_acknowledged_for_long_ends_the_epoch(wo
     world.acknowledged[LEDGER] = 4
     world.stable = world.end = 1
     gate.transaction_ended([LEDGER])
-    gate.why_closed([])
+    gate.await_open([])
     world.time_s += STUCK_S + 1
     assert not gate.is_stuck()
     world.time_s += BEHIND_S

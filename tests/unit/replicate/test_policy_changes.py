@@ -7,8 +7,8 @@ import pytest
 
 from aggregator.config.model import TopicRule
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.epoch.policy_changes import changed_terms
-from aggregator.state.decisions import Decided, DecisionKind, links
+from aggregator.replicate.epoch.policy_changes import policy_decisions
+from aggregator.state.decisions import DecisionKind, NewDecision, links
 
 POLICY = "policy: retail\nversion: {}\ndefault: drop\ntopics: {{}}\n"
 POLICIES = MappingProxyType({Path("/a/retail.yaml"): parse_policy(POLICY.format(1))})
@@ -22,7 +22,7 @@ def lives(*starts):
     """What each start of a hub puts on record, one after the other."""
     known, told = [], []
     for now_ms, (rules, policies) in enumerate(starts):
-        fresh = changed_terms(rules, policies, known, by="hub", now_ms=now_ms)
+        fresh = policy_decisions(rules, policies, known, by="hub", now_ms=now_ms)
         known += links(fresh, known[-1] if known else None, "")
         told.append([(one.kind.value, one.about) for one in fresh])
     return told
@@ -68,5 +68,5 @@ def test_a_policy_is_a_decision_when_it_is_another_one():
 )
 def test_other_decisions_about_gaps_are_no_word_of_a_rule(about):
     """An accepted gap, and whatever somebody writes there."""
-    known = links([Decided(DecisionKind.GAP, about, "me", 1)], None, "")
-    assert changed_terms([rule("x")], {}, known, by="hub", now_ms=2) == []
+    known = links([NewDecision(DecisionKind.GAP, about, "me", 1)], None, "")
+    assert policy_decisions([rule("x")], {}, known, by="hub", now_ms=2) == []

@@ -7,7 +7,7 @@ import pytest
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
 from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, StartPosition, TruncationPoint
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, PollResult, StartPosition, TruncationPoint
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.gaps import with_decisions
@@ -17,7 +17,7 @@ from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.readers import Readers
 from aggregator.replicate.slot.refused_topics import RefusedTopics
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
@@ -34,19 +34,19 @@ class Edge:
         self.undecided_at: tuple[str, int] | None = None
         self.time_s = 0.0
 
-    def reader(self, _edge):
+    def open_reader(self, _edge):
         return self
 
-    def topic_ids(self, _edge):
+    def open_topic_ids(self, _edge):
         return None
 
     def assign(self, starts):
         self.started += starts.values()
 
-    def start(self, _at, start):
+    def incremental_assign(self, _at, start):
         self.started.append(start)
 
-    def release(self, _at):
+    def incremental_unassign(self, _at):
         """Nothing is prefetched here."""
 
     def leader_epoch(self, _at):
@@ -60,13 +60,13 @@ class Edge:
     def find_truncation(self, *_):
         return self._cut
 
-    def undecided(self, places):
-        return {at: OffsetRange(0 if at == self.undecided_at else 1, 1) for at in places}
+    def read_undecided(self, partitions):
+        return {at: OffsetRange(0 if at == self.undecided_at else 1, 1) for at in partitions}
 
     def unwritable(self, _places):
         return ()
 
-    def partitions(self, _topic):
+    def partition_count(self, _topic):
         return 1
 
     def now(self):
@@ -83,7 +83,7 @@ def reading(edge: Edge, *, skips: bool = False, until: int | None = None) -> tup
     """A flow at offset 20, behind a record of leader epoch 3."""
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3)
     flow_plan = FlowPlan(
-        SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), skips=skips, until=until
+        SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), skips_gaps=skips, until=until
     )
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(
@@ -111,7 +111,7 @@ def chunk(leader_epoch: int | None) -> Chunk:
 def test_records_of_a_leader_below_ours_are_not_taken(of_chunk, of_leader, foreign, hold):
     """A leader's epoch never falls while a topic lives; a record's may be below a cursor that stands inside a poll."""
     readers, flow = reading(Edge(of_leader, TruncationPoint(40, None)))
-    assert readers.is_foreign(flow, chunk(of_chunk)) is foreign
+    assert readers.reject_other_log(flow, chunk(of_chunk)) is foreign
     assert (flow.cursor.hold and flow.cursor.hold.reason, flow.cursor.entry.next_offset) == (hold, 20)
     assert (flow.cursor.waiting is not None) is (of_leader is None)
 
@@ -120,10 +120,10 @@ def test_records_of_a_leader_below_ours_are_not_taken(of_chunk, of_leader, forei
 def test_a_flow_that_was_not_read_for_a_while_looks_back_at_a_new_leader(cut, gap):
     """The client compares nothing with a leader that it knows already; in a partition that it reads on, it does."""
     readers, flow = reading(Edge(4, cut))
-    assert readers.is_foreign(flow, chunk(4)) is False
+    assert readers.reject_other_log(flow, chunk(4)) is False
     readers.wait(flow, "the registry does not answer")
     readers.retry_due(100.0)
-    assert readers.is_foreign(flow, chunk(4)) is (gap is not None)
+    assert readers.reject_other_log(flow, chunk(4)) is (gap is not None)
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
 
 
@@ -131,9 +131,9 @@ def test_a_flow_that_was_not_read_for_a_while_looks_back_at_a_new_leader(cut, ga
 def test_a_flow_that_an_abort_took_back_looks_back_at_a_new_leader(cut, gap):
     """What was read since the leader changed is as if not read: the client compares nothing a second time."""
     readers, flow = reading(Edge(4, cut))
-    assert readers.is_foreign(flow, chunk(4)) is False
+    assert readers.reject_other_log(flow, chunk(4)) is False
     readers.assign()
-    assert readers.is_foreign(flow, chunk(4)) is (gap is not None)
+    assert readers.reject_other_log(flow, chunk(4)) is (gap is not None)
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
 
 
@@ -144,12 +144,12 @@ def test_a_flow_that_waited_at_its_commit_looks_back_after_an_abort_too():
     readers.wait(flow, "the registry does not answer")
     flow.commit()
     readers.retry_due(100.0)
-    assert readers.is_foreign(flow, chunk(4)) is False
+    assert readers.reject_other_log(flow, chunk(4)) is False
     flow.rewind()
     readers.assign()
     edge._leader_epoch, edge._cut = 5, TruncationPoint(12, 14, 5)
     readers.retry_due(200.0)
-    assert readers.is_foreign(flow, chunk(5)) is True
+    assert readers.reject_other_log(flow, chunk(5)) is True
     assert flow.cursor.entry.gap.start == 12
 
 
@@ -194,7 +194,7 @@ def test_no_gap_is_skipped_where_something_is_undecided_at_central():
     assert (flow.cursor.waiting is not None, flow.cursor.decisions, flow.position.next_offset) == (True, (), 20)
     edge.undecided_at, edge.time_s = None, 100.0
     readers.retry_due(100.0)
-    readers.polled("eu", Polled(), 0.0)
+    readers.polled("eu", PollResult(), 0.0)
     readers.fault("eu", lost)
     assert [one.automatic for one in flow.cursor.decisions] == [True]
 
@@ -203,10 +203,10 @@ def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
     """Without a record nothing has told an epoch, and a log that was cut there could not be seen later."""
     edge = Edge(7, TruncationPoint(40, None, None))
     readers, flow = reading(edge)
-    flow.cursor = flow.cursor.at_position(Position(0, 20), None)
+    flow.cursor = flow.cursor.with_position(Position(0, 20), None)
     readers.end(flow, 22)
     assert (flow.position.next_offset, edge.started[-1]) == (20, StartPosition(20, 7))
-    readers.polled("eu", Polled(), 0.0)
+    readers.polled("eu", PollResult(), 0.0)
     readers.end(flow, 22)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (22, 7)
 
@@ -215,16 +215,16 @@ def test_what_a_poll_says_of_a_flow_that_is_read_from_elsewhere_by_now_counts_no
     """Its records were found to be of another log, and the flow went on behind a gap: its end is of before, too."""
     edge = Edge(5, TruncationPoint(12, 14, 4))
     readers, flow = reading(edge, skips=True)
-    readers.polled("eu", Polled(), 0.0)
+    readers.polled("eu", PollResult(), 0.0)
     readers.wait(flow, "the registry does not answer")
     readers.retry_due(100.0)
-    readers.polled("eu", Polled(), 0.0)
-    assert readers.is_foreign(flow, chunk(5)) is True
+    readers.polled("eu", PollResult(), 0.0)
+    assert readers.reject_other_log(flow, chunk(5)) is True
     assert (flow.position, edge.started[-1].offset) == (Position(1, 12), 12)
     readers.end(flow, 40)
     readers.fault("eu", Fault(AT, FaultKind.FAILED, "of before"))
-    assert (flow.position, flow.reading) == (Position(1, 12), True)
-    readers.polled("eu", Polled(), 0.0)
+    assert (flow.position, flow.is_readable) == (Position(1, 12), True)
+    readers.polled("eu", PollResult(), 0.0)
     readers.end(flow, 40)
     assert flow.position == Position(1, 40)
 
@@ -234,13 +234,13 @@ def test_an_edge_that_speaks_of_others_alone_is_silent_about_a_flow():
     edge = Edge(3, TruncationPoint(40, None))
     readers, flow = reading(edge, until=30)
     for second in range(1, 8):
-        readers.polled("eu", Polled(ends={("heartbeats", 0): second}), float(second))
-        assert readers.silent(SOURCE, float(second)) is (second > 5)
+        readers.polled("eu", PollResult(ends={("heartbeats", 0): second}), float(second))
+        assert readers.is_silent(SOURCE, float(second)) is (second > 5)
     readers.reset_silence("eu", 7.0)
-    assert not readers.silent(SOURCE, 8.0), "it has more than was asked for"
-    readers.polled("eu", Polled([chunk(3)]), 11.0)
-    assert not readers.silent(SOURCE, 16.0)
-    assert flow.reading
+    assert not readers.is_silent(SOURCE, 8.0), "it has more than was asked for"
+    readers.polled("eu", PollResult([chunk(3)]), 11.0)
+    assert not readers.is_silent(SOURCE, 16.0)
+    assert flow.is_readable
 
 
 def test_a_gap_s_hold_is_put_aside_by_no_other():
@@ -256,8 +256,8 @@ def test_behind_a_gap_the_leader_epoch_of_before_is_known(kind):
     """A log that is cut after the gap was found has a higher one, whenever the gap is passed."""
     lost = Gap(kind, 20, 30, 1)
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3, gap=lost)
-    assert Cursor.at(SOURCE, entry).skipping(lost).start == StartPosition(30, 3)
-    decision = Decision(SOURCE, Position(0, 20), lost, "ada@desk", 1, "known")
+    assert Cursor.at(SOURCE, entry).with_skip(lost).start == StartPosition(30, 3)
+    decision = GapDecision(SOURCE, Position(0, 20), lost, "ada@desk", 1, "known")
     assert with_decisions(entry, [decision]).leader_epoch == 3
 
 
@@ -265,7 +265,7 @@ def test_behind_a_gap_the_leader_epoch_of_before_is_known(kind):
 def test_what_was_decided_about_a_damaged_batch_lets_no_other_one_pass(found):
     """Where the log was cut at the position, another batch may lie there, and only a part of it be damaged."""
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3, gap=found)
-    decision = Decision(SOURCE, Position(0, 20), Gap(GapKind.DAMAGED, 20, 30, 1), "ada@desk", 1, "known")
+    decision = GapDecision(SOURCE, Position(0, 20), Gap(GapKind.DAMAGED, 20, 30, 1), "ada@desk", 1, "known")
     assert with_decisions(entry, [decision]) == entry
 
 
@@ -292,11 +292,11 @@ def test_what_was_decided_about_a_damaged_batch_lets_none_pass_that_took_its_pla
     edge = Damaged(3, TruncationPoint(30, None))
     readers, flow = reading(edge)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
-    decision = Decision(SOURCE, flow.position, flow.cursor.entry.gap, "ada@desk", 1, "known")
+    decision = GapDecision(SOURCE, flow.position, flow.cursor.entry.gap, "ada@desk", 1, "known")
     assert with_decisions(flow.cursor.entry, [decision]).next_offset == 30
     edge._leader_epoch, edge._cut = 5, cut
     readers.retry_due(100.0)
-    readers.polled("eu", Polled(), 100.0)
+    readers.polled("eu", PollResult(), 100.0)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     entry = flow.cursor.entry
     assert (entry.gap.start, entry.gap.end) == (20, 30)
@@ -340,7 +340,7 @@ def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind
 def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now():
     """What could not be told is asked for again; the position stays."""
     readers, flow = reading(Edge(None, TruncationPoint(40, None, None)))
-    flow.cursor = flow.cursor.at_position(Position(0, 20), None)
+    flow.cursor = flow.cursor.with_position(Position(0, 20), None)
     readers.end(flow, 22)
     assert flow.position.next_offset == 20
     assert flow.cursor.waiting is not None
@@ -349,15 +349,15 @@ def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now(
 def test_a_drain_takes_no_position_for_reached_that_its_edge_was_not_asked_about():
     """A log that was cut below a position and grew again ends where it did, too."""
     readers, flow = reading(Edge(3, TruncationPoint(40, None, None)), until=20)
-    assert not readers.drained(flow)
+    assert not readers.is_drained(flow)
     readers.end(flow, 20)
-    assert readers.drained(flow)
+    assert readers.is_drained(flow)
 
 
 def behind_markers(edge: Edge) -> tuple[Readers, Flow]:
     """A flow at the end of its log that has read no record yet."""
     readers, flow = reading(edge)
-    flow.cursor = flow.cursor.at_position(Position(0, 40), None)
+    flow.cursor = flow.cursor.with_position(Position(0, 40), None)
     flow.commit()
     return readers, flow
 
@@ -366,11 +366,11 @@ def test_at_the_end_behind_markers_the_leader_epoch_is_learned_and_kept():
     """No record has told it; without it a cut of the log would not be seen by any later life."""
     edge = Edge(7, TruncationPoint(40, None, None))
     readers, flow = behind_markers(edge)
-    assert (flow.position.next_offset, flow.cursor.entry.leader_epoch, flow.moved) == (40, None, False)
+    assert (flow.position.next_offset, flow.cursor.entry.leader_epoch, flow.has_changes) == (40, None, False)
     readers.end(flow, 40)
     assert edge.started[-1] == StartPosition(40, 7)
-    assert flow.moved, "the ledger learns it"
-    readers.polled("eu", Polled(), 0.0)
+    assert flow.has_changes, "the ledger learns it"
+    readers.polled("eu", PollResult(), 0.0)
     readers.end(flow, 40)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (40, 7)
 
@@ -398,15 +398,15 @@ def test_a_drain_reaches_no_position_that_was_said_to_be_lost_before_that_is_jud
     readers, flow = reading(edge, until=20)
     readers.end(flow, 20)
     readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
-    assert (flow.cursor.waiting is not None, readers.drained(flow)) == (True, False)
+    assert (flow.cursor.waiting is not None, readers.is_drained(flow)) == (True, False)
     edge.time_s = 1.0
     readers.retry_due(1.0)
-    assert (flow.cursor.waiting is not None, readers.drained(flow)) == (True, False), "no answer yet"
+    assert (flow.cursor.waiting is not None, readers.is_drained(flow)) == (True, False), "no answer yet"
     edge._leader_epoch, edge.time_s = 4, 100.0
     readers.retry_due(100.0)
-    readers.polled("eu", Polled(), 100.0)
+    readers.polled("eu", PollResult(), 100.0)
     readers.end(flow, 20)
-    assert readers.drained(flow)
+    assert readers.is_drained(flow)
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
 
 
@@ -418,8 +418,8 @@ def test_what_an_abort_takes_back_is_judged_again(skips):
     found = flow.position, flow.cursor.entry.gap
     flow.rewind()
     readers.assign()
-    readers.polled("eu", Polled(), 0.0)
-    assert not readers.drained(flow)
+    readers.polled("eu", PollResult(), 0.0)
+    assert not readers.is_drained(flow)
     readers.retry_due(0.0)
     assert (flow.position, flow.cursor.entry.gap) == found
 
@@ -428,7 +428,7 @@ def test_a_flow_that_waits_at_the_end_is_not_drained_before_its_edge_has_spoken(
     """It was denied, or its topic hidden: nobody has said that the log is as it was."""
     readers, flow = reading(Edge(3, TruncationPoint(40, None)), until=20)
     readers.fault("eu", Fault(AT, FaultKind.DENIED, "no rights"))
-    assert (flow.reading, readers.drained(flow)) == (False, False)
+    assert (flow.is_readable, readers.is_drained(flow)) == (False, False)
 
 
 @pytest.mark.parametrize("kind", [FaultKind.TOPIC_GONE, FaultKind.DENIED])
@@ -437,11 +437,11 @@ def test_what_an_edge_said_of_a_position_ends_with_the_next_fault(kind):
     readers, flow = reading(Edge(3, TruncationPoint(40, None)), until=20)
     readers.end(flow, 20)
     readers.fault("eu", Fault(AT, kind, "broker 1 does not tell the ids of its topics"))
-    assert not readers.drained(flow)
+    assert not readers.is_drained(flow)
     readers.retry_due(100.0)
-    readers.polled("eu", Polled(), 100.0)
+    readers.polled("eu", PollResult(), 100.0)
     readers.end(flow, 20)
-    assert readers.drained(flow)
+    assert readers.is_drained(flow)
 
 
 def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
@@ -450,7 +450,7 @@ def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
     readers, flow = reading(edge)
     readers.wait(flow, "a hiccup")
     readers.retry_due(1.0)
-    readers.polled("eu", Polled(), 1.0)
+    readers.polled("eu", PollResult(), 1.0)
     readers.end(flow, 20)
     edge.time_s = 3600.0
     readers.wait(flow, "a hiccup")
@@ -462,7 +462,7 @@ def backfilling(edge: Edge) -> tuple[Readers, Flow]:
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0)
     parts = (IncarnationRange(0, OffsetRange(20, 30)),)
     flow_plan = FlowPlan(
-        SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), segments=parts, newest_epoch=3
+        SOURCE, entry, False, "eu.orders", by_key=False, limits=TopicLimits(), segments=parts, live_leader_epoch=3
     )
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(
@@ -487,7 +487,7 @@ def backfilling(edge: Edge) -> tuple[Readers, Flow]:
 def test_a_backfill_takes_nothing_that_is_newer_than_what_the_live_flow_has_passed(of_chunk, cut, foreign):
     """It lies behind a cut that the live flow has not met; by its offset it would be taken for what was lost."""
     readers, flow = backfilling(Edge(7, cut))
-    assert readers.is_foreign(flow, chunk(of_chunk)) is foreign
+    assert readers.reject_other_log(flow, chunk(of_chunk)) is foreign
     assert flow.position.next_offset == 20
     assert (flow.cursor.hold and flow.cursor.hold.reason) == ("gap" if foreign else None)
     assert flow.cursor.entry.gap is None, "the next epoch looks again"
@@ -504,8 +504,8 @@ def test_a_backfill_waits_for_an_edge_that_does_not_say_where_it_was_cut():
             raise Unreachable("the edge does not answer")
 
     readers, flow = backfilling(Away(7, TruncationPoint(40, None)))
-    assert readers.is_foreign(flow, chunk(4)) is True
-    assert (flow.reading, flow.cursor.hold) == (False, None)
+    assert readers.reject_other_log(flow, chunk(4)) is True
+    assert (flow.is_readable, flow.cursor.hold) == (False, None)
 
 
 def test_a_first_position_that_central_has_not_decided_is_waited_for_with_a_drain_s_patience():
@@ -513,8 +513,8 @@ def test_a_first_position_that_central_has_not_decided_is_waited_for_with_a_drai
     edge = Edge(3, TruncationPoint(40, None))
     readers, flow = reading(edge, until=30)
     readers.hold(flow, HoldReason.REFUSED, "a schema is refused")
-    assert readers.drained(flow)
+    assert readers.is_drained(flow)
     readers.hold_until(flow, HoldReason.UNDECIDED, "a transaction is undecided", math.inf)
-    assert not readers.drained(flow)
+    assert not readers.is_drained(flow)
     edge.time_s = 5.1
-    assert readers.drained(flow)
+    assert readers.is_drained(flow)

@@ -82,8 +82,8 @@ class Hub:
         plan = FlowPlan(
             SOURCE,
             self.entry,
-            fresh=False,
-            central="eu.orders",
+            is_new_position=False,
+            central_topic="eu.orders",
             by_key=False,
             limits=TopicLimits(10_000),
             fingerprints=fingerprints,
@@ -258,7 +258,9 @@ def test_two_edges_of_one_registry_are_two_askers():
     delivery = Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip, lambda *_: None)
     for edge, partition in (("eu", 0), ("us", 0), ("us", 1)):
         entry, source = LedgerRecord(0, "id", 0, 1, 0), EdgePartition(edge, "orders", partition)
-        plan = FlowPlan(source, entry, fresh=False, central="eu.orders", by_key=False, limits=TopicLimits(10_000))
+        plan = FlowPlan(
+            source, entry, is_new_position=False, central_topic="eu.orders", by_key=False, limits=TopicLimits(10_000)
+        )
         chunk = Chunk("orders", partition, [None], [b"v"], [None], [0], [0])
         with pytest.raises(HoldError):
             delivery.deliver(_Log(), Flow(plan, entry, persisted=True), chunk, lambda: None, now_ms=0)

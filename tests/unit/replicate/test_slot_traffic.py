@@ -7,7 +7,7 @@ from aggregator.replicate.slot.plan import BackfillTerms, SlotPlan
 from aggregator.replicate.slot.traffic import SlotTraffic
 from aggregator.state.names import HubNames
 
-MOST = 16_000
+POLL = 16_000
 RATE = 1_000_000.0
 
 
@@ -43,12 +43,12 @@ def test_a_limited_edge_is_passed_over_and_no_other_is():
     world = World()
     slot = traffic(world)
     world.now_s, world.bytes["eu"] = 1.0, 3_000_000
-    assert slot.most("eu", MOST) == 0
-    assert slot.most("us", MOST) == MOST
+    assert slot.available("eu", POLL) == 0
+    assert slot.available("us", POLL) == POLL
     assert slot.figures()["limited"] == ["eu"]
     assert slot.figures()["limited"] == []
     world.now_s = 3.5
-    assert 0 < slot.most("eu", MOST) < MOST
+    assert 0 < slot.available("eu", POLL) < POLL
     assert slot.is_limited("eu")
     assert not slot.is_limited("us")
 
@@ -58,24 +58,24 @@ def test_what_is_taken_is_charged_before_it_is_told():
     world = World()
     slot = traffic(world)
     world.now_s = 1.0
-    assert slot.most("eu", MOST)
-    assert slot.took("eu", [chunk(500, 1_000), chunk(600, 1_000)]) == 1_100
-    assert slot.most("eu", MOST) == 0
-    assert slot.took("us", [chunk(9, 1_000_000)]) == 9
-    assert slot.most("us", MOST) == MOST
+    assert slot.available("eu", POLL)
+    assert slot.count_read("eu", [chunk(500, 1_000), chunk(600, 1_000)]) == 1_100
+    assert slot.available("eu", POLL) == 0
+    assert slot.count_read("us", [chunk(9, 1_000_000)]) == 9
+    assert slot.available("us", POLL) == POLL
 
 
 def test_bytes_count_when_they_are_committed():
     """What an aborted transaction wrote is written again."""
     slot = traffic(World())
-    slot.wrote("eu", 70)
-    slot.wrote("us", 30)
+    slot.count_written("eu", 70)
+    slot.count_written("us", 30)
     assert slot.pending_bytes == 100
     slot.abort()
     assert (slot.pending_bytes, slot.figures()["written"]) == (0, {})
-    slot.wrote("eu", 50)
+    slot.count_written("eu", 50)
     slot.commit()
-    slot.wrote("eu", 9)
+    slot.count_written("eu", 9)
     assert (slot.pending_bytes, slot.figures()["written"]) == (9, {"eu": 50})
 
 
@@ -84,8 +84,8 @@ def test_a_backfill_s_rate_holds_all_edges():
     world = World()
     slot = traffic(world, terms=BackfillTerms("b-1", "hub.dead-letters", rate=100.0))
     world.now_s = 0.5
-    assert slot.most("us", MOST) == 50
-    slot.took("us", [chunk(50, 1)])
-    assert slot.most("us", MOST) == 0
+    assert slot.available("us", POLL) == 50
+    slot.count_read("us", [chunk(50, 1)])
+    assert slot.available("us", POLL) == 0
     slot.pace(None)
-    assert slot.most("us", MOST) == MOST
+    assert slot.available("us", POLL) == POLL

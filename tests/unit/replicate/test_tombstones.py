@@ -179,7 +179,7 @@ def test_the_audit_counts_a_further_tombstone_with_its_own():
     tally.count(tally.edge, np.array([5, 6, 7]))
     tally.count(tally.central, np.array([5, 6, 7]))
     for number, tombstone in [(5, 1), (5, 2), (6, 1), (6, 1), (8, 1)]:
-        tally.further(number, tombstone)
+        tally.count_further_tombstone(number, tombstone)
     tally.count(tally.lake, np.array([7]))
     tally.delete(np.array([5, 6]), np.array([11, 12], np.uint64))
     tally.delete(np.array([5, 6, 5, 99]), np.array([13, 12, 15, 1], np.uint64))

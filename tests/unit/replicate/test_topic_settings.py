@@ -84,7 +84,7 @@ def test_what_is_not_at_central_yet_has_no_drift():
     assert drifts(config(), {"eu": {"orders": {"retention.ms": "5"}}}, {}) == []
 
     def topic(size):
-        return EdgeTopic("orders", "id", (0,), (0,), (0,), (None,), follows={"max.message.bytes": str(size)})
+        return EdgeTopic("orders", "id", (0,), (0,), (0,), (None,), synced_settings={"max.message.bytes": str(size)})
 
     for sizes, expected in (((3_000_000, 2_000_000), "3000000"), ((1_048_588, 500), None)):
         edges = {edge: {"orders": topic(size)} for edge, size in zip(("eu", "us"), sizes, strict=True)}
@@ -111,7 +111,7 @@ def test_records_become_no_larger_than_the_hub_can_send():
         ("max.message.bytes", most, "change")
     ]
     assert found({"max.message.bytes": most}, {"max.message.bytes": "2147483647"}) == []
-    topic = EdgeTopic("orders", "id", (0,), (0,), (0,), (None,), follows={"max.message.bytes": "2147483647"})
+    topic = EdgeTopic("orders", "id", (0,), (0,), (0,), (None,), synced_settings={"max.message.bytes": "2147483647"})
     (spec,) = central_topics(config(), {"eu": {"orders": topic}})
     assert spec.settings["max.message.bytes"] == most
 

@@ -8,7 +8,7 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.readers.reader_events import Polled
+from aggregator.kafka.readers.reader_events import PollResult
 from aggregator.privacy.strip import Unasked
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
@@ -44,17 +44,17 @@ class Edge:
     def assign(self, *_):
         self.asked_s = self.time_s
 
-    def start(self, *_):
+    def incremental_assign(self, *_):
         self.asked_s = self.time_s
 
-    def release(self, *_):
+    def incremental_unassign(self, *_):
         self.asked_s = None
 
     def poll(self, _most, wait_s):
         self.time_s += wait_s
         if self.asked_s is None or self.time_s < self.asked_s + self.latency_s:
-            return Polled()
-        return Polled([Chunk("orders", 0, [None], [b"v"], [None], [0], [0])])
+            return PollResult()
+        return PollResult([Chunk("orders", 0, [None], [b"v"], [None], [0], [0])])
 
     def sleep(self, seconds):
         self.time_s += seconds
@@ -65,36 +65,36 @@ class Edge:
     def clock_ms(self):
         return 0
 
-    def look(self):
+    def poll_control(self):
         return ControlState(Epoch(1, 1, 1, "driver"))
 
-    control = look
+    read_control = poll_control
 
-    def ledger(self):
+    def read_ledger(self):
         return {}
 
-    def undecided(self, places):
-        return dict.fromkeys(places, OffsetRange(0, 0))
+    def read_undecided(self, partitions):
+        return dict.fromkeys(partitions, OffsetRange(0, 0))
 
     def unwritable(self, _places):
         return ()
 
-    def partitions(self, _topic):
+    def partition_count(self, _topic):
         return 1
 
-    def writer(self):
+    def open_writer(self):
         return self
 
-    def reader(self, _edge):
+    def open_reader(self, _edge):
         return self
 
-    def topic_ids(self, _edge):
+    def open_topic_ids(self, _edge):
         return None
 
     def acknowledged(self, _at):
         return None
 
-    def telemetry(self, _body):
+    def publish_telemetry(self, _body):
         return
 
     def commit(self):
@@ -123,7 +123,7 @@ class Flood(Delivery):
         if chunk.offsets[-1] >= 2 and not self.taken:
             raise Unasked(2 - chunk.offsets[0], 1)
         self.taken.append(list(chunk.offsets))
-        flow.cursor = flow.cursor.past_chunk(chunk, dead=0, suppressed=0, stripped=0, schemas={})
+        flow.cursor = flow.cursor.with_chunk(chunk, dead=0, suppressed=0, stripped=0, schemas={})
         return 0
 
 
@@ -137,11 +137,11 @@ def test_what_stands_before_a_flood_goes_on_and_the_flow_waits():
         def poll(self, _most, wait_s):
             self.time_s += wait_s
             if self.asked_s is None:
-                return Polled()
+                return PollResult()
             offsets = list(range(2 if delivery.taken else 0, 4))
             starts.append((offsets[0], round(self.time_s, 1)))
             none = [None] * len(offsets)
-            return Polled([Chunk("orders", 0, none, none, none, [0] * len(offsets), offsets)])
+            return PollResult([Chunk("orders", 0, none, none, none, [0] * len(offsets), offsets)])
 
         def produce(self, *_, **__):
             return
@@ -173,7 +173,7 @@ class Taken(Delivery):
 
     def deliver(self, _writer, flow, chunk, begin, *, now_ms):
         begin()
-        flow.cursor = flow.cursor.past_chunk(chunk, dead=0, suppressed=0, stripped=0, schemas=())
+        flow.cursor = flow.cursor.with_chunk(chunk, dead=0, suppressed=0, stripped=0, schemas=())
         return now_ms
 
 
@@ -188,7 +188,7 @@ class Busy(Edge):
         self.time_s += 0.1
         assert self.time_s < 60, "the drain does not end"
         self.next_offset += 1
-        return Polled([Chunk("orders", 0, [None], [b"v"], [None], [0], [self.next_offset - 1])])
+        return PollResult([Chunk("orders", 0, [None], [b"v"], [None], [0], [self.next_offset - 1])])
 
     def produce(self, *_, partition):
         """Taken."""
@@ -209,10 +209,10 @@ class Silence:
     def __init__(self, attempts: int) -> None:
         self.left, self.waited_s, self.told = attempts, [], []
 
-    def look(self):
+    def poll_control(self):
         return ControlState() if self.left else ControlState(Epoch(2, 1, 1, "another"))
 
-    def writer(self):
+    def open_writer(self):
         self.left -= 1
         return self
 
@@ -225,7 +225,7 @@ class Silence:
     def sleep(self, seconds):
         self.waited_s.append(seconds)
 
-    def telemetry(self, body):
+    def publish_telemetry(self, body):
         self.told.append(body)
 
 
@@ -241,7 +241,7 @@ def test_a_slot_outlives_a_central_that_is_away_for_hours():
     assert len(world.told) == 2000
     body = {"rss_bytes": 0, "cpu_s": 0.0} | world.told[-1]
     feed = SlotFeed()
-    feed.take(json.dumps(body).encode(), 0.0)
+    feed.ingest(json.dumps(body).encode(), 0.0)
     (word,) = feed.slots(0.0)
     assert dict(word.waiting) == {str(SOURCE): "central does not answer"}
 

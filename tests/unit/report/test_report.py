@@ -35,7 +35,7 @@ def fed(*values):
     """A feed that has taken these."""
     feed = FieldFeed()
     for value in values:
-        feed.take(value)
+        feed.ingest(value)
     return feed
 
 

@@ -13,7 +13,7 @@ from aggregator.state.control import (
     NamedCluster,
     Pace,
     Target,
-    Undecided,
+    UndecidedRange,
     encode,
     fold,
     readable_fold,
@@ -31,18 +31,18 @@ def test_the_last_record_of_each_key_counts():
     records = logged(first, Lease("a", 1), 0, second, Lease("b", 5, released=True))
     state = fold(ControlState(), records, "h.control")
     assert state == ControlState(second, Lease("b", 5, released=True), ended=0)
-    assert state.newest == 1
+    assert state.epoch_number == 1
 
 
 def test_the_end_of_an_epoch_that_was_never_opened_ends_none():
     """Else each epoch up to that one would be over before it begins, and the hub would open them without end."""
     state = fold(ControlState(), logged(Epoch(3, 1, 1, "a"), 1_000_000), "h.control")
-    assert (state.newest, state.ended, state.foreign_end) == (3, -1, 1_000_000)
+    assert (state.epoch_number, state.ended, state.foreign_end) == (3, -1, 1_000_000)
     state = fold(state, logged(3), "h.control")
     assert (state.ended, state.foreign_end) == (3, 1_000_000), "the hub's own counts as ever"
     compacted = fold(ControlState(), logged(3, Epoch(4, 1, 1, "a")), "h.control")
-    assert (compacted.newest, compacted.ended) == (4, -1)
-    assert compacted.foreign_end < compacted.newest, "not worth a warning"
+    assert (compacted.epoch_number, compacted.ended) == (4, -1)
+    assert compacted.foreign_end < compacted.epoch_number, "not worth a warning"
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_the_end_of_an_epoch_that_was_never_opened_ends_none():
         2**63,
         Pace(1, 1e300),
         KeyCheck("customer", 2**40, "c"),
-        Undecided("t", 0, -1, 2**63),
-        Undecided("t", 2**31, 0, 1),
+        UndecidedRange("t", 0, -1, 2**63),
+        UndecidedRange("t", 2**31, 0, 1),
     ],
 )
 def test_a_number_that_no_hub_writes_is_damage(entry):
@@ -68,7 +68,7 @@ def test_a_number_that_no_hub_writes_is_damage(entry):
 
 def test_an_empty_topic_has_no_epoch():
     """Before the first start the newest epoch is -1, so that the first one is 0."""
-    assert fold(ControlState(), [], "h.control").newest == -1
+    assert fold(ControlState(), [], "h.control").epoch_number == -1
 
 
 @pytest.mark.parametrize("value", [b"?", b"{}", b'{"epoch":Infinity}', b'{"epoch":"1"}'])
@@ -116,7 +116,7 @@ def test_a_damaged_record_takes_none_of_its_batch_with_it():
     records = [*logged(Epoch(7, 1, 1, "a"), NamedCluster("eu", "id")), LogRecord(0, 9, "lease", b"?")]
     damaged = DamagedRecords()
     state = readable_fold(ControlState(), records, "h.control", damaged)
-    assert (state.newest, state.clusters) == (7, {"eu": "id"})
+    assert (state.epoch_number, state.clusters) == (7, {"eu": "id"})
     state = readable_fold(state, [], "h.control", damaged)
     with pytest.raises(Failed, match="offset 9: the control record lease is damaged"):
         damaged.require_none()
@@ -132,7 +132,7 @@ def test_a_damaged_record_takes_none_of_its_batch_with_it():
         (Target("eu", "orders", "eu.orders", by_key=True), "target/eu/orders/eu.orders"),
         (KeyCheck("customer", 2, "c"), "key/customer/1"),
         (NamedCluster("eu", "id"), "cluster/us"),
-        (Undecided("t", 0, 5, 9), "undecided/t/1"),
+        (UndecidedRange("t", 0, 5, 9), "undecided/t/1"),
     ],
 )
 def test_a_record_of_another_name_is_refused(entry, key):
@@ -143,7 +143,7 @@ def test_a_record_of_another_name_is_refused(entry, key):
 
 def test_a_note_is_taken_back_by_a_tombstone_of_its_key():
     """Others stay."""
-    kept, settled = Undecided("t", 0, 5, 9), Undecided("t", 11, 5, 9)
+    kept, settled = UndecidedRange("t", 0, 5, 9), UndecidedRange("t", 11, 5, 9)
     state = fold(ControlState(), logged(kept, settled), "h.control")
     assert set(state.undecided) == {("t", 0), ("t", 11)}
     assert set(fold(state, [LogRecord(0, 2, settled.key, None)], "h.control").undecided) == {("t", 0)}
@@ -157,7 +157,7 @@ def test_a_note_is_taken_back_by_a_tombstone_of_its_key():
         lambda n: Target("eu", f"t{n}", f"eu.t{n}"),
         lambda n: KeyCheck("customer", n, "c"),
         lambda n: NamedCluster(f"e{n}", "id"),
-        lambda n: Undecided("t", n, 5, 9),
+        lambda n: UndecidedRange("t", n, 5, 9),
     ],
 )
 def test_a_record_costs_the_same_whatever_is_known(entry):

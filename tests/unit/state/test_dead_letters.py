@@ -63,9 +63,9 @@ def test_no_letter_of_ours_names_no_record(value):
 WHOLE = {"v": 1, "edge": "eu", "topic": "orders", "partition": 1, "offset": 7, "incarnation": 2, "reason": "too_large"}
 
 
-def letter_log(*records, apart=False):
+def letter_log(*records, of_backfills=False):
     numbered = [(at, key if isinstance(key, bytes) else key.encode(), value) for at, (key, value) in enumerate(records)]
-    return LetterLog(numbered, "h.dead-letters", apart=apart)
+    return LetterLog(numbered, "h.dead-letters", of_backfills=of_backfills)
 
 
 def ledger(**next_offsets):
@@ -130,7 +130,7 @@ def test_a_forged_letter_is_passed_over_and_hides_none(change):
 
 
 @pytest.mark.parametrize(
-    ("records", "expected", "strangers"),
+    ("records", "expected", "unproven_offsets"),
     [
         ([died(), resolved("nobody")], [DEAD], [1]),
         ([resolved("nobody")], [], [0]),
@@ -147,15 +147,15 @@ def test_a_forged_letter_is_passed_over_and_hides_none(change):
         ([died(), died(backfill="b1", reason="no_field"), resolved()], [("no_field", "b1", "delivered")], []),
     ],
 )
-def test_what_no_ledger_proves_is_a_strangers(records, expected, strangers, caplog):
+def test_what_no_ledger_proves_is_a_strangers(records, expected, unproven_offsets, caplog):
     """Its writer never was, or has not come so far (`b2`): it explains nothing, hides nothing, and is warned of."""
     positions = ledger(live=100, b1=8, b2=7)
     told = letter_log(*records)
     assert words(told.letters(positions, positions)) == expected
-    told.warn_of_strangers(positions, positions)
+    told.warn_of_unproven(positions, positions)
     lines = [
         f"h.dead-letters: 1 record passed over, not proven by the ledger: offset {at} first; who else writes it?"
-        for at in strangers
+        for at in unproven_offsets
     ]
     assert caplog.messages == lines
 
@@ -167,8 +167,8 @@ def test_a_letter_counts_from_the_ledger_that_was_read_before_it():
     assert folded(died(backfill="b1"), before=before, after=after) == []
     assert words(folded(died(), resolved(), before=ledger(live=8), after=after)) == [DELIVERED]
     told = letter_log(died(), died(backfill="b1"), resolved())
-    assert not told.numbers(before)
-    told.warn_of_strangers(before, after)
+    assert not told.count_by_writer(before)
+    told.warn_of_unproven(before, after)
 
 
 def test_letters_and_resolutions_are_counted_by_who_wrote_them():
@@ -182,7 +182,7 @@ def test_letters_and_resolutions_are_counted_by_who_wrote_them():
         died(8, backfill="b1"),
         died(100),
     )
-    assert told.numbers(ledger(live=100, b1=8)) == {
+    assert told.count_by_writer(ledger(live=100, b1=8)) == {
         LetterWriter(SOURCE, "", False): 1,
         LetterWriter(SOURCE, "b1", False): 2,
         LetterWriter(SOURCE, "b1", True): 1,
@@ -192,8 +192,8 @@ def test_letters_and_resolutions_are_counted_by_who_wrote_them():
 def test_a_live_flow_writes_no_letter_of_a_generation():
     """A record has one for each generation that it did not get into, of the backfill that makes it."""
     own = [died(backfill="b1", central=name) for name in ("eu.v2", "eu.v3")]
-    assert len(list(letter_log(*own, apart=True).letters(ALL, ALL))) == 2
-    assert not list(letter_log(died(central="eu.v2"), apart=True).letters(ALL, ALL))
+    assert len(list(letter_log(*own, of_backfills=True).letters(ALL, ALL))) == 2
+    assert not list(letter_log(died(central="eu.v2"), of_backfills=True).letters(ALL, ALL))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_what_is_no_letter_is_told_by_its_offset(value, caplog):
     """A record of somebody else, or a tombstone, keeps no command from the letters."""
     told = LetterLog([(5, b"x", value), (6, KEY, json.dumps(WHOLE).encode()), (7, KEY, value)], "h.dead-letters")
     assert words(told.letters(ALL, ALL)) == [DEAD]
-    told.warn_of_strangers(ALL, ALL)
+    told.warn_of_unproven(ALL, ALL)
     assert caplog.messages == [
         "h.dead-letters: 2 records passed over, not proven by the ledger: offset 5 first; who else writes it?"
     ]
@@ -239,4 +239,4 @@ def test_what_a_later_version_wrote_puts_its_flow_in_doubt_and_no_other(key, is_
 
     assert doubted([told], passed) == ({SOURCE: why} if is_doubted else {})
     assert words(told.letters(passed, passed)) == [DEAD]
-    assert told.strangers(passed, passed) == ([] if is_doubted else [1])
+    assert told.unproven_offsets(passed, passed) == ([] if is_doubted else [1])

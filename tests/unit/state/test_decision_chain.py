@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from aggregator.audit.decisions import audit_decisions
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.state.decisions import BEGINNING, ChainLink, Decided, DecisionKind, behind, decode, links
+from aggregator.state.decisions import BEGINNING, ChainLink, DecisionKind, NewDecision, decode, links, plan_append
 
 
 def chain(length: int) -> list[LogRecord]:
     """Records of a topic with so many decisions, markers between them."""
-    decided = [Decided(DecisionKind.GAP, f"e{n}", "me", 1_700_000_000_000 + n, "why") for n in range(length)]
+    decided = [NewDecision(DecisionKind.GAP, f"e{n}", "me", 1_700_000_000_000 + n, "why") for n in range(length)]
     return [LogRecord(0, 2 * n, "pause", link.encode(), 0) for n, link in enumerate(links(decided, None, "User:me"))]
 
 
@@ -33,7 +33,7 @@ def test_a_whole_chain_is_whole():
     found = audit_decisions(records)
     assert (found.faults, found.exit_code, [one.number for one in found.links]) == ((), 0, [1, 2, 3, 4, 5])
     assert found.links[0].previous == BEGINNING
-    (more,) = links([Decided(DecisionKind.GAP, "g", "you", 5)], decode(records[-1]), "")
+    (more,) = links([NewDecision(DecisionKind.GAP, "g", "you", 5)], decode(records[-1]), "")
     assert kinds([*records, LogRecord(0, 10, "gap", more.encode(), 0)], found.head) == []
     assert all("claimed" not in json.loads(one.value) for one in records)
 
@@ -63,7 +63,7 @@ def test_every_break_is_named(break_it, told, code):
 def test_a_link_that_was_made_anew_does_not_fit():
     """Whoever hashes his own words breaks the chain behind them."""
     records = chain(4)
-    forged = links([Decided(DecisionKind.GAP, "e1", "innocent", 1, "")], decode(records[0]), "")[0]
+    forged = links([NewDecision(DecisionKind.GAP, "e1", "innocent", 1, "")], decode(records[0]), "")[0]
     assert kinds([records[0], LogRecord(0, 2, "pause", forged.encode(), 0), *records[2:]]) == [("altered", 4)]
 
 
@@ -96,11 +96,13 @@ def forged(number: int, previous: str = "f" * 64) -> bytes:
 @pytest.mark.parametrize("text", ["\udcff", "a\ud800b", "\x1b[2J", "\u202e", "\0", "ü\U0001f600"])
 def test_whatever_is_said_can_be_read_again(text):
     """Bytes of an argument, an account or a file's name that are no UTF-8 come as halves of surrogate pairs."""
-    (link,) = behind(chain(2), [Decided(DecisionKind.PAUSE, text, text, 1, text)], text)[1]
+    (link,) = plan_append(chain(2), [NewDecision(DecisionKind.PAUSE, text, text, 1, text)], text)[1]
     assert decode(LogRecord(0, 4, "pause", link.encode(), 0)) == link
     assert (link.number, link.about) == (3, text.encode("utf-8", "backslashreplace").decode())
     assert (
-        behind([LogRecord(0, 0, "pause", link.encode(), 0)], [Decided(DecisionKind.PAUSE, text, text, 1, "")], "")[1]
+        plan_append(
+            [LogRecord(0, 0, "pause", link.encode(), 0)], [NewDecision(DecisionKind.PAUSE, text, text, 1, "")], ""
+        )[1]
         == []
     )
 
@@ -122,7 +124,7 @@ def test_what_somebody_planted_keeps_nobody_from_deciding(planted, told, length)
     """It is named, once and for good; what is decided behind it follows from what was decided before it."""
     records = [*chain(length), LogRecord(0, 2 * length, "gap", planted, 0)]
     for number in range(3):
-        (link,) = behind(records, [Decided(DecisionKind.GAP, "eu", "me", number)], "")[1]
+        (link,) = plan_append(records, [NewDecision(DecisionKind.GAP, "eu", "me", number)], "")[1]
         records.append(LogRecord(0, 2 * len(records), "pause", link.encode(), 0))
     assert kinds(records) == [(told, 2 * length)]
     assert audit_decisions(records).links[-1].number == length + 3

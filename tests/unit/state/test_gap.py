@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import decode
 from aggregator.state.requests import encode, fold_requests
 
@@ -57,7 +57,7 @@ def test_a_ledger_record_of_before_holds_its_flow_for_the_same_gap(lost):
 @pytest.mark.parametrize("lost", [EXPIRED, TRUNCATED, DAMAGED], ids=lambda lost: lost.kind.value)
 def test_a_decision_of_before_is_one_about_the_same_gap(lost):
     """What somebody accepted stays accepted; decided once more under today's word, it is still one decision."""
-    today = Decision(FLOW, Position(0, 7), lost, "ada@desk", 9, "known outage")
+    today = GapDecision(FLOW, Position(0, 7), lost, "ada@desk", 9, "known outage")
     key, value = encode(today)
     assert key.startswith(f"gap/{lost.kind.value}/")
     for records in ([OLD_REQUESTS[lost]], [OLD_REQUESTS[lost], LogRecord(0, 2, key, value)]):

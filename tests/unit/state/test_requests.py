@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.flow.gaps import position_after
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.requests import Requests, by_flow, encode, fold_requests
 
 FLOW = EdgePartition("eu", "orders", 3)
-DECISION = Decision(FLOW, Position(1, 10), Gap(GapKind.EXPIRED, 10, 15, 7), "ada@desk", 9, "known outage")
-BATCH = Decision(FLOW, Position(1, 10), Gap(GapKind.DAMAGED, 10, 15, 7, 3), "ada@desk", 9, "the disk is lost")
-UNKNOWN = Decision(FLOW, Position(1, 10), Gap(GapKind.DELETED, 10, None, 7), "ada@desk", 9, "gone for good")
+DECISION = GapDecision(FLOW, Position(1, 10), Gap(GapKind.EXPIRED, 10, 15, 7), "ada@desk", 9, "known outage")
+BATCH = GapDecision(FLOW, Position(1, 10), Gap(GapKind.DAMAGED, 10, 15, 7, 3), "ada@desk", 9, "the disk is lost")
+UNKNOWN = GapDecision(FLOW, Position(1, 10), Gap(GapKind.DELETED, 10, None, 7), "ada@desk", 9, "gone for good")
 
 
-def record(decision: Decision, offset: int = 0) -> LogRecord:
+def record(decision: GapDecision, offset: int = 0) -> LogRecord:
     key, value = encode(decision)
     return LogRecord(0, offset, key, value)
 
@@ -60,7 +60,7 @@ def test_other_requests_are_passed_over_and_damaged_ones_refused():
 )
 def test_a_decision_is_about_a_gap_of_its_position(kind, start, end, offset):
     """Nobody goes back, or over what was there, by a request that says another position than the one decided about."""
-    forged = Decision(FLOW, Position(1, offset), Gap(GapKind(kind), start, end, 7), "ada@desk", 9, "known outage")
+    forged = GapDecision(FLOW, Position(1, offset), Gap(GapKind(kind), start, end, 7), "ada@desk", 9, "known outage")
     found = fold_requests([record(forged, 4)], "h.requests")
     assert found.decisions == ()
     assert "offset 4" in found.damaged[0]
@@ -79,7 +79,7 @@ def test_a_decision_lies_under_the_key_of_its_gap():
        st.integers(0, 120), st.none() | st.integers(0, 120))  # fmt: skip
 def test_whoever_goes_on_never_goes_back(position, kind, start, end):
     """Within an incarnation; and a cut log's next one begins at or before the position."""
-    made = Decision(FLOW, position, Gap(kind, start, end, 7), "ada@desk", 9, "r")
+    made = GapDecision(FLOW, position, Gap(kind, start, end, 7), "ada@desk", 9, "r")
     for one in fold_requests([record(made)], "h.requests").decisions:
         on = position_after(one.gap, position)
         assert on >= position

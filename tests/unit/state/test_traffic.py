@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.state.telemetry import SlotFeed
-from aggregator.state.traffic import MOST, Moved, Traffic
+from aggregator.state.traffic import MAX_COUNT, EdgeTraffic, Traffic
 
 
 def told(*words):
     """A feed that has heard (second, slot, life, read, written)."""
     traffic = Traffic()
-    traffic.take(9, "first", {}, {}, 0.0)  # when the watching began
+    traffic.ingest(9, "first", {}, {}, 0.0)  # when the watching began
     for now_s, slot, life, read, written in words:
-        traffic.take(slot, life, {"eu": read}, {"eu": written}, now_s)
+        traffic.ingest(slot, life, {"eu": read}, {"eu": written}, now_s)
     return traffic
 
 
@@ -43,10 +43,10 @@ def test_a_rate_is_that_of_the_last_half_minute():
 def test_the_first_ten_seconds_of_a_client_are_no_rate_of_the_last_four():
     """Somebody who begins to watch hears all of them at once, and again when the next ten are over."""
     traffic = Traffic()
-    traffic.take(0, "a", {"eu": 50_000}, {}, 0.0)
-    traffic.take(0, "a", {"eu": 60_000}, {}, 4.0)
+    traffic.ingest(0, "a", {"eu": 50_000}, {}, 0.0)
+    traffic.ingest(0, "a", {"eu": 60_000}, {}, 4.0)
     assert traffic.of("eu", 4.0)[:3:2] == (10_000, None)
-    traffic.take(0, "a", {"eu": 70_000}, {}, 14.0)
+    traffic.ingest(0, "a", {"eu": 70_000}, {}, 14.0)
     assert traffic.of("eu", 14.0)[:3:2] == (20_000, 1_000)
 
 
@@ -54,7 +54,7 @@ def test_what_lay_there_tells_the_rate_at_once():
     """By when it was told; it counts as little as before, and one look is enough."""
     traffic = Traffic()
     for told_s in range(-40, 1):
-        traffic.take(0, "a", {"eu": (told_s // 10 + 9) * 10_000}, {}, 0.0, at_s=float(told_s))
+        traffic.ingest(0, "a", {"eu": (told_s // 10 + 9) * 10_000}, {}, 0.0, at_s=float(told_s))
     assert traffic.of("eu", 0.0)[:3:2] == (0, 1_000)
 
 
@@ -62,13 +62,13 @@ def test_silence_is_no_rate_and_the_unknown_is_none():
     """After half a minute nothing moves; of another edge nobody has told."""
     traffic = told((5, 0, "a", 100, 10), (6, 0, "a", 300, 30))
     assert traffic.of("eu", 60).read_per_s == 0.0
-    assert traffic.of("us", 60) == Moved()
+    assert traffic.of("us", 60) == EdgeTraffic()
     assert told((5, 0, "a", 100, 10)).of("eu", 5).read_per_s is None
 
 
 def test_a_number_without_end_ends():
     """A sum stays what a record can tell."""
-    assert told((5, 0, "a", MOST, 0), (6, 1, "b", MOST, 0)).of("eu", 6).read_bytes == MOST
+    assert told((5, 0, "a", MAX_COUNT, 0), (6, 1, "b", MAX_COUNT, 0)).of("eu", 6).read_bytes == MAX_COUNT
 
 
 def test_a_reader_s_bytes_go_on_when_its_client_is_replaced():
@@ -119,8 +119,8 @@ def test_records_that_somebody_else_wrote_cost_no_more_than_their_number():
     moved, feed = Traffic(), SlotFeed()
     began = time.process_time()
     for slot in range(20_000):
-        moved.take(slot, "a", {"eu": 1}, {}, float(slot))
+        moved.ingest(slot, "a", {"eu": 1}, {}, float(slot))
         word = {"slot": slot, "epoch": 1, "transactions": 0, "held": {}, "waiting": {}, "rss_bytes": 0, "cpu_s": 0}
-        feed.take(json.dumps({"v": 1} | word).encode(), 5.0)
+        feed.ingest(json.dumps({"v": 1} | word).encode(), 5.0)
     assert time.process_time() - began < 5
     assert len(feed.slots(5.0)) <= 1000

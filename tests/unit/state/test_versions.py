@@ -17,9 +17,9 @@ from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state import control, dead_letters, decisions, edge_status, ledger, pauses, releases, requests
 from aggregator.state.cluster_acceptances import ClusterAcceptance, fold_acceptances
-from aggregator.state.control import ControlState, Epoch, KeyCheck, Lease, NamedCluster, Pace, Target, Undecided
+from aggregator.state.control import ControlState, Epoch, KeyCheck, Lease, NamedCluster, Pace, Target, UndecidedRange
 from aggregator.state.edge_status import EdgeState, EdgeStatuses
-from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.lake_holds import LakeHold, holds_record
 from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.ledger import LedgerRecord
@@ -53,7 +53,7 @@ LEDGER = LedgerRecord(
     (("k/1", 12),),
     9,
 )
-DECISION = Decision(FLOW, Position(1, 17), GAP, "ada", AT_MS, "known", automatic=True)
+DECISION = GapDecision(FLOW, Position(1, 17), GAP, "ada", AT_MS, "known", automatic=True)
 PAUSE = Pause("eu", True, "ada", AT_MS, "moved")
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 3), OffsetRange(5, 9), "ada", AT_MS, "seen")
 SUCCESSION = ClusterAcceptance("eu", "c2", "ada", AT_MS, "rebuilt")
@@ -63,9 +63,9 @@ STATE = EdgeState(
 UPKEEP = TableUpkeep(AT_MS, 40, 5, AT_MS - 9, 7, "its storage is away")
 HOLD = LakeHold("orders", "eu.orders", 3, 17, AT_MS, "cents is string")
 THREAD = ThreadStatus("lake", "running", AT_MS, 1, "why")
-LINK = decisions.links([decisions.Decided(decisions.DecisionKind.PAUSE, "eu", "ada", AT_MS, "moved")], None, "User:a")[
-    0
-]
+LINK = decisions.links(
+    [decisions.NewDecision(decisions.DecisionKind.PAUSE, "eu", "ada", AT_MS, "moved")], None, "User:a"
+)[0]
 
 
 class Sample(NamedTuple):
@@ -89,7 +89,7 @@ def folded(name: str) -> Callable[[LogRecord], Any]:
 
 
 def status(name: str) -> Callable[[LogRecord], Any]:
-    return lambda record: getattr(EdgeStatuses().heard([(record.key, record.value, AT_MS)]), name)
+    return lambda record: getattr(EdgeStatuses().with_records([(record.key, record.value, AT_MS)]), name)
 
 
 def of_control(entry: Any, name: str, says: Any) -> Sample:
@@ -113,7 +113,7 @@ SAMPLES = {
     "pace": of_control(Pace(7, 12.5), "pace", Pace(7, 12.5)),
     "key check": of_control(KeyCheck("customer", 2, "c"), "keys", {("customer", 2): "c"}),
     "cluster": of_control(NamedCluster("eu", "c1"), "clusters", {"eu": "c1"}),
-    "undecided": of_control(Undecided("eu.orders", 3, 5, 9), "undecided", {("eu.orders", 3): OffsetRange(5, 9)}),
+    "undecided": of_control(UndecidedRange("eu.orders", 3, 5, 9), "undecided", {("eu.orders", 3): OffsetRange(5, 9)}),
     "target": of_control(
         Target("eu", "orders", "eu.orders", by_key=True),
         "targets",

@@ -13,7 +13,7 @@ from aggregator.mirrormaker.result import FileKey, PropertyMappings
 ROLES = ("consumer", "producer", "admin")
 
 
-class Piece(NamedTuple):
+class ScopedSetting(NamedTuple):
     """Describes which setting one key speaks of, and for which cluster, client and flow.
 
     Attributes:
@@ -50,7 +50,7 @@ class Mirror:
         form: The kind of the files, in words.
         clusters: MirrorMaker's names, in order.
         flows: Source and target of what is copied, in order.
-        pieces: Pieces that are left to be translated.
+        scoped_settings: Pieces that are left to be translated.
         fates: Fates that are already decided.
         keys_are_places: Whether keys are places of a document, which no line of a secret can become.
         keeps_names: Whether topics have the same names at the target where nothing else is said.
@@ -60,16 +60,16 @@ class Mirror:
     form: str
     clusters: list[str] = field(default_factory=list)
     flows: list[tuple[str, str]] = field(default_factory=list)
-    pieces: list[Piece] = field(default_factory=list)
+    scoped_settings: list[ScopedSetting] = field(default_factory=list)
     fates: PropertyMappings = field(default_factory=PropertyMappings)
     keys_are_places: bool = False
     keeps_names: bool = False
     remarks: list[str] = field(default_factory=list)
 
 
-def by_weight(pieces: Sequence[Piece]) -> list[Piece]:
+def by_weight(scoped_settings: Sequence[ScopedSetting]) -> list[ScopedSetting]:
     """The winner first; of equals the one that was written last."""
-    return sorted(pieces, key=lambda piece: (-piece.weight, -piece.entry.number))
+    return sorted(scoped_settings, key=lambda setting: (-setting.weight, -setting.entry.number))
 
 
 def role_of(name: str) -> tuple[str, str]:

@@ -3,13 +3,13 @@
 import pytest
 
 from aggregator.coordinates import EdgePartition, Position
+from aggregator.offsets.failback import Failback, failback
 from aggregator.offsets.search import Placed, SearchWindow
 from aggregator.offsets.translation import Why
-from aggregator.offsets.way_back import WayBack, way_back
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
-ASKED = WayBack(EdgePartition("eu", "orders", 1), ("eu.orders", 1), 70)
+ASKED = Failback(EdgePartition("eu", "orders", 1), ("eu.orders", 1), 70)
 ENTRY = LedgerRecord(1, "id-1", 100, 3, 0)
 NEXT = Placed(72, Position(1, 41))
 
@@ -29,7 +29,7 @@ NEXT = Placed(72, Position(1, 41))
 )
 def test_the_next_record_of_the_flow_decides(seen, decided, offset, why):
     """Its own offset; where none follows, where the hub itself stands; nothing where that cannot be said."""
-    found = way_back(ASKED, seen, ENTRY, end=90, decided=decided)
+    found = failback(ASKED, seen, ENTRY, end=90, decided=decided)
     assert (found.edge_offset, found.why) == (offset, why)
     assert bool(found.detail) is (why is not None)
     assert found.plain() | {"detail": ""} == {
@@ -56,5 +56,5 @@ def test_the_next_record_of_the_flow_decides(seen, decided, offset, why):
 def test_behind_a_cut_that_nobody_has_decided_about_there_is_no_position(seen, cut, offset, why):
     """The edge's log has other records there by now, or none: what is before the cut is as it was."""
     entry = LedgerRecord(1, "id-1", 100, 3, 0, gap=Gap(GapKind.TRUNCATED, cut, None, 1))
-    found = way_back(ASKED, seen, entry, end=90, decided=True)
+    found = failback(ASKED, seen, entry, end=90, decided=True)
     assert (found.edge_offset, found.why) == (offset, why)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from aggregator.config.document import Document, Place, read_document, show_place
 from aggregator.errors import ConfigError
 from aggregator.mirrormaker import connect, dedicated, mirrormaker1, strimzi
-from aggregator.mirrormaker.pieces import Mirror
 from aggregator.mirrormaker.properties import PropertiesFault, parse_properties
 from aggregator.mirrormaker.result import FileKey
+from aggregator.mirrormaker.scoped_settings import Mirror
 
 # The largest files that people have are some thousand lines; these bounds keep the work within a second or two.
 MAX_BYTES = 262_144

@@ -13,7 +13,7 @@ from aggregator.offsets.translation import Why, cut_before
 from aggregator.state.ledger import LedgerRecord
 
 
-class WayBack(NamedTuple):
+class Failback(NamedTuple):
     """One flow that the group reads at central; names are the contract of `-o json`.
 
     Attributes:
@@ -32,7 +32,7 @@ class WayBack(NamedTuple):
     why: Why | None = None
     detail: str = ""
 
-    def refused(self, why: Why, detail: str) -> "WayBack":
+    def refused(self, why: Why, detail: str) -> "Failback":
         """Return the way back without a position at the edge, and why."""
         return self._replace(edge_offset=None, why=why, detail=detail)
 
@@ -50,7 +50,7 @@ class WayBack(NamedTuple):
         }
 
 
-def way_back(asked: WayBack, seen: SearchWindow, entry: LedgerRecord, *, end: int, decided: bool) -> WayBack:
+def failback(asked: Failback, seen: SearchWindow, entry: LedgerRecord, *, end: int, decided: bool) -> Failback:
     """Return the edge position, from the records that follow the group's position at central.
 
     Args:
@@ -75,6 +75,6 @@ def way_back(asked: WayBack, seen: SearchWindow, entry: LedgerRecord, *, end: in
     return _placed(asked, entry.position, entry)
 
 
-def _placed(asked: WayBack, position: Position, entry: LedgerRecord) -> WayBack:
+def _placed(asked: Failback, position: Position, entry: LedgerRecord) -> Failback:
     cut = cut_before(position, entry)
     return asked.refused(Why.GAP, cut) if cut else asked._replace(edge_offset=position.next_offset)

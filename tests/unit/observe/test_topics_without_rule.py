@@ -1,7 +1,7 @@
 """A topic that somebody made at an edge and no rule takes is named; what is excluded or internal is not."""
 
 from aggregator.config.model import HubConfig
-from aggregator.observe.unruled import without_rule
+from aggregator.observe.topics_without_rule import without_rule
 
 CONFIG = HubConfig.model_validate(
     {
