@@ -111,7 +111,7 @@ DEFAULT_STEPS = Budget(
 )
 # Each may cost a question to a registry far away, once.
 SUBJECT_VERSIONS = Budget(BudgetScope.SCHEMA, 1_000, "versions of its subject, whose tags it inherits", HELD)
-LENT_VERSIONS = Budget(BudgetScope.SCHEMA, 4_000, "versions of what these refer to, whose tags it inherits", HELD)
+REFERENCED_VERSIONS = Budget(BudgetScope.SCHEMA, 4_000, "versions of what these refer to, whose tags it inherits", HELD)
 # Places that have a report line of their own.
 SCHEMA_PLACES = Budget(BudgetScope.SCHEMA, 20_000, "places in reports", SHARED)
 JSON_PLACES = Budget(BudgetScope.SCHEMA, 5_000, "places of JSON values in reports", SHARED)
@@ -148,7 +148,7 @@ TABLE: tuple[Budget, ...] = (
     SCHEMA_STEPS,
     DEFAULT_STEPS,
     SUBJECT_VERSIONS,
-    LENT_VERSIONS,
+    REFERENCED_VERSIONS,
     SCHEMA_PLACES,
     JSON_PLACES,
     ANSWER_BYTES,

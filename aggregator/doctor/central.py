@@ -103,10 +103,10 @@ def read_central(
     writable = {} if state is None and _TRANSACTION_STATE not in found.refused else _writable(config, needs, view)
     known: KnownClusters | None = None
     with suppress(AggregatorError):  # missing rights are reported by the check of rights
-        known = facts.bounded(lambda: known_clusters(config), _LEDGER_S, f"{names.control} at central")
+        known = facts.with_timeout(lambda: known_clusters(config), _LEDGER_S, f"{names.control} at central")
     checks: Checks = {}
     with suppress(AggregatorError):  # missing rights are reported by the check of rights
-        checks = facts.bounded(lambda: _checks(config, names), _LEDGER_S, f"{names.control} at central")
+        checks = facts.with_timeout(lambda: _checks(config, names), _LEDGER_S, f"{names.control} at central")
     return CentralView(
         *(topics, own, needs, targets, holds, state, known, checks, writable),
         skew_ms=skew_ms,
@@ -149,10 +149,10 @@ def _planned(
 ) -> tuple[tuple[Hold, ...] | None, tuple[str, str] | None]:
     """Flows that a run would refuse; or why nobody knows."""
     try:
-        ledger = facts.bounded(lambda: read_ledger(config.central, names), _LEDGER_S, f"{names.ledger} at central")
+        ledger = facts.with_timeout(lambda: read_ledger(config.central, names), _LEDGER_S, f"{names.ledger} at central")
         known = drop_unanswered(ledger, shown)
         snapshots = {edge: one.topics for edge, one in shown.items()}
-        begun = facts.bounded(
+        begun = facts.with_timeout(
             lambda: taken_over(config, known, snapshots, fences=False), _LEDGER_S, "MirrorMaker 2's offsets at central"
         )
     except AggregatorError as error:

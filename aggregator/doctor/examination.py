@@ -224,7 +224,7 @@ def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, tell: T
     if seen.view is not None:
 
         def discover() -> None:
-            seen.shown = facts.bounded(lambda: snapshot(config, edge, {}), _SNAPSHOT_S, f"topics of {edge}")
+            seen.shown = facts.with_timeout(lambda: snapshot(config, edge, {}), _SNAPSHOT_S, f"topics of {edge}")
 
         def name() -> None:
             shown = seen.shown or DiscoveredTopics({})

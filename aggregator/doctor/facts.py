@@ -42,8 +42,8 @@ _MAX_BROKERS, _MAX_LOOKS = 64, 16
 T = TypeVar("T")
 
 
-def bounded(question: Callable[[], T], seconds: float, what: str) -> T:
-    """The answer to a question, if it comes in time; one that does not goes on behind our back.
+def with_timeout(question: Callable[[], T], seconds: float, what: str) -> T:
+    """Return the answer if it comes in time. Otherwise the question keeps running in its own thread.
 
     Args:
         question: The call to make.
@@ -127,7 +127,7 @@ def registry(
         written: The hub registers schemas there.
     """
     try:
-        return bounded(lambda: _registry(reference, opened(), ids, written=written), _REGISTRY_S, reference)
+        return with_timeout(lambda: _registry(reference, opened(), ids, written=written), _REGISTRY_S, reference)
     except AggregatorError as error:
         return RegistryView(reference, error.message, error.hint)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from aggregator.errors import HoldError
 from aggregator.lake.arrow_types import ArrowRecord, Shape, read_shape
 from aggregator.lake.native_columns import arrow_type, named_parts
-from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 
 FIXED_COLUMNS = pa.schema(
     [
@@ -32,7 +32,7 @@ FIXED_COLUMNS = pa.schema(
     ]
 )
 DAY_COLUMN = "_day"  # of a table that is partitioned by day: the UTC date of `_timestamp`
-_RESERVED = frozenset(name.casefold() for name in (*FIXED_COLUMNS.names, COLUMN))
+_RESERVED = frozenset(name.casefold() for name in (*FIXED_COLUMNS.names, OUT_OF_RANGE_COLUMN))
 # Avro's own promotions, and the types that decoded values of the narrower type may be written as.
 _WIDER = {
     (pa.int32(), pa.int64()),

@@ -30,7 +30,16 @@ from aggregator.lake.arrow_types import RECORD_TIMES, ArrowRecord, Nothing, Shap
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.native_columns import lift
 from aggregator.lake.origin_headers import origin_columns
-from aggregator.lake.out_of_range import COLUMN, ColumnPlace, Note, bare_decimals, flags, noted, with_notes, within
+from aggregator.lake.out_of_range import (
+    OUT_OF_RANGE_COLUMN,
+    ColumnPlace,
+    Note,
+    bare_decimals,
+    flags,
+    noted,
+    null_out_of_range,
+    with_notes,
+)
 from aggregator.lake.plain_schema import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
 from aggregator.schema.wire import HEADER_BYTES
 
@@ -103,7 +112,7 @@ class Decoder:
         except (pa.ArrowException, ValueError):
             raise Undecodable from None
         table = pa.table(lifted, names=[name for _, name, _ in self._parts])
-        return table.append_column(COLUMN, flags(top.notes, count)) if top.notes else table
+        return table.append_column(OUT_OF_RANGE_COLUMN, flags(top.notes, count)) if top.notes else table
 
     @cached_property
     def _parts(self) -> list[tuple[str, str, Shape]]:
@@ -189,7 +198,7 @@ def _rows(data: bytes, count: int, frame: bytes, schema: Any) -> list[Any]:
 
 
 @dataclass
-class Decoding:
+class BatchDecoder:
     """Decodes batches; keeps one decoder per schema id.
 
     Args:
@@ -223,7 +232,7 @@ class Decoding:
     def _alike(self, batch: CommittedRecords) -> pa.Table | None:
         """The columns of values that share one schema, as most do; None where they do not, or one does not decode.
 
-        Nobody looks at the frames before: each is compared while its value is decoded.
+        Frames are not compared beforehand: decoding compares each of them.
         """
         values = batch.values
         if None in values:
@@ -333,7 +342,7 @@ def _fixed_columns(batch: CommittedRecords, times: ColumnPlace) -> pa.Table:
         partition,
         offset,
         incarnation,
-        within(pa.array(batch.timestamps_ms, pa.int64()), RECORD_TIMES, times).cast(_MS).cast(_US),
+        null_out_of_range(pa.array(batch.timestamps_ms, pa.int64()), RECORD_TIMES, times).cast(_MS).cast(_US),
         pa.array(batch.keys, pa.binary()),
         pa.array([value is None for value in batch.values]) if None in batch.values else pa.repeat(False, count),
         pa.repeat(batch.topic, count),

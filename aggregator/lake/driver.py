@@ -23,8 +23,8 @@ from aggregator.lake.commit import Commit
 from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.files import out_of_range
 from aggregator.lake.job import JobLost, run_jobs
-from aggregator.lake.orphans import KEEP, discard, sweep, sweep_scratch
-from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.orphans import ORPHAN_AGE, discard, sweep, sweep_scratch
+from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.ranges import Held, StagingOutcome, backlog, tasks
@@ -300,7 +300,7 @@ class LakeDriver:
         files = published.result.files
         if outside := sum(map(out_of_range, files)):
             rows, says = sum(file.rows for file in files), "new records have a number out of range"
-            log.warning("table %s: %d of %d %s, see %s", plan.name, outside, rows, says, COLUMN)
+            log.warning("table %s: %d of %d %s, see %s", plan.name, outside, rows, says, OUT_OF_RANGE_COLUMN)
         return plan.report(published)
 
     def _published(
@@ -368,7 +368,7 @@ class LakeDriver:
         discard(self._tables.folder / name, [file.path for outcome in outcomes for file in outcome.files])
 
     def _sweep(self, name: str) -> None:
-        if self._clock() < self._swept.get(name, 0.0) + KEEP.total_seconds():
+        if self._clock() < self._swept.get(name, 0.0) + ORPHAN_AGE.total_seconds():
             return
         self._swept[name] = self._clock()
         for table in (name, self._quarantine(name).name, f"{name}{CURRENT}"):

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conformed, merged, never
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import PREFIX, SUFFIX, StagingLease, discard
-from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.orphans import STAGED_PREFIX, STAGED_SUFFIX, StagingLease, discard
+from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.parquet.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.parquet.statistics import Path, statistics, with_nan
 from aggregator.lake.partitioning import Part, split_by_partition, with_day
@@ -137,7 +137,7 @@ class StagingWriter:
             return found
         if len(self._open) >= _OPEN_FILES:
             self._end_file(next(iter(self._open)))
-        name = f"{PREFIX}{uuid.uuid4().hex}{SUFFIX}"
+        name = f"{STAGED_PREFIX}{uuid.uuid4().hex}{STAGED_SUFFIX}"
         sink = self._folder.create(name)
         footers: list[Any] = []
         writer = pq.ParquetWriter(
@@ -197,5 +197,5 @@ def _pieces(rows: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
 
 def out_of_range(file: StagedFile) -> int:
     """Count the file's records with a number that their column cannot hold, by its statistics."""
-    nulls = json.loads(file.stats).get("nullCount", {}).get(COLUMN)
+    nulls = json.loads(file.stats).get("nullCount", {}).get(OUT_OF_RANGE_COLUMN)
     return 0 if nulls is None else file.rows - int(nulls)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from aggregator.lake.arrow_types import Array, ArrowLeaf, ArrowRecord, Enumeration, Map, Nothing, Nullable, Shape, Union
-from aggregator.lake.out_of_range import ColumnPlace, within
+from aggregator.lake.out_of_range import ColumnPlace, null_out_of_range
 from aggregator.lake.plain_schema import kept_branches
 
 
@@ -52,7 +52,7 @@ def lift(shape: Shape, array: Any, place: ColumnPlace) -> Any:
     """
     match shape:
         case ArrowLeaf(casts=casts, bounds=bounds):
-            array = array if bounds is None else within(array, bounds, place)
+            array = array if bounds is None else null_out_of_range(array, bounds, place)
             for step in casts:
                 array = array.cast(step)
             return array

@@ -21,11 +21,11 @@ from aggregator.lake.folder import Folder, FolderEntry
 if TYPE_CHECKING:
     from aggregator.lake.tables.port import Tables
 
-PREFIX = "hub-"
-SUFFIX = ".parquet"
+STAGED_PREFIX = "hub-"
+STAGED_SUFFIX = ".parquet"
 SCRATCH = ".restate-"  # prefix of a folder beside the tables
-KEEP = timedelta(days=1)
-_LEASE, _LEASE_SUFFIX = f"{PREFIX}since-", ".lease"
+ORPHAN_AGE = timedelta(days=1)
+_LEASE, _LEASE_SUFFIX = f"{STAGED_PREFIX}since-", ".lease"
 _RENEW_S = 3_600.0
 _CLOCKS = timedelta(hours=1)  # the clocks of a job's machine and of the storage may differ so much
 _METADATA, _MANIFEST = "metadata", ".avro"  # the folder of Iceberg's manifests, which a refused commit leaves behind
@@ -119,7 +119,7 @@ def leftovers(
     named: Iterable[str],
     *,
     now_s: float,
-    keep: timedelta = KEEP,
+    keep: timedelta = ORPHAN_AGE,
     since_s: float | None = None,
 ) -> list[str]:
     """Return the names of staged files that no version names and that are old enough to be removed.
@@ -135,12 +135,12 @@ def leftovers(
     return sorted(
         one.name
         for one in files
-        if one.written_s < before_s and one.name.startswith(PREFIX) and one.name.endswith(SUFFIX)
+        if one.written_s < before_s and one.name.startswith(STAGED_PREFIX) and one.name.endswith(STAGED_SUFFIX)
         if one.name not in known
     )
 
 
-def working_since(files: Iterable[FolderEntry], *, now_s: float, keep: timedelta = KEEP) -> float | None:
+def working_since(files: Iterable[FolderEntry], *, now_s: float, keep: timedelta = ORPHAN_AGE) -> float | None:
     """Return the start of the longest job that still works on a table, in seconds since 1970; None if no job does.
 
     Args:
@@ -151,7 +151,7 @@ def working_since(files: Iterable[FolderEntry], *, now_s: float, keep: timedelta
     return min((_begun(one) for one in files if _is_lease(one) and _is_current(one, now_s, keep)), default=None)
 
 
-def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
+def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = ORPHAN_AGE) -> list[str]:
     """Remove the leftovers of one table and tell their names.
 
     Args:
@@ -191,7 +191,7 @@ def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = KEEP) 
     return removed
 
 
-def sweep_scratch(lake: Folder, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
+def sweep_scratch(lake: Folder, *, now_s: float, keep: timedelta = ORPHAN_AGE) -> list[str]:
     """Remove the folders in which a restate that died kept its new rows, and tell their names.
 
     Args:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from aggregator.lake.arrow_types import Array, ArrowLeaf, ArrowRecord, Bounds, Map, Nullable, Shape, Union
 from aggregator.lake.plain_schema import numbered
 
-COLUMN = "_out_of_range"
+OUT_OF_RANGE_COLUMN = "_out_of_range"
 _SHOWN = 100  # numbers of one path in one row: a record full of them must not cost more than other records
 _LONGEST = 10**100  # a decimal's bytes may hold any number; central has it whole
 Rows = Callable[[], npt.NDArray[np.int64]]
@@ -62,7 +62,7 @@ class ColumnPlace:
         return ColumnPlace(f"{self.path}{mark}", rows, self.notes)
 
 
-def within(array: Any, bounds: Bounds, place: ColumnPlace) -> Any:
+def null_out_of_range(array: Any, bounds: Bounds, place: ColumnPlace) -> Any:
     """Replace numbers that are out of bounds by null, and note them.
 
     Args:
@@ -116,11 +116,13 @@ def with_notes(rows: pa.Table, notes: list[Note]) -> pa.Table:
     if not notes:
         return rows
     more = flags(notes, rows.num_rows)
-    if COLUMN not in rows.column_names:
-        return rows.append_column(COLUMN, more)
-    pairs = zip(rows.column(COLUMN).to_pylist(), more.to_pylist(), strict=True)
+    if OUT_OF_RANGE_COLUMN not in rows.column_names:
+        return rows.append_column(OUT_OF_RANGE_COLUMN, more)
+    pairs = zip(rows.column(OUT_OF_RANGE_COLUMN).to_pylist(), more.to_pylist(), strict=True)
     both = [json.dumps(json.loads(one) | json.loads(other)) if one and other else one or other for one, other in pairs]
-    return rows.set_column(rows.column_names.index(COLUMN), COLUMN, pa.array(both, pa.string()))
+    return rows.set_column(
+        rows.column_names.index(OUT_OF_RANGE_COLUMN), OUT_OF_RANGE_COLUMN, pa.array(both, pa.string())
+    )
 
 
 def bare_decimals(shape: Shape, value: Any, path: str, note: Callable[[str, int], None]) -> Any:  # noqa: PLR0911 - one per shape

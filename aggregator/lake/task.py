@@ -25,7 +25,7 @@ from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import CommittedReader, CommittedRecords
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, initial_schema
-from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
+from aggregator.lake.decode import BatchDecoder, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.ranges import Reached, Span, StagingOutcome
@@ -81,7 +81,7 @@ class StagingTask:
         # ones.
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         stage = StagingWriter(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
-        running = _Running(self, reader, Decoding(registry.schema), stage, StagingWriter(self.folder, None))
+        running = _Running(self, reader, BatchDecoder(registry.schema), stage, StagingWriter(self.folder, None))
         try:
             with storage_errors(f"table {self.name}: {self.folder}"), gc_disabled():
                 reached = running.read(self.plan[number])
@@ -111,7 +111,7 @@ class StagingTask:
 class _Running:
     task: StagingTask
     reader: CommittedReader
-    decoding: Decoding
+    decoding: BatchDecoder
     stage: StagingWriter
     left_out: StagingWriter
 

@@ -19,8 +19,8 @@ from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.replicate.discovery.compacted_keys import require_keys
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.strips import strips
+from aggregator.schema.dry_run import DryRunRegistry
 from aggregator.schema.registry import Registry
-from aggregator.schema.unwritten import UnwrittenRegistry
 from aggregator.threads import map_concurrently
 
 # Partitions of each topic, and of all topics of an edge: a plan must be much cheaper than a run.
@@ -77,7 +77,7 @@ def prospects(
     Raises:
         ConfigError: a policy contradicts itself for a topic.
     """
-    strip_for = strips(config, policies, config.keys, central=UnwrittenRegistry(central), patience_s=0.0)
+    strip_for = strips(config, policies, config.keys, central=DryRunRegistry(central), patience_s=0.0)
     by_edge = defaultdict[str, list[tuple[EdgePartition, int]]](list)
     for (edge, name), flows in sorted(moving.items()):
         if name != HEARTBEATS and len(by_edge[edge]) < _PARTITIONS:

@@ -139,7 +139,7 @@ def of_edge(
                 continue
             if versions:
                 newest = versions[-1]
-                earlier = [one for one in known if one.is_lent or one.version != newest.version]
+                earlier = [one for one in known if one.is_referenced or one.version != newest.version]
                 yield NewestSchema(edge, topic, f"{name}-{part}", newest, tuple(earlier), scope)
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy import operators
 from aggregator.privacy.column import TooMuch
-from aggregator.privacy.operators import grows, reads_bytes, reads_value
+from aggregator.privacy.operators import may_grow, reads_bytes, reads_value
 from aggregator.privacy.operators.descriptor import Operator, RawOperator
 from aggregator.privacy.plan.leaf import Paired, Value
 from aggregator.privacy.plan.plan import Call
 from aggregator.privacy.plan.raw_values import Raw, raws_of, value_of
-from aggregator.privacy.tokens import Keyed
+from aggregator.privacy.tokens import HmacTokenSpec
 from aggregator.schema.avro import Kind
 
 # About 10 MB of short identifiers per operator and slot. A longer value is computed anew each time, so that free text
@@ -31,7 +31,7 @@ class OperatorCache:
     """One operator call with its memory.
 
     Attributes:
-        keyed: What its results are made of, where they are tokens that need no operator.
+        token_spec: What its results are made of, where they are tokens that need no operator.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class OperatorCache:
         operator: Operator,
         raw_operator: RawOperator | None = None,
         capacity: int = CAPACITY,
-        keyed: Keyed | None = None,
+        token_spec: HmacTokenSpec | None = None,
     ) -> None:
-        self.keyed = keyed
+        self.token_spec = token_spec
         self._call = call
         self._operator = operator
         self._raw_operator = raw_operator
         self._capacity = capacity
-        self._grows = bool(call.beside) or call.leaf.kind in (Kind.STRING, Kind.BYTES)
+        self._may_grow = bool(call.beside) or call.leaf.kind in (Kind.STRING, Kind.BYTES)
         self._length: Callable[[Raw], int] = _pair_length if call.beside else len
         self._known: dict[Raw, Raw] = {}
 
@@ -64,7 +64,7 @@ class OperatorCache:
         """
         named = call.rule, call.leaf, keys
         made, raw = operators.build(*named, call.context), operators.build_raw(*named)
-        return cls(call, made, raw, CAPACITY if operators.remembers(call.rule) else 0, operators.keyed(*named))
+        return cls(call, made, raw, CAPACITY if operators.is_cacheable(call.rule) else 0, operators.token_spec(*named))
 
     def answers(self, raws: Sequence[Raw]) -> list[Raw]:
         """Results of distinct raw values, in their order; None for one that failed."""
@@ -82,7 +82,7 @@ class OperatorCache:
         repeats = (len(raws) - len(fresh)) * _SAMPLE * 2 >= len(raws) or not self._known
         step = 1 if repeats else _SAMPLE
         pairs = zip(fresh[::step], made[::step], strict=True)
-        longest, length = LONGEST_BYTES if self._grows else None, self._length
+        longest, length = LONGEST_BYTES if self._may_grow else None, self._length
         kept = {raw: made for raw, made in pairs if made is not None and (longest is None or length(raw) <= longest)}
         if len(self._known) + len(kept) > self._capacity:
             self._known = {raw: answer for raw, answer in zip(raws, answers, strict=True) if answer is not None}
@@ -91,12 +91,12 @@ class OperatorCache:
             self._known = {}
 
     @property
-    def grows(self) -> bool:
+    def may_grow(self) -> bool:
         """Whether results may be far longer than their values."""
-        return grows(self._call.rule)
+        return may_grow(self._call.rule)
 
     @property
-    def remembers(self) -> bool:
+    def is_cacheable(self) -> bool:
         """Whether a raw value's result may serve again: it is kept at all, and nothing beside the value decides it."""
         return self._capacity > 0 and not self._call.beside
 

@@ -24,7 +24,7 @@ from aggregator.privacy.column import Counts, ResultColumn, joined, refused
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.text import Json, read_json, write_json
 from aggregator.privacy.key_tally import PATH, KeyTally, key_path
-from aggregator.privacy.operators import remembers, tokenizer
+from aggregator.privacy.operators import is_cacheable, tokenizer
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.plan.leaf import Value
 from aggregator.privacy.policy.file import KeyFormat
@@ -33,7 +33,7 @@ from aggregator.privacy.policy.rules import key_name
 from aggregator.privacy.programs import Program, Programs
 from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import Rejection, ReportRow
-from aggregator.privacy.tokens import Keyed
+from aggregator.privacy.tokens import HmacTokenSpec
 from aggregator.schema.wire import GLUE_MAGIC, MAGIC, is_glue_framed
 
 # Tokens of many keys at once; None where one of them has to be looked at alone.
@@ -59,7 +59,7 @@ class Keys:
         form: KeyFormat | None,
         programs: Programs,
         keys: Mapping[str, KeyRing],
-        tokens_of: Callable[[Keyed], TokensOf | None] = lambda _: None,
+        tokens_of: Callable[[HmacTokenSpec], TokensOf | None] = lambda _: None,
     ) -> None:
         (self._said,) = scope.rules
         self._scope = scope
@@ -68,8 +68,10 @@ class Keys:
         self._decision = AppliedRule(Drop(), "")
         self._tally = KeyTally()
         self._tokenizer = tokenizer(self._said.rule, keys)
-        keyed = self._tokenizer.of_hex if self._tokenizer else None
-        self._tokens = tokens_of(keyed._replace(normalize="none") if form == "bytes" else keyed) if keyed else None
+        token_spec = self._tokenizer.of_hex if self._tokenizer else None
+        self._tokens = (
+            tokens_of(token_spec._replace(normalize="none") if form == "bytes" else token_spec) if token_spec else None
+        )
 
     def begin(self, today: date) -> None:
         """Begin a new batch on a day."""
@@ -169,7 +171,7 @@ def other_versions(scope: Scope, keys: Mapping[str, KeyRing]) -> Iterator[dict[s
         keys: Key rings by name.
     """
     rules = [*(one.rule for one in scope.rules), *scope.tags.values()]
-    names = sorted({key_name(rule) for rule in rules if remembers(rule)} & keys.keys())
+    names = sorted({key_name(rule) for rule in rules if is_cacheable(rule)} & keys.keys())
     versions = [[version for version, _ in keys[name].versions] for name in names]
     for chosen in itertools.product(*versions):
         rings = {name: replace(keys[name], current=version) for name, version in zip(names, chosen, strict=True)}

@@ -31,7 +31,7 @@ from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import leaf_of_whole, result_of_whole
 from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
 from aggregator.privacy.tally import NULL, counted_rows
-from aggregator.privacy.tokens import Keyed
+from aggregator.privacy.tokens import HmacTokenSpec
 
 PATH = "."
 
@@ -56,7 +56,7 @@ class PlainValues:
         form: ValueFormat,
         scope: Scope,
         keys: Mapping[str, KeyRing],
-        tokens_of: Callable[[Keyed], TokensOf | None] = lambda _: None,
+        tokens_of: Callable[[HmacTokenSpec], TokensOf | None] = lambda _: None,
     ) -> None:
         self._form = form
         self._scope = scope
@@ -78,8 +78,8 @@ class PlainValues:
         if today != self._day:
             self._decision = whole_decision(self._form, self._scope, today)
             self._operator = self._made(today)
-            keyed = self._operator.keyed if self._operator else None
-            self._tokens = self._tokens_of(keyed) if keyed else None
+            token_spec = self._operator.token_spec if self._operator else None
+            self._tokens = self._tokens_of(token_spec) if token_spec else None
             self._day = today
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:

@@ -18,7 +18,7 @@ from aggregator.privacy.distinct import OperatorCache
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Call, StripPlan
 from aggregator.privacy.policy.precedence import Scope
-from aggregator.privacy.policy.rules import is_steady
+from aggregator.privacy.policy.rules import is_deterministic
 from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
 from aggregator.privacy.subjects import Subjects
@@ -118,7 +118,7 @@ class Programs:
         if today != self._day:
             self._past, self._running = self.report(), []
             self._day, self._known = today, {}
-            self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
+            self._calls = {call: made for call, made in self._calls.items() if is_deterministic(call.rule)}
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Return a function that strips the values of the batch that was begun. Nothing is counted before it is called.

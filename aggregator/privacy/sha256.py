@@ -37,7 +37,7 @@ def functions() -> OpenSslFunctions | None:
         return None
 
 
-def keyed(key: bytes, message: bytes) -> bytes | None:
+def hmac_states(key: bytes, message: bytes) -> bytes | None:
     """The states of HMAC-SHA-256 after the key: the inner one, which has also taken the message's beginning; the outer.
 
     Args:

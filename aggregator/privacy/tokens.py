@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, hmac
 from aggregator.budgets import NORMALIZED_SIGNS
 from aggregator.privacy.composition import composed
 from aggregator.privacy.plan.leaf import Value
-from aggregator.privacy.sha256 import keyed
+from aggregator.privacy.sha256 import hmac_states
 
 Normalize = Literal["none", "trim", "casefold", "email", "e164", "digits"]
 Encode = Literal["hex", "base64url", "uuid", "bytes"]
@@ -131,11 +131,11 @@ _ENCODE: dict[Encode, Callable[[int, Sequence[bytes]], list[Value]]] = {
 }
 
 
-class Keyed(NamedTuple):
+class HmacTokenSpec(NamedTuple):
     """What hexadecimal tokens are made of, for who makes them without Python; as secret as the key.
 
     Attributes:
-        states: Of the hash, as `sha256.keyed` has them.
+        states: Of the hash, as `sha256.hmac_states` has them.
         prefix: Of every token.
         normalize: What makes two spellings one.
     """
@@ -145,7 +145,7 @@ class Keyed(NamedTuple):
     normalize: Normalize
 
     def __repr__(self) -> str:
-        return f"Keyed({self.prefix!r}, {self.normalize!r})"
+        return f"HmacTokenSpec({self.prefix!r}, {self.normalize!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("what tokens are made of does not leave the process")
@@ -179,7 +179,7 @@ class Tokenizer:
         mac = hmac.HMAC(self.material, hashes.SHA256())
         mac.update(begin)
         object.__setattr__(self, "_keyed", mac)
-        object.__setattr__(self, "_states", keyed(self.material, begin))
+        object.__setattr__(self, "_states", hmac_states(self.material, begin))
         object.__setattr__(self, "material", b"")
 
     def tokens(self, values: Sequence[Value]) -> list[Value]:
@@ -191,11 +191,11 @@ class Tokenizer:
         return _hex(self.version, self._macs(values))
 
     @property
-    def of_hex(self) -> Keyed | None:
+    def of_hex(self) -> HmacTokenSpec | None:
         """What tokens are made of; None where they are not hexadecimal, or OpenSSL does not show its functions."""
         if self.encode != "hex" or self._states is None:
             return None
-        return Keyed(self._states, _prefix(self.version), self.normalize)
+        return HmacTokenSpec(self._states, _prefix(self.version), self.normalize)
 
     def token(self, value: Value) -> Value:
         """Return the token of one value."""

@@ -28,7 +28,7 @@ from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.suppression import Suppression
-from aggregator.privacy.tokens import Keyed
+from aggregator.privacy.tokens import HmacTokenSpec
 from aggregator.privacy.unknown_ids import PendingIds
 from aggregator.privacy.values import values_of
 from aggregator.schema.registry import Registry, reportable_id
@@ -107,7 +107,7 @@ class TopicStrip:
         """What makes a program of a plan; with `_tokens_of` all in which implementations differ."""
         raise NotImplementedError
 
-    def _tokens_of(self, _keyed: Keyed) -> TokensOf | None:
+    def _tokens_of(self, _token_spec: HmacTokenSpec) -> TokensOf | None:
         """What makes tokens of many record keys, or whole values, at once; None: each is made alone."""
         return None
 

@@ -14,7 +14,7 @@ from aggregator.privacy.policy.precedence import Scope, json_scope, value_scope,
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.programs import Programs
 from aggregator.privacy.strip import FoundSchema, ReportRow
-from aggregator.privacy.tokens import Keyed
+from aggregator.privacy.tokens import HmacTokenSpec
 
 
 class Values(Protocol):
@@ -45,7 +45,7 @@ def values_of(
     topic: str,
     keys: Mapping[str, KeyRing],
     programs: Callable[[Scope], Programs],
-    tokens_of: Callable[[Keyed], TokensOf | None],
+    tokens_of: Callable[[HmacTokenSpec], TokensOf | None],
 ) -> Values:
     """What strips the values of an edge topic, in the format that the policy says.
 

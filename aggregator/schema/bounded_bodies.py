@@ -12,7 +12,7 @@ _LONGEST, _END = 10, 128  # a byte below this is the last one of a number
 _SIZES = {Kind.NULL: 0, Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
 
 
-def bound(schema: Schema, body: bytes) -> None:
+def check_bounds(schema: Schema, body: bytes) -> None:
     """Refuse a body that a decoder could not read within its bounds.
 
     Args:

@@ -54,7 +54,7 @@ class Exchange:
         return time.monotonic() - self._last_s > 2 * ANSWER_SECONDS.limit
 
 
-def hold(client: httpx2.Client, exchange: Exchange) -> None:
+def limit_responses(client: httpx2.Client, exchange: Exchange) -> None:
     """Hold every answer of a client to the budget.
 
     Args:

@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import CREDENTIALS, properties
 from aggregator.errors import ConfigError
-from aggregator.schema.bounded_responses import Exchange, hold
+from aggregator.schema.bounded_responses import Exchange, limit_responses
 from aggregator.schema.tokens import ClientCredentials, bearer
 
 # The time-out of one HTTP operation; the client tries twice.
@@ -89,7 +89,7 @@ def _connected(address: str, where: str, resolved: Mapping[str, str]) -> Registr
     own = {name: value for name, value in resolved.items() if name.startswith(_CLIENTS_OWN)}
     client, exchange = SchemaRegistryClient({**own, **RETRIES, "url": address, "timeout": _TIMEOUT_S}), Exchange()
     session = client._rest_client.session  # noqa: SLF001 - the client has no setting for it
-    hold(session, exchange)
+    limit_responses(session, exchange)
     if "bearer.auth.token" in resolved:
         token = resolved["bearer.auth.token"]
         session.auth = bearer(lambda: token, resolved)

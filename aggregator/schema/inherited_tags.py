@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from aggregator.budgets import LENT_VERSIONS, SCHEMA_STEPS, SUBJECT_VERSIONS
+from aggregator.budgets import REFERENCED_VERSIONS, SCHEMA_STEPS, SUBJECT_VERSIONS
 from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError, HoldError, Reason
 from aggregator.schema.avro import Kind, Schema, parse, printable_tags
@@ -46,8 +46,8 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Register
 
 def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Registered]) -> Schema:
     schema = _tagged(parse(text), beside)
-    for is_lent, budget in ((False, SUBJECT_VERSIONS), (True, LENT_VERSIONS)):
-        if sum(version.is_lent is is_lent for version in versions) > budget.limit:
+    for is_referenced, budget in ((False, SUBJECT_VERSIONS), (True, REFERENCED_VERSIONS)):
+        if sum(version.is_referenced is is_referenced for version in versions) > budget.limit:
             raise HoldError(
                 f"subject {versions[-1].subject}: more than {budget.limit:,} {budget.unit}",
                 hint="delete versions that no record needs, for good; their tags go with them",
@@ -61,7 +61,7 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Registe
                 f"subject {version.subject} version {version.version}: its tags cannot be read: {error.message}",
                 hint="delete that version for good, if no record needs it",
             ) from None
-        is_whole = not version.is_lent
+        is_whole = not version.is_referenced
         lineage.add(lineage.given(earlier, is_whole=is_whole), is_whole=is_whole)
     return lineage.given(schema)
 

@@ -23,7 +23,7 @@ import fastavro
 from aggregator.budgets import DEFAULT_STEPS
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema, parse
-from aggregator.schema.bounded_bodies import bound
+from aggregator.schema.bounded_bodies import check_bounds
 
 GONE = "(gone)"
 NEW = "(new)"
@@ -100,7 +100,7 @@ def decoded(text: str, body: bytes) -> Any:
         ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError: it is no such body.
     """
     try:
-        bound(_read(text), body)
+        check_bounds(_read(text), body)
         schema = fastavro.parse_schema(_untagged(json.loads(text)))
     except (DeadLetterError, fastavro.schema.SchemaParseException):
         raise ValueError("fastavro reads no such schema") from None

@@ -88,7 +88,7 @@ class Registered(NamedTuple):
         text: The schema's text, with every type that it refers to written into it.
         tags: Those that its registry keeps beside it.
         refers: Subject and version of the schemas that it names.
-        is_lent: It stands among the versions of another subject, because one of them refers to it or a later one.
+        is_referenced: It stands among the versions of another subject, because one of them refers to it or a later one.
     """
 
     subject: str
@@ -97,7 +97,7 @@ class Registered(NamedTuple):
     text: str
     tags: TagPaths = ()
     refers: tuple[tuple[str, int], ...] = ()
-    is_lent: bool = False
+    is_referenced: bool = False
 
 
 class SchemaOrigin(NamedTuple):

@@ -34,7 +34,7 @@ from aggregator.schema.registry import (
     UnknownSchema,
     describe_id,
 )
-from aggregator.schema.version_order import history, with_lenders
+from aggregator.schema.version_order import history, with_references
 from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread, so it waits for this long; then the question goes on in the background.
@@ -217,7 +217,7 @@ class RemoteRegistry(ABC):
     def history(self, subject: str, version: int) -> list[Registered]:
         """Return the versions of a subject up to this one; each is asked for once."""
         if version not in self._histories.get(subject, {}):
-            found = self._ask(("history", subject), lambda: with_lenders(subject, self._history))
+            found = self._ask(("history", subject), lambda: with_references(subject, self._history))
             if version not in found.get(subject, {}):  # tags of earlier versions would be lost silently
                 raise Unreachable(
                     f"registry {self._where}: version {version} of subject {subject} is not in its list of versions",
@@ -279,7 +279,7 @@ class RemoteRegistry(ABC):
         self._origins.setdefault(schema_id, origin)
         for subject, version in origin.versions.items():
             if own and subject.startswith(own) and version not in self._histories.get(subject, {}):
-                found = with_lenders(subject, self._history)
+                found = with_references(subject, self._history)
                 if version in found.get(subject, {}):
                     with self._lock:
                         self._histories = {**self._histories, **found}

@@ -17,7 +17,7 @@ from authlib.common.errors import AuthlibBaseError
 from authlib.integrations.httpx_client import OAuth2Client
 
 from aggregator.errors import Unreachable
-from aggregator.schema.bounded_responses import Exchange, hold
+from aggregator.schema.bounded_responses import Exchange, limit_responses
 
 # The used share of a token's lifetime; the rest is a reserve for a token server that is slow or away for a while.
 _USED = 0.8
@@ -96,7 +96,7 @@ class ClientCredentials:
             verify=trusted,
             timeout=timeout_s,
         )
-        hold(self.client, exchange)
+        limit_responses(self.client, exchange)
         self._token, self._until_s = "", 0.0
         self._lock = threading.Lock()
 

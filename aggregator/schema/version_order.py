@@ -1,12 +1,12 @@
 """Orders the versions of a subject, together with the versions of other subjects that they refer to.
 
 Invariants: pure. The registry's answers are passed in. A version comes once, and after the versions that it refers to.
-A version of another subject is marked as lent.
+A version of another subject is marked as referenced.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from aggregator.budgets import LENT_VERSIONS, SCHEMA_REFERENCES
+from aggregator.budgets import REFERENCED_VERSIONS, SCHEMA_REFERENCES
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.registry import Registered
 
@@ -14,7 +14,7 @@ from aggregator.schema.registry import Registered
 Versions = Mapping[str, Mapping[int, Registered]]
 
 
-def with_lenders(subject: str, asked: Callable[[str], Mapping[int, Registered]]) -> Versions:
+def with_references(subject: str, asked: Callable[[str], Mapping[int, Registered]]) -> Versions:
     """The versions of a subject, and of all that some of them refer to, directly or not.
 
     Args:
@@ -32,9 +32,9 @@ def with_lenders(subject: str, asked: Callable[[str], Mapping[int, Registered]])
         if name not in found:
             found[name] = asked(name)
             waiting += [other for one in found[name].values() for other, _ in one.refers]
-        if sum(map(len, found.values())) - len(found[subject]) > LENT_VERSIONS.limit:
+        if sum(map(len, found.values())) - len(found[subject]) > REFERENCED_VERSIONS.limit:
             raise HoldError(
-                f"subject {subject}: more than {LENT_VERSIONS.limit:,} {LENT_VERSIONS.unit}",
+                f"subject {subject}: more than {REFERENCED_VERSIONS.limit:,} {REFERENCED_VERSIONS.unit}",
                 hint="delete versions that no record needs, for good; their tags go with them",
             )
         if len(found) > SCHEMA_REFERENCES.limit:
@@ -60,7 +60,7 @@ def _require(found: Versions, one: Registered) -> None:
 
 def history(known: Versions, subject: str, version: int) -> list[Registered]:
     """A subject's versions up to one, oldest first, each behind what it refers to."""
-    return [one._replace(is_lent=one.subject != subject) for one in _lineage(known, subject, version)]
+    return [one._replace(is_referenced=one.subject != subject) for one in _lineage(known, subject, version)]
 
 
 def _lineage(known: Versions, subject: str, version: int) -> Iterator[Registered]:

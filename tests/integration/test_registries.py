@@ -199,7 +199,7 @@ def test_references_are_written_in(place, topic):
     registry = place.opened()
     whole = json.loads(registry.schema(schema_id))
     assert whole["fields"][0]["type"]["fields"][0]["confluent:tags"] == ["PII"]
-    told = [(one.subject, one.version, one.is_lent) for one in registry.history(f"{topic}-value", 1)]
+    told = [(one.subject, one.version, one.is_referenced) for one in registry.history(f"{topic}-value", 1)]
     assert told == [(f"{topic}-person", 1, True), (f"{topic}-value", 1, False)]
 
 

@@ -26,7 +26,7 @@ from aggregator.lake.columns import merged
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sending
-from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.partitioning import text
 from aggregator.lake.tables.delta_errors import delta_errors, unavailable
 from aggregator.lake.tables.plain_files import check_plain_delta
@@ -227,7 +227,7 @@ class DeltaHandle:
     def out_of_range(self) -> int:
         """Count the records with a number that their column cannot hold, by the files' statistics."""
         adds = self._adds()
-        name = f"null_count.{COLUMN}"
+        name = f"null_count.{OUT_OF_RANGE_COLUMN}"
         if name not in adds.column_names:
             return 0
         pairs = zip(adds.column("num_records").to_pylist(), adds.column(name).to_pylist(), strict=True)

@@ -27,7 +27,7 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sending
-from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.partitioning import text
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.plain_files import check_plain
@@ -138,11 +138,11 @@ class IcebergHandle:
     def out_of_range(self) -> int:
         """Count the records with a number that their column cannot hold, by the files' statistics."""
         columns = {one.name: one.field_id for one in self.table.schema().fields}
-        if COLUMN not in columns:
+        if OUT_OF_RANGE_COLUMN not in columns:
             return 0
         with iceberg_errors(self.table.location()):
             files = [task.file for task in self.table.scan().plan_files()]
-        nulls = [(one.record_count, (one.null_value_counts or {}).get(columns[COLUMN])) for one in files]
+        nulls = [(one.record_count, (one.null_value_counts or {}).get(columns[OUT_OF_RANGE_COLUMN])) for one in files]
         return sum(rows - null for rows, null in nulls if null is not None)
 
     def committed_ms(self) -> int:

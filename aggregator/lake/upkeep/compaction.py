@@ -24,7 +24,7 @@ from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import conformed
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import PREFIX, StagingLease, discard, leased
+from aggregator.lake.orphans import STAGED_PREFIX, StagingLease, discard, leased
 from aggregator.lake.parquet.batches import batches
 from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
@@ -57,7 +57,7 @@ def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: 
     """
     tiers: dict[tuple[Part, int], list[LiveFile]] = {}
     for file in sorted(live, key=_place):
-        if not _is_large(file.size, target_bytes) and file.path.startswith(PREFIX):
+        if not _is_large(file.size, target_bytes) and file.path.startswith(STAGED_PREFIX):
             tiers.setdefault((file.partition, _tier(file.rows)), []).append(file)
     groups = [group for files in tiers.values() for group in _together(files, _size_of_file, target_bytes)]
     return sorted((group for group in groups if _is_worth_it(group, target_bytes, fewest)), key=len, reverse=True)

@@ -170,7 +170,7 @@ class AllowList:
             if (
                 result is None
                 or result.kind not in _WRITTEN
-                or (kind == NAME and not operators.tells_apart(rule, result))
+                or (kind == NAME and not operators.is_injective(rule, result))
             ):
                 because = f"{because}; {rule.operator} does not take {'names' if kind == NAME else kind}"
                 rule = Drop()

@@ -27,7 +27,7 @@ from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Scope
-from aggregator.privacy.policy.rules import is_steady
+from aggregator.privacy.policy.rules import is_deterministic
 from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
 from aggregator.privacy.tally import counted_rows
 
@@ -77,7 +77,7 @@ class JsonValues:
         """A new batch: what was open may have expired."""
         if today != self._day:
             self._day = today
-            self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
+            self._calls = {call: made for call, made in self._calls.items() if is_deterministic(call.rule)}
             self._root = AllowList(self._scope, today).root
 
     def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:

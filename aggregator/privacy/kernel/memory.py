@@ -259,7 +259,7 @@ class ResultCache:
     def numbers(self, operators: Collection[OperatorCache]) -> Integers:
         """A number for each operator, the same whenever it is asked for; `NOTHING` for one that is not remembered."""
         for operator in operators:
-            if operator.remembers:
+            if operator.is_cacheable:
                 self._numbers.setdefault(operator, len(self._numbers))
         return np.array([self._numbers.get(operator, NOTHING) for operator in operators], np.int64)
 

@@ -68,7 +68,7 @@ class Calls:
         self._operators = operators_by_call
         self._memory = memory
         self._numbers = memory.numbers(operators_by_call)
-        self._tokens = TokenCalls([operator.keyed for operator in operators_by_call])
+        self._tokens = TokenCalls([operator.token_spec for operator in operators_by_call])
         self._constant = np.array([not operators.reads_value(call.rule) for call in calls], bool)
         self._answered: list[Raw] = []
         self._constants = _joined([], np.zeros(0, np.int64))
@@ -144,9 +144,9 @@ class Calls:
     def _computed(self, number: int, data: Bytes, spans: Integers, step: int, room: int) -> tuple[Integers, Bytes]:
         """What one operator makes of values that are not remembered; one in `step` is from now on."""
         operator, raws = self._operators[number], raws_of_spans(data, spans)
-        answers = in_parts(operator.compute, raws, room) if operator.grows else operator.compute(raws)
+        answers = in_parts(operator.compute, raws, room) if operator.may_grow else operator.compute(raws)
         rows, made = _rows(self._calls[number].result, answers)
-        if operator.remembers:
+        if operator.is_cacheable:
             self._memory.remember(data, spans[::step].reshape(-1), self._numbers, rows[::step], made)
         return rows, made
 

@@ -30,7 +30,7 @@ from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import FramedValues
 from aggregator.privacy.strip import Rejection
 from aggregator.privacy.tally import NodeCounts, visits
-from aggregator.privacy.tokens import Keyed
+from aggregator.privacy.tokens import HmacTokenSpec
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 
@@ -192,5 +192,5 @@ class KernelStrip(TopicStrip):
     def _maker(self) -> Maker:
         return partial(KernelProgram, workspace=Workspace(), memory=ResultCache(self._budget))
 
-    def _tokens_of(self, keyed: Keyed) -> TokensOf:
-        return KeyTokens(keyed).of
+    def _tokens_of(self, token_spec: HmacTokenSpec) -> TokensOf:
+        return KeyTokens(token_spec).of

@@ -16,7 +16,7 @@ from aggregator.privacy.kernel.intrinsics import finish, item, update
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.output import FORM, LENGTH, PREFIXED, RESULT, START
 from aggregator.privacy.sha256 import DIGEST_BYTES, STATE_BYTES, functions
-from aggregator.privacy.tokens import TOKEN_BYTES, Keyed, Normalize
+from aggregator.privacy.tokens import TOKEN_BYTES, HmacTokenSpec, Normalize
 
 NOTHING = -1
 # The bits of the normalisations that the machine does itself; None: it leaves the value to Python.
@@ -163,7 +163,7 @@ class TokenCalls:
         calls: For each operator call what its tokens are made of; None for one that makes none, or none of these.
     """
 
-    def __init__(self, calls: Sequence[Keyed | None]) -> None:
+    def __init__(self, calls: Sequence[HmacTokenSpec | None]) -> None:
         kinds, known = bytearray(), functions()
         self._kinds_of = np.full(len(calls), NOTHING, np.int64)
         for call, one in enumerate(calls):
@@ -193,11 +193,11 @@ class KeyTokens:
     """Tokens of whole record keys, as texts or bytes.
 
     Args:
-        keyed: What they are made of.
+        token_spec: What they are made of.
     """
 
-    def __init__(self, keyed: Keyed) -> None:
-        self._tokens = TokenCalls([keyed])
+    def __init__(self, token_spec: HmacTokenSpec) -> None:
+        self._tokens = TokenCalls([token_spec])
 
     def of(self, keys: BytesColumn) -> BytesColumn | None:
         """The token of every key that there is; None where one is left to Python, and with it all of them."""

@@ -10,7 +10,7 @@ from aggregator.privacy.operators.descriptor import Keys, Operator, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.registry import DESCRIPTORS, descriptor
 from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.tokens import Keyed, Tokenizer
+from aggregator.privacy.tokens import HmacTokenSpec, Tokenizer
 from aggregator.schema.avro import Kind
 
 # Names of the operators with a constant result, of those that record keys accept, and of those whose keys wear out.
@@ -35,19 +35,19 @@ def reads_bytes(rule: Parameters, leaf: Leaf) -> bool:
     return descriptor(rule).reads_bytes(rule, leaf)
 
 
-def remembers(rule: Parameters) -> bool:
+def is_cacheable(rule: Parameters) -> bool:
     """Whether a result may serve again in a later batch."""
-    return descriptor(rule).is_remembered
+    return descriptor(rule).is_cacheable
 
 
-def grows(rule: Parameters) -> bool:
+def may_grow(rule: Parameters) -> bool:
     """Whether a policy's constant decides how much longer than a value its result may be."""
-    return descriptor(rule).grows
+    return descriptor(rule).may_grow
 
 
-def tells_apart(rule: Parameters, made: Leaf) -> bool:
+def is_injective(rule: Parameters, made: Leaf) -> bool:
     """Whether names can take the operator, which makes this type of them: they stay text, and no two become one."""
-    return descriptor(rule).tells_apart and made.kind is Kind.STRING
+    return descriptor(rule).is_injective and made.kind is Kind.STRING
 
 
 def tokenizer(rule: Parameters, keys: Keys) -> Tokenizer | None:
@@ -98,10 +98,10 @@ def build_raw(rule: Parameters, leaf: Leaf, keys: Keys) -> RawOperator | None:
     return descriptor(rule).build_raw(rule, leaf, keys)
 
 
-def keyed(rule: Parameters, leaf: Leaf, keys: Keys) -> Keyed | None:
+def token_spec(rule: Parameters, leaf: Leaf, keys: Keys) -> HmacTokenSpec | None:
     """What the operator's tokens are made of, where the machine can make them; None where it cannot, or there are none.
 
     Raises:
         ConfigError: as `build`.
     """
-    return descriptor(rule).keyed(rule, leaf, keys)
+    return descriptor(rule).token_spec(rule, leaf, keys)

@@ -1,8 +1,8 @@
 """`age`: a birth date becomes full years on the day of stripping, never above the cap and never below zero.
 
-Invariant: the result is not steady. The same birth date gives another age next year, so the day is part of the call,
-and record keys do not accept this operator. Input and output are text, and a text that is not an ISO date is redacted.
-A person born on 29 February is a year older on 1 March.
+Invariant: the result is not deterministic. The same birth date gives another age next year, so the day is part of the
+call, and record keys do not accept this operator. Input and output are text, and a text that is not an ISO date is
+redacted. A person born on 29 February is a year older on 1 March.
 """
 
 from datetime import date
@@ -69,5 +69,5 @@ AGE = Descriptor(
     build=build,
     context=lambda _rule, _topic, _path, today: today.isoformat(),
     is_coarser=lambda rule, other: rule.cap <= other.cap,
-    is_steady=False,
+    is_deterministic=False,
 )

@@ -126,7 +126,7 @@ def _shown(exact: Fraction, places: int) -> str:
     return f"{'-' if scaled < 0 else ''}{whole}{'.' if decimals else ''}{decimals}"
 
 
-def named(rule: Bucket) -> Sequence[float]:
+def boundary_values(rule: Bucket) -> Sequence[float]:
     """The bounds of its intervals; of one size some of them."""
     return rule.ranges or [rule.size * count for count in (-1, 0, 1, 2, 3) if rule.size]
 
@@ -137,5 +137,5 @@ BUCKET = Descriptor(
     leaves=leaves,
     result=result,
     build=build,
-    named=named,
+    boundary_values=boundary_values,
 )

@@ -114,5 +114,5 @@ def _checked(made: Leaf, answer: Any) -> Value:
 
 
 CUSTOM = Descriptor(
-    parameters=Custom, strongest=PrivacyClass.CLEAR, result=result, build=build, is_tried=False, grows=True
+    parameters=Custom, strongest=PrivacyClass.CLEAR, result=result, build=build, is_sampled=False, may_grow=True
 )

@@ -124,5 +124,5 @@ DATE_SHIFT = Descriptor(
     result=result,
     build=build,
     beside=lambda rule: rule.entity,
-    is_tried=False,
+    is_sampled=False,
 )

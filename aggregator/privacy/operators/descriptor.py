@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.tokens import Keyed, Tokenizer
+from aggregator.privacy.tokens import HmacTokenSpec, Tokenizer
 
 Keys = Mapping[str, KeyRing]
 # A function of distinct values, or of pairs if the rule also looks at another field of the record.
@@ -56,7 +56,7 @@ def _nothing(*_: object) -> str:
     return ""
 
 
-def _names_none(_rule: Parameters) -> Sequence[str | float]:
+def _no_boundary_values(_rule: Parameters) -> Sequence[str | float]:
     return ()
 
 
@@ -72,19 +72,20 @@ class Descriptor(Generic[P]):
         build: The function of distinct values, from rule, type, key rings and `context`; None: it has no code, because
             the plan keeps or drops the value itself. Raises ConfigError where a key, or foreign code, is missing.
         build_raw: The function once more, with answers that need no encoding, where that is quicker.
-        keyed: What its tokens are made of, where the machine can make them itself; `build` has to make the same.
+        token_spec: What its tokens are made of, where the machine can make them itself; `build` has to make the same.
         reads_bytes: Whether it makes the same of a text's UTF-8 as of the text.
         context: What else its results depend on, from topic, path and day.
         beside: Path of the other field of the record that it looks at.
         is_coarser: Whether its result follows from that of a rule with other parameters, for every value.
         is_constant: It makes the same of every value, which is not even decoded; among the constants, the earlier one
             in the registry leaves less.
-        is_steady: A value's result is the same in every batch and on every day.
-        is_remembered: A result may serve again in a later batch; free text hardly ever does, and takes much room.
-        is_tried: Sample values may show what it leaves; not those of an operator with a key, and not foreign code.
-        named: Values that its parameters set apart from others, so that a sample without them shows too little.
-        grows: A policy's constant decides how much longer than a value its result may be.
-        tells_apart: Different values have different results, so that names (map keys, names in JSON) can take it.
+        is_deterministic: A value's result is the same in every batch and on every day.
+        is_cacheable: A result may serve again in a later batch; free text hardly ever does, and takes much room.
+        is_sampled: Whether running it on sample values shows how much it keeps. False for keyed operators and custom
+            code.
+        boundary_values: Values that its parameters set apart from others; a sample without them shows too little.
+        may_grow: A policy's constant decides how much longer than a value its result may be.
+        is_injective: Different values have different results, so that names (map keys, names in JSON) can take it.
         tokenizer: What makes tokens of whole record keys, from rule and key rings; None: record keys do not take it.
         key_bytes: Length of its key, where it takes exactly one.
         uses_gcm: Its random nonces wear a key out, so that values under it are counted.
@@ -96,18 +97,18 @@ class Descriptor(Generic[P]):
     result: Callable[[P, Leaf], Leaf | None] = _no_type
     build: Callable[[P, Leaf, Keys, str], Operator] | None = None
     build_raw: Callable[[P, Leaf, Keys], RawOperator | None] = _none
-    keyed: Callable[[P, Leaf, Keys], Keyed | None] = _none
+    token_spec: Callable[[P, Leaf, Keys], HmacTokenSpec | None] = _none
     reads_bytes: Callable[[P, Leaf], bool] = _never
     context: Callable[[P, str, str, date], str] = _nothing
     beside: Callable[[P], str] = _nothing
     is_coarser: Callable[[P, P], bool] = _never
     is_constant: bool = False
-    is_steady: bool = True
-    is_remembered: bool = True
-    is_tried: bool = True
-    named: Callable[[P], Sequence[str | float]] = _names_none
-    grows: bool = False
-    tells_apart: bool = False
+    is_deterministic: bool = True
+    is_cacheable: bool = True
+    is_sampled: bool = True
+    boundary_values: Callable[[P], Sequence[str | float]] = _no_boundary_values
+    may_grow: bool = False
+    is_injective: bool = False
     tokenizer: Callable[[P, Keys], Tokenizer] | None = None
     key_bytes: int | None = None
     uses_gcm: bool = False

@@ -45,9 +45,9 @@ ENCRYPT = Descriptor(
     result=encryption.result,
     build=build,
     context=encryption.context,
-    is_steady=False,
-    is_remembered=False,
-    is_tried=False,
+    is_deterministic=False,
+    is_cacheable=False,
+    is_sampled=False,
     key_bytes=envelope.GCM_KEY_BYTES,
     uses_gcm=True,
 )

@@ -34,7 +34,7 @@ ENCRYPT_DETERMINISTIC = Descriptor(
     result=encryption.result,
     build=build,
     context=encryption.context,
-    is_tried=False,
-    tells_apart=True,
+    is_sampled=False,
+    is_injective=True,
     key_bytes=envelope.SIV_KEY_BYTES,
 )

@@ -52,6 +52,6 @@ LOOKUP = Descriptor(
     leaves=leaves,
     result=text_type,
     build=build,
-    named=lambda rule: [key for key, _ in rule.table],
-    grows=True,
+    boundary_values=lambda rule: [key for key, _ in rule.table],
+    may_grow=True,
 )

@@ -13,7 +13,7 @@ from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, 
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.policy.field_types import Name
-from aggregator.privacy.tokens import Encode, Keyed, Normalize, Tokenizer, uuid_text
+from aggregator.privacy.tokens import Encode, HmacTokenSpec, Normalize, Tokenizer, uuid_text
 from aggregator.schema.avro import Kind, Logical
 
 _TAKEN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM}
@@ -69,7 +69,7 @@ def build_raw(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> RawOperator | None:
     return lambda values: made.hex_tokens(_canonical(leaf, values))
 
 
-def keyed(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> Keyed | None:
+def token_spec(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> HmacTokenSpec | None:
     """What tokens of such values are made of where they lie: of a symbol, only its number lies there."""
     if leaf.kind is Kind.ENUM or (leaf.is_uuid and (leaf.kind is not Kind.STRING or rule.normalize != "none")):
         return None
@@ -103,9 +103,9 @@ PSEUDONYMIZE = Descriptor(
     result=result,
     build=build,
     build_raw=build_raw,
-    keyed=keyed,
+    token_spec=token_spec,
     reads_bytes=reads_bytes,
-    is_tried=False,
-    tells_apart=True,
+    is_sampled=False,
+    is_injective=True,
     tokenizer=tokenizer,
 )

@@ -48,5 +48,5 @@ def build(rule: RegexReplace, *_: object) -> Operator:
 
 
 REGEX_REPLACE = Descriptor(
-    parameters=RegexReplace, strongest=PrivacyClass.CLEAR, result=word_type, build=build, grows=True
+    parameters=RegexReplace, strongest=PrivacyClass.CLEAR, result=word_type, build=build, may_grow=True
 )

@@ -71,5 +71,5 @@ SCRUB_TEXT = Descriptor(
     strongest=PrivacyClass.CLEAR,
     result=word_type,
     build=each(scrubbed),
-    is_remembered=False,
+    is_cacheable=False,
 )

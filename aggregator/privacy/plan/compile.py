@@ -182,7 +182,7 @@ class _Compiler:
         call = None
         if leaf.kind not in (Kind.NULL, Kind.RECORD) and not isinstance(rule, Keep | Drop):
             result = operators.result(rule, leaf)
-            if result is None or (of_map and not operators.tells_apart(rule, result)):
+            if result is None or (of_map and not operators.is_injective(rule, result)):
                 because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind}"
                 rule = Drop()
             else:

@@ -26,8 +26,8 @@ from aggregator.privacy.plan.plan import Action, PlanNode, StripPlan
 from aggregator.privacy.policy.file import Policy, TopicPolicy
 from aggregator.privacy.policy.precedence import key_scope, leaves_whole, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
-from aggregator.privacy.policy.sample_strictness import tried
-from aggregator.privacy.policy.strictness import Strictness, compared, together
+from aggregator.privacy.policy.sample_strictness import compare_on_samples
+from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules
 from aggregator.schema.avro import Kind
 
 POLICY = "policy"
@@ -110,8 +110,8 @@ def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]
             before = " or ".join(sorted({_rule_text(rule) for rule, _, _ in pairs}))
             after = " or ".join(sorted({_rule_text(rule) for _, rule, _ in pairs}))
             verdicts = [_judged(*pair) for pair in pairs]
-            sampled.update({place} if any(is_tried for _, is_tried in verdicts) else ())
-            by_place[place].append((day, before, after, together(verdict for verdict, _ in verdicts)))
+            sampled.update({place} if any(is_sampled for _, is_sampled in verdicts) else ())
+            by_place[place].append((day, before, after, combine_verdicts(verdict for verdict, _ in verdicts)))
     for place, over in by_place.items():
         inside = place[0] if schema.part == "value" else key_path(place[0])
         change = _over_days(schema.topic, inside, over)
@@ -120,10 +120,10 @@ def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]
 
 def _judged(before: AnyRule, after: AnyRule, leaf: Leaf | None) -> tuple[Strictness, bool]:
     """The verdict, and whether a sample told it."""
-    by_rule = compared(before, after)
+    by_rule = compare_rules(before, after)
     if by_rule is not Strictness.OTHER or leaf is None:
         return by_rule, False
-    by_sample = tried(before, after, leaf)
+    by_sample = compare_on_samples(before, after, leaf)
     return by_sample, by_sample is not Strictness.OTHER
 
 
@@ -168,7 +168,7 @@ def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Stric
     """One line: what differs first, judged over all days."""
     today = days[0][0]
     day, before, after, _ = next((one for one in days if one[3] is not Strictness.SAME), days[0])
-    verdict = together(one[3] for one in days)
+    verdict = combine_verdicts(one[3] for one in days)
     proof = "none" if verdict is Strictness.OTHER else "rule"
     return PolicyChange(topic, path, before, after, verdict, None if day == today else day, proof)
 
@@ -258,7 +258,7 @@ def _unseen(before: AnyRule | None, after: AnyRule | None) -> Strictness:
         if not isinstance(written, Drop):
             return Strictness.OTHER
         return Strictness.STRICTER if before is None else Strictness.LOOSER
-    return compared(before, after)
+    return compare_rules(before, after)
 
 
 def _in_force(rule: AnyRule | None, day: date) -> AnyRule:
@@ -274,7 +274,7 @@ def _only_closes(topic: TopicPolicy) -> bool:
 
 
 def _rule(path: str, over: Iterable[tuple[date, AnyRule, AnyRule]]) -> PolicyChange:
-    days = [(day, _rule_text(before), _rule_text(after), compared(before, after)) for day, before, after in over]
+    days = [(day, _rule_text(before), _rule_text(after), compare_rules(before, after)) for day, before, after in over]
     return _over_days(POLICY, path, days)
 
 

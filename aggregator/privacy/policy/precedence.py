@@ -17,7 +17,7 @@ from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.rules import AnyRule, beside, is_steady, most_restrictive, privacy_class
+from aggregator.privacy.policy.rules import AnyRule, beside, is_deterministic, most_restrictive, privacy_class
 
 
 class PathRule(NamedTuple):
@@ -190,7 +190,7 @@ def key_scope(policy: Policy, topic: str) -> Scope:
     An operator that would make another key of the same one tomorrow drops it: order and compaction rest on keys.
     """
     scope = _scope(policy, topic, (PathRule("", policy.view(topic).key),), Drop())
-    return scope._replace(tags={tag: rule if is_steady(rule) else Drop() for tag, rule in policy.tags.items()})
+    return scope._replace(tags={tag: rule if is_deterministic(rule) else Drop() for tag, rule in policy.tags.items()})
 
 
 def _scope(policy: Policy, topic: str, rules: tuple[PathRule, ...], default: AnyRule) -> Scope:

@@ -59,9 +59,9 @@ def privacy_class(rule: AnyRule) -> PrivacyClass:
     return known.strongest if known.leaves is None else known.leaves(rule)
 
 
-def is_steady(rule: AnyRule) -> bool:
+def is_deterministic(rule: AnyRule) -> bool:
     """Whether a value's result is the same in every batch and on every day."""
-    return descriptor(rule).is_steady
+    return descriptor(rule).is_deterministic
 
 
 def beside(rule: AnyRule) -> str:

@@ -1,7 +1,7 @@
 """Compares two rules on sample values, where the rules alone do not prove which of them leaves more.
 
 Invariants: swapping the rules mirrors the verdict. A sample can only refute: rules that it does not tell apart stay
-`other`. A report of such a verdict says that it comes from a sample. Rules with a key, and foreign code, are not tried.
+`other`. A report of such a verdict says that it comes from a sample. Keyed rules and foreign code are not sampled.
 """
 
 import struct
@@ -48,10 +48,10 @@ _PAIRS = 1024
 
 
 @lru_cache(_PAIRS)
-def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
-    """What `after` leaves of sample values, seen from what `before` leaves of them; `other` where neither shows."""
-    values = _samples(leaf, [value for rule in (before, after) for value in descriptor(rule).named(rule)])
-    if not (descriptor(before).is_tried and descriptor(after).is_tried and values):
+def compare_on_samples(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
+    """Compare both rules by their results on sample values; `other` if the results prove nothing."""
+    values = _samples(leaf, [value for rule in (before, after) for value in descriptor(rule).boundary_values(rule)])
+    if not (descriptor(before).is_sampled and descriptor(after).is_sampled and values):
         return Strictness.OTHER
     old, new = (_results(rule, leaf, values) for rule in (before, after))
     less, more = _follows(new, old), _follows(old, new)
@@ -60,12 +60,12 @@ def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
     return Strictness.STRICTER if less else Strictness.LOOSER
 
 
-def _samples(leaf: Leaf, named: Sequence[str | float]) -> Sequence[Value]:
+def _samples(leaf: Leaf, boundary_values: Sequence[str | float]) -> Sequence[Value]:
     """Values of a type, and those that the two rules name, with what lies on either side of a number."""
     if leaf.kind is Kind.ENUM:
         return leaf.symbols
-    texts = [value for value in named if isinstance(value, str)]
-    bounds = sorted({value for value in named if not isinstance(value, str)})
+    texts = [value for value in boundary_values if isinstance(value, str)]
+    bounds = sorted({value for value in boundary_values if not isinstance(value, str)})
     between = [(low + high) / 2 for low, high in pairwise(bounds)]
     around = [*between, *(value + step for value in bounds for step in (-1, -0.001, 0, 0.001, 1))]
     more = texts if leaf.kind is Kind.STRING else list(dict.fromkeys(_typed(leaf.kind, around)))

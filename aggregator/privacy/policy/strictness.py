@@ -28,7 +28,7 @@ class Strictness(StrEnum):
         return self in (Strictness.LOOSER, Strictness.OTHER)
 
 
-def compared(before: AnyRule, after: AnyRule) -> Strictness:
+def compare_rules(before: AnyRule, after: AnyRule) -> Strictness:
     """Compare what `after` leaves of a value with what `before` leaves of it."""
     less, more = _at_most(after, before), _at_most(before, after)
     if less and more:
@@ -38,7 +38,7 @@ def compared(before: AnyRule, after: AnyRule) -> Strictness:
     return Strictness.LOOSER if more else Strictness.OTHER
 
 
-def together(verdicts: Iterable[Strictness]) -> Strictness:
+def combine_verdicts(verdicts: Iterable[Strictness]) -> Strictness:
     """Combine the verdicts over several days or several meanings of one place."""
     found = set(verdicts) - {Strictness.SAME}
     if not found:

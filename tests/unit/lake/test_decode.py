@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from aggregator.errors import HoldError
 from aggregator.kafka.readers.committed_reader import CommittedRecords
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema
-from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable
+from aggregator.lake.decode import BatchDecoder, Decoder, RecordHeld, Undecodable
 from aggregator.lake.origin_headers import origin_columns
-from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from tests.effort import examples
 from tests.unit.lake.avro_samples import framed, framed_values
 
@@ -134,7 +134,7 @@ def test_rows_keep_central_order_across_schemas_and_tombstones():
     texts = {7: SIMPLE, 8: ORDER}
     values = [framed(SIMPLE, {"text": "a"}), None, framed(ORDER, ORDER_ROW, 8), framed(SIMPLE, {"text": "b"})]
     origins = [b"hub/eu/orders/3/17/2", None, b"not an origin", b"hub/eu/orders/3/18/2"]
-    table = Decoding(texts.__getitem__).table(batch(values, origins))
+    table = BatchDecoder(texts.__getitem__).table(batch(values, origins))
     assert table.column("text").to_pylist() == ["a", None, None, "b"]
     assert table.column("id").to_pylist() == [None, None, 5, None]
     assert table.column("_deleted").to_pylist() == [False, True, False, False]
@@ -156,7 +156,7 @@ def test_what_does_not_decode_is_named_without_its_content(bad):
         return SIMPLE
 
     with pytest.raises(RecordHeld, match="orders-1 offset 12") as caught:
-        Decoding(schema_text).table(batch(values))
+        BatchDecoder(schema_text).table(batch(values))
     assert caught.value.offset == 12
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -173,9 +173,9 @@ def test_a_value_outside_its_native_type_is_null_and_told():
         }
     )
     plain = json.dumps({"type": "record", "name": "T", "fields": [{"name": "at", "type": "long"}]})
-    table = Decoding({7: text}.__getitem__).table(batch([framed(plain, {"at": at}) for at in (0, 2**62)]))
+    table = BatchDecoder({7: text}.__getitem__).table(batch([framed(plain, {"at": at}) for at in (0, 2**62)]))
     assert table["at"].to_pylist() == [dt.datetime(1970, 1, 1, tzinfo=dt.UTC), None]
-    assert table[COLUMN].to_pylist() == [None, json.dumps({"at": 2**62})]
+    assert table[OUT_OF_RANGE_COLUMN].to_pylist() == [None, json.dumps({"at": 2**62})]
 
 
 parts = st.sampled_from(["hub", "eu", "orders", "0", "7", "12", "", "x", "-1", "99999999999"])

@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.readers.committed_reader import CommittedRecords
-from aggregator.lake.decode import Decoding
+from aggregator.lake.decode import BatchDecoder
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
@@ -27,7 +27,9 @@ def test_notices_are_no_rows_of_a_restate(kind, apart, left_out, tmp_path):
     folder = Folder(str(tmp_path))
     tables = kind("hub", folder)
     task = StagingTask("t", folder, ClusterConfig(bootstrap_servers="x:1"), "", tables, None, (), apart=apart)
-    running = _Running(task, None, Decoding(lambda _: SCHEMA), StagingWriter(folder, None), StagingWriter(folder, None))
+    running = _Running(
+        task, None, BatchDecoder(lambda _: SCHEMA), StagingWriter(folder, None), StagingWriter(folder, None)
+    )
     running._add(piece)
     staged = [
         [(row["_offset"], row["_incarnation"], row["_deleted"]) for row in rows_of(folder, stage)]

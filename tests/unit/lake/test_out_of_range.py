@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from aggregator.kafka.readers.committed_reader import CommittedRecords
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.decode import Decoder, Decoding, Undecodable
+from aggregator.lake.decode import BatchDecoder, Decoder, Undecodable
 from aggregator.lake.files import out_of_range
 from aggregator.lake.folder import Folder
-from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep.compaction import compact
@@ -74,7 +74,7 @@ def decoded(fields: dict, rows: list[dict], times: list[int] | None = None) -> p
     offsets = [row.get("id", at) for at, row in enumerate(rows)]
     keys, origins = [b"k%d" % at for at in offsets], [b"h/eu/orders/0/%d/0" % at for at in offsets]
     batch = CommittedRecords("eu.orders", 0, list(range(count)), times or [1_000] * count, keys, values, origins)
-    table = Decoding({7: json.dumps(schema)}.__getitem__).table(batch)
+    table = BatchDecoder({7: json.dumps(schema)}.__getitem__).table(batch)
     table.validate(full=True)
     return table
 
@@ -91,7 +91,7 @@ def test_a_record_time_beyond_the_years_is_null_and_told(at):
     assert times[0] == datetime(1, 1, 1, tzinfo=UTC)
     assert times[1] == datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     assert times[2] is None
-    assert table[COLUMN].to_pylist() == [None, None, json.dumps({"_timestamp": at})]
+    assert table[OUT_OF_RANGE_COLUMN].to_pylist() == [None, None, json.dumps({"_timestamp": at})]
 
 
 @settings(max_examples=examples(40))
@@ -102,7 +102,9 @@ def test_no_time_in_a_value_stops_a_batch(rows, at):
     table = decoded(TIMES, rows, [at] * len(rows))
     told = [
         json.loads(one or "{}")
-        for one in (table[COLUMN].to_pylist() if COLUMN in table.column_names else [""] * len(rows))
+        for one in (
+            table[OUT_OF_RANGE_COLUMN].to_pylist() if OUT_OF_RANGE_COLUMN in table.column_names else [""] * len(rows)
+        )
     ]
     for name in TIMES:
         raw = table[name].cast(pa.int64()).to_pylist()
@@ -126,7 +128,7 @@ def test_nested_numbers_are_told_by_their_path():
     ]
     for chosen in ([0, 1, 2], [2, 0, 1], [1], [2]):
         table = decoded(fields, [rows[at] for at in chosen])
-        told = dict(zip(chosen, map(json.loads, table[COLUMN].to_pylist()), strict=True))
+        told = dict(zip(chosen, map(json.loads, table[OUT_OF_RANGE_COLUMN].to_pylist()), strict=True))
         expected = [
             {"days{}": 2**31 - 1},
             {"items[].at": [2**62, -(2**62)]},
@@ -141,7 +143,7 @@ def test_a_record_of_nothing_else_costs_no_more_than_it_tells():
     """A hundred numbers of one path are told, row by row; all are null."""
     fields = {"at": {"type": "array", "items": TIMES["millis"]}}
     table = decoded(fields, [{"at": [2**62] * 3}, {"at": [0] + [2**62 + n for n in range(250)]}, {"at": [2**62 + 7]}])
-    told = [json.loads(one)["at[]"] for one in table[COLUMN].to_pylist()]
+    told = [json.loads(one)["at[]"] for one in table[OUT_OF_RANGE_COLUMN].to_pylist()]
     assert told == [[2**62] * 3, [2**62 + n for n in range(100)], 2**62 + 7]
     assert [table["at"][row].values.null_count for row in range(3)] == [3, 250, 1]
 
@@ -155,7 +157,7 @@ def test_a_decimal_of_more_digits_than_it_says_is_null_and_told(number, kind):
     fits = abs(number) < 10**5
     assert values == [Decimal("0.01"), Decimal(number).scaleb(-2) if fits else None]
     path = "price.bytes" if isinstance(kind, list) else "price"
-    told = table[COLUMN].to_pylist() if COLUMN in table.column_names else [None, None]
+    told = table[OUT_OF_RANGE_COLUMN].to_pylist() if OUT_OF_RANGE_COLUMN in table.column_names else [None, None]
     assert told == [None, None if fits else json.dumps({path: number if abs(number) < 10**100 else None})]
 
 
@@ -186,7 +188,7 @@ def test_a_number_out_of_range_costs_few_neighbours_the_fast_decoder(place, monk
     columns = Decoder.of(json.dumps({"type": "record", "name": "R", "fields": fields})).columns(amounts(*numbers))
     assert sum(slowly) < 100
     assert [at for at, one in enumerate(columns["amount"].to_pylist()) if one != Decimal("0.07")] == [place]
-    assert [at for at, one in enumerate(columns[COLUMN].to_pylist()) if one] == [place]
+    assert [at for at, one in enumerate(columns[OUT_OF_RANGE_COLUMN].to_pylist()) if one] == [place]
 
 
 def test_a_value_of_another_schema_is_refused_wherever_it_lies():
@@ -201,9 +203,13 @@ def test_a_value_of_another_schema_is_refused_wherever_it_lies():
 
 def test_a_field_named_as_a_fixed_column_is_told_under_its_own_name():
     """The record's own time and a field of that name stay apart."""
-    table = decoded({"_timestamp": TIMES["millis"], COLUMN: "string"}, [{"_timestamp": 2**60, COLUMN: "x"}], [2**61])
-    assert json.loads(table[COLUMN].to_pylist()[0]) == {"f__timestamp": 2**60, "_timestamp": 2**61}
-    assert table[f"f_{COLUMN}"].to_pylist() == ["x"]
+    table = decoded(
+        {"_timestamp": TIMES["millis"], OUT_OF_RANGE_COLUMN: "string"},
+        [{"_timestamp": 2**60, OUT_OF_RANGE_COLUMN: "x"}],
+        [2**61],
+    )
+    assert json.loads(table[OUT_OF_RANGE_COLUMN].to_pylist()[0]) == {"f__timestamp": 2**60, "_timestamp": 2**61}
+    assert table[f"f_{OUT_OF_RANGE_COLUMN}"].to_pylist() == ["x"]
 
 
 @FORMATS
@@ -254,7 +260,7 @@ def test_a_table_takes_them_and_every_reader_reads_it(kind, division, tmp_path, 
     for _ in range(2):
         handle = tables.open(NAME)
         assert (handle.rows(), handle.out_of_range()) == (count, len(BEYOND) + 1)
-        found = read(tables, f"id, _timestamp, millis, day, price, {COLUMN}", "id")
+        found = read(tables, f"id, _timestamp, millis, day, price, {OUT_OF_RANGE_COLUMN}", "id")
         assert [row[0] for row in found] == list(range(count))
         assert [row[1] is None for row in found] == [False] * 3 + [True] * len(BEYOND) + [False]
         assert all(row[2:5] == (None, None, None) for row in found[2:-1])
@@ -269,7 +275,7 @@ def test_a_table_takes_them_and_every_reader_reads_it(kind, division, tmp_path, 
         seen = pl.scan_iceberg(handle.table).sort("id").collect()
         assert handle.table.scan().to_arrow().num_rows == count
     assert seen["_timestamp"].null_count() == len(BEYOND)
-    assert seen[COLUMN].null_count() == 3
+    assert seen[OUT_OF_RANGE_COLUMN].null_count() == 3
     if division == ("_day",):
         parts = {dict(one.partition)["_day"]: one.rows for one in handle.live()}
         assert (parts[None], sorted(parts.values())) == (len(BEYOND), [1, 1, 2, len(BEYOND)])
@@ -277,5 +283,7 @@ def test_a_table_takes_them_and_every_reader_reads_it(kind, division, tmp_path, 
     assert state.refresh([FIRST]) is not None
     files = [str(Path(tables.folder) / state.table / path) for path in tables.open(state.table).files()]
     with duckdb.connect() as connection:
-        (found,) = connection.sql(f"select count(*), count({COLUMN}) from read_parquet({files})").fetchall()
+        (found,) = connection.sql(
+            f"select count(*), count({OUT_OF_RANGE_COLUMN}) from read_parquet({files})"
+        ).fetchall()
     assert found == (10, 7)

@@ -172,7 +172,7 @@ WALKS = [
         "return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)",
         "return self.add(PlanNode(Kind.STRING, Action.KEEP, path, at.node))",
     ),
-    _one("map keys take few operators", COMPILE, "(of_map and not operators.tells_apart(rule, result))", "False"),
+    _one("map keys take few operators", COMPILE, "(of_map and not operators.is_injective(rule, result))", "False"),
     _one(
         "an operator that does not take a type drops",
         COMPILE,

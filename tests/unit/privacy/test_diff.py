@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, parse_policy
 from aggregator.privacy.policy.rules import Rule
-from aggregator.privacy.policy.sample_strictness import tried
-from aggregator.privacy.policy.strictness import Strictness, compared, together
+from aggregator.privacy.policy.sample_strictness import compare_on_samples
+from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules
 from tests.effort import examples
 
 TODAY = date(2026, 11, 21)
@@ -68,16 +68,16 @@ some = settings(max_examples=examples(50))
 @given(rules, rules)
 def test_the_comparison_of_rules_is_reflexive_and_mirrored(one, other):
     """A rule is the same as itself, and swapping two rules swaps looser and stricter."""
-    assert compared(one, one) is Strictness.SAME
-    assert compared(other, one) is MIRRORED.get(compared(one, other), compared(one, other))
+    assert compare_rules(one, one) is Strictness.SAME
+    assert compare_rules(other, one) is MIRRORED.get(compare_rules(one, other), compare_rules(one, other))
 
 
 @given(rules, rules, rules)
 def test_stricter_is_transitive(one, two, three):
     """What is at least as strict as something that is at least as strict as a third is so too."""
     fine = (Strictness.SAME, Strictness.STRICTER)
-    if compared(one, two) in fine and compared(two, three) in fine:
-        assert compared(one, three) in fine
+    if compare_rules(one, two) in fine and compare_rules(two, three) in fine:
+        assert compare_rules(one, three) in fine
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_stricter_is_transitive(one, two, three):
 def test_what_follows_from_the_finer_result_is_stricter(finer, coarser):
     """Every order within a class that is claimed."""
     one, other = (TypeAdapter(Rule).validate_python(rule) for rule in (finer, coarser))
-    assert compared(one, other) is Strictness.STRICTER
+    assert compare_rules(one, other) is Strictness.STRICTER
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_follows_from_the_finer_result_is_stricter(finer, coarser):
 def test_what_does_not_follow_is_other(one, other):
     """Weeks do not fill months, rounding twice is not rounding once, and half an order is none."""
     rules = [TypeAdapter(Rule).validate_python(rule) for rule in (one, other)]
-    assert compared(*rules) is Strictness.OTHER
+    assert compare_rules(*rules) is Strictness.OTHER
 
 
 @some
@@ -234,9 +234,9 @@ def test_a_pattern_with_a_schema_is_judged_by_its_fields():
 
 def test_several_days_are_told_as_one():
     """Looser on one day and stricter on another is neither."""
-    assert together([Strictness.SAME, Strictness.LOOSER, Strictness.LOOSER]) is Strictness.LOOSER
-    assert together([Strictness.STRICTER, Strictness.LOOSER]) is Strictness.OTHER
-    assert together([]) is Strictness.SAME
+    assert combine_verdicts([Strictness.SAME, Strictness.LOOSER, Strictness.LOOSER]) is Strictness.LOOSER
+    assert combine_verdicts([Strictness.STRICTER, Strictness.LOOSER]) is Strictness.OTHER
+    assert combine_verdicts([]) is Strictness.SAME
 
 
 def test_record_keys_are_compared_by_their_schema():
@@ -278,9 +278,9 @@ def test_samples_are_tried_once_for_each_pair_of_rules():
     tables = [{f"k{n}": f"v{n % few}" for n in range(100)} for few in (50, 10)]
     old, new = (parse_policy(f"policy: p\nversion: 1\ntopics: {{orders: {{fields: {{'**': {json.dumps(rule)}}}}}}}")
                 for rule in ({"lookup": {"table": table}} for table in tables))  # fmt: skip
-    tried.cache_clear()
+    compare_on_samples.cache_clear()
     changes = policy_changes(old, new, [WriterSchema("orders", json.dumps(shape))], TODAY)
     assert sum(change.proof == "sample" for change in changes) > 100
-    met = tried.cache_info()
+    met = compare_on_samples.cache_info()
     assert met.hits > 100
     assert met.misses <= 10

@@ -146,7 +146,7 @@ def test_versions_that_refer_to_each_other_in_turn_are_ordered_however_many():
         known["a"][version] = Registered("a", version, -version, "{}", refers=(("b", version),))
     found = history(known, "a", 3_000)
     assert [(one.subject, one.version) for one in found] == [(at, n) for n in range(1, 3_001) for at in "ba"]
-    assert {(one.subject, one.is_lent) for one in found} == {("a", False), ("b", True)}
+    assert {(one.subject, one.is_referenced) for one in found} == {("a", False), ("b", True)}
     alone = {
         "a": {n: Registered("a", n, n, "{}", refers=(("a", n + 1),) if n < 3_000 else ()) for n in range(1, 3_001)}
     }

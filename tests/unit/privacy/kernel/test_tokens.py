@@ -94,8 +94,8 @@ def test_it_is_what_the_operator_makes(data):
     if leaf.kind is Kind.STRING:
         raw = TEXTS.map(str.encode) | st.uuids().map(str).map(str.upper).map(str.encode)
     raws = data.draw(st.lists(raw, max_size=5))
-    keyed = operators.keyed(rule, leaf, KEY_RINGS)
-    made = [None] * len(raws) if keyed is None else made_by([keyed], [(0, one) for one in raws])
+    token_spec = operators.token_spec(rule, leaf, KEY_RINGS)
+    made = [None] * len(raws) if token_spec is None else made_by([token_spec], [(0, one) for one in raws])
     expected = operators.build(rule, leaf, KEY_RINGS)([value_of(leaf, one) for one in raws])
     assert all(token in (None, text.encode()) for token, text in zip(made, expected, strict=True))
 
@@ -103,7 +103,7 @@ def test_it_is_what_the_operator_makes(data):
 @pytest.mark.parametrize("leaf", [TEXT, UUID_TEXT, BYTES, FIXED, LONG])
 def test_the_operator_leaves_it_the_common_types(leaf):
     """Else the test above would compare nothing."""
-    assert operators.keyed(Pseudonymize(key="customer", domain="d"), leaf, KEY_RINGS) is not None
+    assert operators.token_spec(Pseudonymize(key="customer", domain="d"), leaf, KEY_RINGS) is not None
 
 
 @pytest.mark.parametrize("how", ["e164", "digits"])
@@ -130,11 +130,11 @@ def test_one_key_that_is_left_leaves_all():
 
 def test_nothing_tells_the_key():
     """Neither the key nor what tokens are made of is in a text form."""
-    keyed = Tokenizer(b"secret-material-of-a-key", 1, "d").of_hex
-    assert "secret" not in repr(keyed)
-    assert repr(keyed.states)[2:20] not in repr(keyed)
+    token_spec = Tokenizer(b"secret-material-of-a-key", 1, "d").of_hex
+    assert "secret" not in repr(token_spec)
+    assert repr(token_spec.states)[2:20] not in repr(token_spec)
     with pytest.raises(TypeError, match="does not leave the process"):
-        pickle.dumps(keyed)
+        pickle.dumps(token_spec)
 
 
 def test_an_interpreter_that_shows_none(monkeypatch, both):
@@ -149,5 +149,5 @@ def test_an_interpreter_that_shows_none(monkeypatch, both):
         return list(out.keys), list(out.values)
 
     shown = outcome()
-    monkeypatch.setattr(tokens_module, "keyed", lambda *_: None)
+    monkeypatch.setattr(tokens_module, "hmac_states", lambda *_: None)
     assert outcome() == shown

@@ -17,7 +17,7 @@ from aggregator.errors import ConfigError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.plan.raw_values import raws_of, value_of
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.policy.rules import is_steady, operator_names, privacy_class, restriction
+from aggregator.privacy.policy.rules import is_deterministic, operator_names, privacy_class, restriction
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
 from aggregator.schema.wire import frame
@@ -186,7 +186,7 @@ def test_keys_take_steady_operators_only(lab, keys, name, parameters, stays):
     key = lab.value(schema, {"id": 1, "x": "1984-05-06"}, "orders-key")
     policy = (f"policy: p\nversion: 1\ntags: {{T: {{{name}: {json.dumps(parameters)}}}}}\n"
               "topics: {orders: {key: keep}}\n")  # fmt: skip
-    assert is_steady(rule(name, **parameters)) is stays
+    assert is_deterministic(rule(name, **parameters)) is stays
     out = lab.topic(policy).strip(Batch([key], [None], [None]))
     assert ("x" in lab.decoded(out.keys[0])[1]) is stays
 

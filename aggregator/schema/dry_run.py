@@ -8,7 +8,7 @@ from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import Registered, Registry
 
 
-class UnwrittenRegistry(MemoryRegistry):
+class DryRunRegistry(MemoryRegistry):
     """Admits beside the versions that a registry has.
 
     Args:
