@@ -43,9 +43,9 @@ def report(config: Path, html: Path | None, output: str, *, json_schema: bool) -
 
         emit(schema(), "json", lambda: ())
         return
-    from aggregator.report.inputs import Gathering
+    from aggregator.report.inputs import ReportReader
 
-    found = Gathering(load_config(config, os.environ)).report(datetime.now(UTC))
+    found = ReportReader(load_config(config, os.environ)).report(datetime.now(UTC))
     if html is not None:
         from aggregator.report.page import report_page
 

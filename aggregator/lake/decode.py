@@ -323,7 +323,9 @@ def record_held(batch: CommittedRecords, index: int, what: str, hint: str = "") 
 
 
 def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]) -> int:
-    """Test each record and return the index of the one that spoils its group; this happens once and then holds."""
+    """Decode the records one by one and return the index of the first that fails. It is slow, and runs once per held
+    record.
+    """
     for value, index in zip(values, indices, strict=True):
         try:
             decoder.columns([value])

@@ -25,11 +25,11 @@ from starlette.staticfiles import StaticFiles
 from aggregator.errors import AggregatorError
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.page.edge_page import edge_page
-from aggregator.page.explanations import Explaining
+from aggregator.page.explanations import ExplanationCache
 from aggregator.page.frames import Frame, Frames
 from aggregator.page.overview import overview
-from aggregator.page.parts import awake, edge_place, overview_place
-from aggregator.page.protection import SIGN_IN, Guarded, Protected
+from aggregator.page.parts import edge_parts, overview_parts, snapshot_age
+from aggregator.page.protection import SIGN_IN, AuthMiddleware, SecurityHeadersMiddleware
 from aggregator.page.rendering import Pages, Parts
 from aggregator.page.runbooks import runbooks
 from aggregator.page.stripped_fields import by_schema
@@ -37,11 +37,11 @@ from aggregator.web.access import COOKIE, SESSION_S, TokenAuth
 
 ASSETS = Path(__file__).parent / "assets"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_WORD_BYTES = 4096
-_WORD_S = 5.0
+_MAX_TOKEN_BYTES = 4096
+_TOKEN_S = 5.0
 _WRONG_S = 1.0
 # So many attempts to sign in run at a time, and a wrong token waits for a second. Readers with a session do not wait.
-_MAX_ENTERING = 32
+_MAX_SIGNING_IN = 32
 _STREAM = "text/event-stream"
 
 
@@ -51,15 +51,17 @@ class Application:
     Args:
         hub: The hub's name.
         frames: The frames that the page shows.
-        explaining: Why topics are (not) replicated.
+        explanations: Why topics are (not) replicated.
         gate: Decides who may read.
         hosts: Names by which it answers.
     """
 
-    def __init__(self, hub: str, frames: Frames, explaining: Explaining, gate: TokenAuth, hosts: list[str]) -> None:
-        self._hub, self._frames, self._explaining, self._gate = hub, frames, explaining, gate
+    def __init__(
+        self, hub: str, frames: Frames, explanations: ExplanationCache, gate: TokenAuth, hosts: list[str]
+    ) -> None:
+        self._hub, self._frames, self._explanations, self._gate = hub, frames, explanations, gate
         self._pages = Pages()
-        self._entering = 0
+        self._signing_in = 0
         self.closing = False
         routes = [
             Route("/", self._overview),
@@ -68,34 +70,34 @@ class Application:
             Route("/runbooks/{name}", self._runbook),
             Route("/changes", self._changes_of_overview),
             Route("/changes/edges/{edge}", self._changes_of_edge),
-            Route(SIGN_IN, self._door, methods=["GET"]),
-            Route(SIGN_IN, self._enter, methods=["POST"]),
+            Route(SIGN_IN, self._sign_in_form, methods=["GET"]),
+            Route(SIGN_IN, self._sign_in, methods=["POST"]),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ]
         answering = Starlette(
             routes=routes,
             middleware=[
                 Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
-                Middleware(Guarded, gate=gate),
+                Middleware(AuthMiddleware, gate=gate),
             ],
             exception_handlers={HTTPException: self._refused},
         )
-        self.asgi = Protected(answering)
+        self.asgi = SecurityHeadersMiddleware(answering)
 
     def _overview_parts(self, frame: Frame) -> Parts:
         seen = frame.seen
         if seen is None:
-            return self._pages.parts("/", frame.key, lambda: {"awake": awake(frame)})
-        return self._pages.parts("/", frame.key, lambda: overview_place(frame, overview(seen)))
+            return self._pages.parts("/", frame.key, lambda: {"snapshot_age": snapshot_age(frame)})
+        return self._pages.parts("/", frame.key, lambda: overview_parts(frame, overview(seen)))
 
     def _edge_parts(self, frame: Frame, name: str) -> Parts:
         seen = frame.seen
         edge = _edge_of(frame, name)
         if seen is None or edge is None:
-            return self._pages.parts("/edges", frame.key, lambda: {"awake": awake(frame)})
-        judged = self._explaining.rule_match
+            return self._pages.parts("/edges", frame.key, lambda: {"snapshot_age": snapshot_age(frame)})
+        judged = self._explanations.rule_match
         place = f"/edges/{name}"
-        return self._pages.parts(place, frame.key, lambda: edge_place(frame, edge_page(seen, edge, judged)))
+        return self._pages.parts(place, frame.key, lambda: edge_parts(frame, edge_page(seen, edge, judged)))
 
     async def _overview(self, _: Request) -> Response:
         frame = self._frames.newest()
@@ -114,7 +116,7 @@ class Application:
             raise HTTPException(404, "The hub has no such edge, or no topic can have this name.")
         assert frame.seen is not None
         try:
-            explanation, trouble = await self._explaining.explain(name, topic), ""
+            explanation, trouble = await self._explanations.explain(name, topic), ""
         except AggregatorError as error:
             explanation, trouble = None, error.message
         known = frame.seen.fields.get((name, topic))
@@ -174,21 +176,21 @@ class Application:
             yield f"event: parts\ndata: {json.dumps(fresh)}\n\n" if fresh else ": alive\n\n"
             frame = await self._frames.after(frame)
 
-    async def _door(self, _: Request) -> Response:
+    async def _sign_in_form(self, _: Request) -> Response:
         return self._page("sign_in.html", Frame(None), {}, changes="", title="Sign in", wrong=False)
 
-    async def _enter(self, request: Request) -> Response:
+    async def _sign_in(self, request: Request) -> Response:
         """Check the posted token, and set the cookie of a session if it is right."""
-        if self._entering >= _MAX_ENTERING:
+        if self._signing_in >= _MAX_SIGNING_IN:
             raise HTTPException(503, "Too many are at the door; come again.")
-        self._entering += 1
+        self._signing_in += 1
         try:
-            word = await _posted_word(request)
-            is_right = word is not None and self._gate.knows(word)
+            token = await _posted_token(request)
+            is_right = token is not None and self._gate.knows(token)
             if not is_right:
                 await asyncio.sleep(_WRONG_S)
         finally:
-            self._entering -= 1
+            self._signing_in -= 1
         if not is_right:
             answer = self._page("sign_in.html", Frame(None), {}, changes="", title="Sign in", wrong=True)
             answer.status_code = 403
@@ -216,14 +218,14 @@ def _edge_of(frame: Frame, name: str) -> EdgeStatus | None:
     return next((edge for edge in edges if edge.edge == name), None)
 
 
-async def _posted_word(request: Request) -> str | None:
-    """The word of a form; None where there is none, far too much, or too slowly."""
+async def _posted_token(request: Request) -> str | None:
+    """The token of a form; None where there is none, far too much, or too slowly."""
     body = bytearray()
     try:
-        async with asyncio.timeout(_WORD_S):
+        async with asyncio.timeout(_TOKEN_S):
             async for piece in request.stream():
                 body += piece
-                if len(body) > _WORD_BYTES:
+                if len(body) > _MAX_TOKEN_BYTES:
                     return None
     except (TimeoutError, ClientDisconnect):
         return None

@@ -23,8 +23,8 @@ _MOST = 500
 _AT_ONCE = 2
 
 
-class Explaining:
-    """Explains topics of one hub.
+class ExplanationCache:
+    """Explains topics of one hub, and keeps the answers for a while.
 
     Args:
         config: The hub.

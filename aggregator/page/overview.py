@@ -54,7 +54,7 @@ class Overview:
     Attributes:
         seen: The snapshot.
         headline: The whole hub in a sentence.
-        mood: Its badge.
+        badge: The badge of that state.
         picture: The hub and its edges.
         needs: What needs somebody.
         needs_more: Number of needs that are not shown.
@@ -76,7 +76,7 @@ class Overview:
 
     seen: Snapshot
     headline: str
-    mood: Badge
+    badge: Badge
     picture: Picture
     needs: tuple[Need, ...]
     needs_more: int
@@ -102,13 +102,13 @@ def overview(seen: Snapshot) -> Overview:
     rows = tuple(edge_row(seen, edge) for edge in status.edges)
     per_s = {row.edge.edge: row.per_s for row in rows}
     found, fields = needs(seen), stripped(seen.fields, (edge.edge for edge in status.edges))
-    headline, mood = _headline(seen)
+    headline, badge = _headline(seen)
     window = window_of(seen.history, seen.at_ms)
     backfills = sorted(seen.backfills, key=lambda one: (one.state not in _OPEN, -one.at_ms))
     return Overview(
         seen,
         headline,
-        mood,
+        badge,
         picture(status.edges, per_s),
         found[:_MAX_NEEDS],
         max(0, len(found) - _MAX_NEEDS),
@@ -170,7 +170,7 @@ def _headline(seen: Snapshot) -> tuple[str, Badge]:
         worst = max(bad, key=lambda edge: badness(edge.state))
         which = f"{worst.edge} is" if len(bad) == 1 else f"{len(bad)} of {len(edges)} edges are"
         words = dict.fromkeys(
-            badge_of(edge.state).word.lower() for edge in sorted(bad, key=lambda one: -badness(one.state))
+            badge_of(edge.state).label.lower() for edge in sorted(bad, key=lambda one: -badness(one.state))
         )
         return f"{which} {' or '.join(words)}", badge_of(worst.state)
     paused = [edge for edge in edges if edge.state == AvailabilityState.PAUSED]

@@ -13,12 +13,12 @@ from aggregator.page.overview import Overview
 from aggregator.page.runbooks import runbooks
 from aggregator.page.states import STALE
 
-Place = Mapping[str, tuple[str, dict[str, Any]]]
+PageParts = Mapping[str, tuple[str, dict[str, Any]]]
 
 
-def awake(frame: Frame) -> tuple[str, dict[str, Any]]:
-    """How old the snapshot is that the view shows."""
-    return "parts/awake.html", {"frame": frame, "seen": frame.seen}
+def snapshot_age(frame: Frame) -> tuple[str, dict[str, Any]]:
+    """Return the part that shows how old the snapshot is."""
+    return "parts/snapshot_age.html", {"frame": frame, "seen": frame.seen}
 
 
 def _known(frame: Frame, view: Overview | EdgePage) -> dict[str, Any]:
@@ -27,17 +27,17 @@ def _known(frame: Frame, view: Overview | EdgePage) -> dict[str, Any]:
     return of_view | {"frame": frame, "unwatched": STALE, "runbooks": runbooks()}
 
 
-def overview_place(frame: Frame, view: Overview) -> Place:
+def overview_parts(frame: Frame, view: Overview) -> PageParts:
     """Return the parts of the start page, each with its template and context."""
     known = _known(frame, view)
     whole = ("headline", "picture", "needs", "history", "lake", "backfills", "insecure", "stripped")
     parts = {name: (f"parts/{name}.html", known) for name in whole}
     rows = {f"edge-{row.edge.edge}": ("parts/edge_row.html", {"row": row}) for row in view.edges}
-    return {"awake": awake(frame), **parts, **rows}
+    return {"snapshot_age": snapshot_age(frame), **parts, **rows}
 
 
-def edge_place(frame: Frame, view: EdgePage) -> Place:
+def edge_parts(frame: Frame, view: EdgePage) -> PageParts:
     """Return the parts of an edge's page, each with its template and context."""
     known = _known(frame, view)
     whole = ("edge_head", "edge_past", "topics", "left", "losses", "edge_stripped")
-    return {"awake": awake(frame)} | {name: (f"parts/{name}.html", known) for name in whole}
+    return {"snapshot_age": snapshot_age(frame)} | {name: (f"parts/{name}.html", known) for name in whole}

@@ -125,11 +125,11 @@ def _spoke(at: int, count: int, edge: EdgeStatus, per_s: float, *, many: bool) -
         weight=1.5 if many else _short(min(7.0, 1.5 + math.log10(1 + per_s))),
         flows=per_s > 0 and badge.tone in ("good", "warn"),
         label=edge.edge if named else "",
-        detail="" if many else (rate if badge.tone == "good" else badge.word),
+        detail="" if many else (rate if badge.tone == "good" else badge.label),
         label_x=_short(label_x),
         label_y=_short(label_y),
         anchor=anchor,
-        title=f"{edge.edge}: {badge.word}, {rate}",
+        title=f"{edge.edge}: {badge.label}, {rate}",
     )
 
 

@@ -18,7 +18,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
-from aggregator.page.explanations import Explaining
+from aggregator.page.explanations import ExplanationCache
 from aggregator.page.frames import Frames
 from aggregator.page.snapshot_channel import PageLink
 from aggregator.privacy.policy.file import Policy
@@ -72,9 +72,9 @@ class PageProcess:
         hosts = allowed_hosts(config.ui, name=socket.gethostname(), addresses=own_addresses())
         self._received, frames = Received(), Frames()
         frames.watcher = self._received
-        explaining = Explaining(config, setup.policies)
+        explanations = ExplanationCache(config, setup.policies)
         auth = token_auth(config.ui, "the page")
-        self._application = Application(config.hub, frames, explaining, auth, hosts)
+        self._application = Application(config.hub, frames, explanations, auth, hosts)
         self._turned_s = time.monotonic()
         self._web = WebServer(self._application.asgi, ConnectionLimits(), self._turn)
         self._link = link

@@ -29,7 +29,7 @@ SIGN_IN = "/sign-in"
 _ASSETS = "/assets/"
 
 
-class Protected:
+class SecurityHeadersMiddleware:
     """Puts the headers on every answer of an application, errors included."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -48,7 +48,7 @@ class Protected:
         await self._app(scope, receive, protected)
 
 
-class Guarded:
+class AuthMiddleware:
     """Lets only those requests pass that the gate admits. The sign-in page and its assets are open."""
 
     def __init__(self, app: ASGIApp, gate: TokenAuth) -> None:

@@ -12,12 +12,12 @@ class Badge(NamedTuple):
     """The look of a state: a badge with a word and a sign.
 
     Attributes:
-        word: In capitals and spaces, as a person reads it.
+        label: In capitals and spaces, as a person reads it.
         sign: Name of its symbol.
         tone: Class of the style sheet: `good`, `warn`, `bad` or `rest`.
     """
 
-    word: str
+    label: str
     sign: str
     tone: str
 

@@ -80,9 +80,9 @@ def _past(edge: str, spans: Sequence[StateSpan], now_ms: int, window_ms: int, ce
     for span in spans:
         lasted_ms = min(span.end_ms, now_ms) - max(span.start_ms, now_ms - window_ms)
         if lasted_ms > 0:
-            word = badge_of(span.state).word
-            sums[word] = sums.get(word, 0) + lasted_ms
-    said = ", ".join(f"{word} for {ago(lasted_ms)}" for word, lasted_ms in sums.items()) or "nobody watched"
+            label = badge_of(span.state).label
+            sums[label] = sums.get(label, 0) + lasted_ms
+    said = ", ".join(f"{label} for {ago(lasted_ms)}" for label, lasted_ms in sums.items()) or "nobody watched"
     return Past(edge, bar(spans, from_ms=now_ms - window_ms, to_ms=now_ms, cells=cells), f"{edge}: {said}")
 
 

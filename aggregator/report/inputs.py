@@ -25,8 +25,8 @@ _PIECE_BYTES = 8 * 1024 * 1024
 _LETTERS = 1_000_000
 
 
-class Gathering:
-    """Gathers reports of one hub, again and again.
+class ReportReader:
+    """Reads what is new at central, and makes reports of one hub, again and again.
 
     Args:
         config: The hub.

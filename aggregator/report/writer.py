@@ -14,7 +14,7 @@ from pathlib import Path
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, ConfigError
 from aggregator.escapes import json_escaped
-from aggregator.report.inputs import Gathering
+from aggregator.report.inputs import ReportReader
 from aggregator.report.page import report_page
 from aggregator.report.report import Report
 from aggregator.threads import Pulse, Supervised, Threads
@@ -46,7 +46,7 @@ class ReportWriter:
         self._folder = folder
         self._over = threading.Event()
         self._config = config
-        self._gathering: Gathering | None = None
+        self._reader: ReportReader | None = None
         self._thread: Supervised | None = None
 
     def begin(self, threads: Threads) -> None:
@@ -59,7 +59,7 @@ class ReportWriter:
             Unreachable: central does not answer.
         """
         if self._folder is not None:
-            self._gathering = Gathering(self._config, only_new=True)
+            self._reader = ReportReader(self._config, only_new=True)
             self._thread = threads.start("report", self._keep, stop=self._over, bound_s=_BOUND_S)
 
     def _keep(self, pulse: Pulse) -> None:
@@ -75,10 +75,10 @@ class ReportWriter:
             self._write()
 
     def _write(self) -> None:
-        if self._gathering is None or self._folder is None:
+        if self._reader is None or self._folder is None:
             return
         try:
-            write_report(self._gathering.report(datetime.now(UTC)), self._folder)
+            write_report(self._reader.report(datetime.now(UTC)), self._folder)
         except AggregatorError as error:
             log.warning("the report waits: %s", error.message)
         except OSError as error:

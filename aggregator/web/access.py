@@ -28,37 +28,37 @@ class TokenAuth:
     """Authenticates readers by one token, and then by a session.
 
     Args:
-        word: The token that a reader must know; None: every client that can connect may read.
+        token: The token that a reader must know; None: every client that can connect may read.
         key: This process's key, which signs sessions.
     """
 
-    def __init__(self, word: str | None, *, key: bytes) -> None:
+    def __init__(self, token: str | None, *, key: bytes) -> None:
         self._key = key
-        self._word = None if word is None else self._digest(word.encode())
+        self._token_digest = None if token is None else self._digest(token.encode())
 
     @property
     def is_open(self) -> bool:
         """Whether nobody is asked."""
-        return self._word is None
+        return self._token_digest is None
 
-    def knows(self, word: str) -> bool:
-        """Whether this is the word; digests are compared, so that not even its length can be measured."""
-        return self._word is not None and hmac.compare_digest(self._digest(word.encode()), self._word)
+    def knows(self, token: str) -> bool:
+        """Whether this is the token; digests are compared, so that not even its length can be measured."""
+        return self._token_digest is not None and hmac.compare_digest(self._digest(token.encode()), self._token_digest)
 
     def session(self, now_s: int) -> str:
-        """What a reader who knows the word keeps from now on: when it ends, and that we said so."""
+        """What a reader who knows the token keeps from now on: when it ends, and that we said so."""
         end = str(now_s + SESSION_S)
         return f"{end}.{self._digest(end.encode()).hex()}"
 
     def admits(self, headers: Mapping[str, str], now_s: int) -> bool:
-        """Whether a request may be answered: nobody is asked, or it brings the word, or a session.
+        """Whether a request may be answered: nobody is asked, or it brings the token, or a session.
 
         Args:
             headers: Of the request, names in small letters.
             now_s: Seconds since 1970.
         """
-        kind, _, word = headers.get("authorization", "").partition(" ")
-        return self.is_open or (kind.lower() == "bearer" and self.knows(word)) or self._lasts(headers, now_s)
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        return self.is_open or (kind.lower() == "bearer" and self.knows(token)) or self._lasts(headers, now_s)
 
     def _lasts(self, headers: Mapping[str, str], now_s: int) -> bool:
         try:
@@ -81,7 +81,7 @@ def token_auth(served: ListeningConfig, what: str) -> TokenAuth:
         what: `the page`, as errors name it.
 
     Raises:
-        ConfigError: the word is missing, or short enough to be guessed; or none is asked of the whole network.
+        ConfigError: the token is missing, or short enough to be guessed; or none is asked of the whole network.
     """
     if served.token is None:
         if not is_loopback(str(served.listen)):
@@ -90,13 +90,13 @@ def token_auth(served: ListeningConfig, what: str) -> TokenAuth:
                 hint="name one by reference, `token: env:NAME` or `token: file:…`, or listen on 127.0.0.1",
             )
         return TokenAuth(None, key=secrets.token_bytes(32))
-    word = served.token.resolve()
-    if len(word) < _LEAST:
+    token = served.token.resolve()
+    if len(token) < _LEAST:
         raise ConfigError(
             f"the token ({served.token}) of {what} is shorter than {_LEAST} characters",
             hint="openssl rand -base64 24",
         )
-    return TokenAuth(word, key=secrets.token_bytes(32))
+    return TokenAuth(token, key=secrets.token_bytes(32))
 
 
 def allowed_hosts(served: ListeningConfig, *, name: str, addresses: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from aggregator.page.server import PageServer
 from aggregator.threads import Threads
 from tests.browsing import DESKTOP, PHONE, Visit, chromium
 from tests.unit.observe.hubs import edge, flow
-from tests.unit.page.showing import WORD, Watched, config, troubled
+from tests.unit.page.showing import TOKEN, Watched, config, troubled
 
 SHOTS = Path("artifacts")
 CONTRAST, CONTRAST_LARGE = 4.5, 3.0
@@ -131,13 +131,13 @@ def test_what_is_old_is_grey(browser, visit, served):
     page = opened.page
     colours = "getComputedStyle(document.querySelector('main')).filter"
     assert page.evaluate(colours) == "none"
-    page.locator(".awake.old").wait_for(timeout=10_000)
+    page.locator(".snapshot-age.old").wait_for(timeout=10_000)
     assert page.evaluate(colours) == "grayscale(1)"
     page.wait_for_function(
         "() => document.querySelector('h1').textContent.trim().startsWith('Not current')", timeout=5000
     )
     served[1].seen = renewed(8)
-    page.wait_for_function("() => !document.querySelector('.awake.old')", timeout=5000)
+    page.wait_for_function("() => !document.querySelector('.snapshot-age.old')", timeout=5000)
     assert page.evaluate(colours) == "none"
     server = PageServer(config(ui={"listen": "127.0.0.1:0"}), {}, Threads())
     server.serve(Watched(troubled()))
@@ -259,26 +259,26 @@ def test_everything_has_a_name_and_the_keyboard_reaches_it(visit):
         assert all(is_seen for _, is_seen in reached)
 
 
-def test_whoever_has_the_word_comes_in(browser, tmp_path):
-    """Through the door with a keyboard; a wrong word is told at the field, and the stream opens with the session."""
-    word = tmp_path / "word"
-    word.write_text(WORD)
-    server = PageServer(config(ui={"listen": "127.0.0.1:0", "token": f"file:{word}"}), {}, Threads())
+def test_whoever_has_the_token_comes_in(browser, tmp_path):
+    """Through the door with a keyboard; a wrong token is told at the field, and the stream opens with the session."""
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    server = PageServer(config(ui={"listen": "127.0.0.1:0", "token": f"file:{token}"}), {}, Threads())
     watched = Watched(troubled())
     server.serve(watched)
     opened = Visit(browser, server.address)
     page = opened.page
     try:
         assert page.url.endswith("/sign-in")
-        page.get_by_label("Token of this page").fill("not the word")
+        page.get_by_label("Token of this page").fill("not the token")
         page.keyboard.press("Enter")
         page.get_by_role("alert").wait_for()
-        page.get_by_label("Token of this page").fill(WORD)
+        page.get_by_label("Token of this page").fill(TOKEN)
         page.keyboard.press("Enter")
         page.locator("#edge-eu").wait_for()
         watched.seen = renewed(8, state="STALLED", reason="stuck")
         opened.wait_for_state("eu", "Stalled", 3)
-        assert WORD not in page.content()
+        assert TOKEN not in page.content()
         assert page.evaluate("document.cookie") == ""
     finally:
         opened.close()

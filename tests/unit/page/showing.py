@@ -17,7 +17,7 @@ from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.hub_status import HubStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
-from aggregator.page.explanations import Explaining
+from aggregator.page.explanations import ExplanationCache
 from aggregator.page.frames import Frames
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.state.gap import Gap, GapDecision, GapKind
@@ -27,7 +27,7 @@ from tests.unit.observe.hubs import edge, flow, large
 
 AT_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
-WORD = "a word that is long enough"
+TOKEN = "a word that is long enough"
 
 
 class Watched:
@@ -47,11 +47,13 @@ def config(**changes) -> HubConfig:
     return HubConfig(hub="demo", central={"bootstrap_servers": "127.0.0.1:9"}, edges=edges, topics=(rule,), **changes)
 
 
-def application(seen: Snapshot | None, *, word=None, hosts=("127.0.0.1",), hub=None) -> Application:
+def application(seen: Snapshot | None, *, token=None, hosts=("127.0.0.1",), hub=None) -> Application:
     """The application over one snapshot."""
     frames = Frames()
     frames.watcher = Watched(seen)
-    return Application("demo", frames, Explaining(hub or config(), {}), TokenAuth(word, key=b"k" * 32), list(hosts))
+    return Application(
+        "demo", frames, ExplanationCache(hub or config(), {}), TokenAuth(token, key=b"k" * 32), list(hosts)
+    )
 
 
 def client(seen: Snapshot | None, **options) -> TestClient:

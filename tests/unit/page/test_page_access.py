@@ -11,7 +11,7 @@ from aggregator.errors import ConfigError
 from aggregator.page.protection import HEADERS
 from aggregator.page.rendering import environment
 from aggregator.web.access import COOKIE, SESSION_S, TokenAuth, allowed_hosts, token_auth
-from tests.unit.page.showing import WORD, application, client, troubled
+from tests.unit.page.showing import TOKEN, application, client, troubled
 
 NOW_S = 1_700_000_000
 PATHS = ("/", "/edges/eu", "/edges/nobody", "/nowhere", "/sign-in", "/assets/page.css", "/assets/../application.py")
@@ -28,11 +28,11 @@ def test_a_request_for_another_host_is_refused(host, path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("word", [None, WORD])
+@pytest.mark.parametrize("token", [None, TOKEN])
 @pytest.mark.slow
-def test_every_answer_is_protected(path, word):
+def test_every_answer_is_protected(path, token):
     """Pages, refusals, assets: no foreign script, style, picture or frame, nothing kept, no type guessed."""
-    headers = client(troubled(), word=word).get(path).headers
+    headers = client(troubled(), token=token).get(path).headers
     assert headers["cache-control"] == "no-store"
     for name, value in HEADERS.items():
         assert headers[name] == value
@@ -62,9 +62,9 @@ def test_no_template_has_anything_inline():
         assert "|safe" not in text, name
 
 
-def test_without_the_word_there_is_only_the_door():
+def test_without_the_token_there_is_only_the_door():
     """A browser is led to it, a program is told; the stream is closed as well, and what the door looks like is open."""
-    visitor = client(troubled(), word=WORD)
+    visitor = client(troubled(), token=TOKEN)
     led = visitor.get("/", headers={"accept": "text/html"})
     assert (led.status_code, led.headers["location"]) == (303, "/sign-in")
     for path in ("/", "/edges/eu", "/changes", "/changes/edges/eu", "/edges/eu/topics/orders", "/nowhere"):
@@ -73,14 +73,14 @@ def test_without_the_word_there_is_only_the_door():
         assert "orders" not in refused.text
     door = visitor.get("/sign-in")
     assert door.status_code == 200
-    assert WORD not in door.text
+    assert TOKEN not in door.text
     assert visitor.get("/assets/page.css").status_code == 200
 
 
-@pytest.mark.parametrize("said", ["", WORD[:-1], WORD + "x", WORD.upper(), "\x00", "ü" * 9])
+@pytest.mark.parametrize("said", ["", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "\x00", "ü" * 9])
 def test_another_word_does_not_open(said):
     """Not as a bearer's, not at the door, however close."""
-    visitor = client(troubled(), word=WORD)
+    visitor = client(troubled(), token=TOKEN)
     assert visitor.get("/", headers={"authorization": f"Bearer {said}".encode()}).status_code == 401
     posted = visitor.post("/sign-in", data={"token": said})
     assert posted.status_code == 403
@@ -89,27 +89,27 @@ def test_another_word_does_not_open(said):
 
 @pytest.fixture(autouse=True)
 def _no_wait(monkeypatch):
-    """A wrong word costs a second; not here."""
+    """A wrong token costs a second; not here."""
     monkeypatch.setattr("aggregator.page.application._WRONG_S", 0.0)
 
 
 def test_the_word_opens():
     """As a bearer's; and at the door, which gives a session that no script reads and no other site sends."""
-    assert client(troubled(), word=WORD).get("/", headers={"authorization": f"Bearer {WORD}"}).status_code == 200
-    visitor = client(troubled(), word=WORD)
-    entered = visitor.post("/sign-in", data={"token": WORD})
+    assert client(troubled(), token=TOKEN).get("/", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    visitor = client(troubled(), token=TOKEN)
+    entered = visitor.post("/sign-in", data={"token": TOKEN})
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
     kept = entered.headers["set-cookie"]
     assert "HttpOnly" in kept
     assert "SameSite=strict" in kept
-    assert WORD not in kept
+    assert TOKEN not in kept
     assert visitor.get("/").status_code == 200
 
 
 @pytest.mark.slow
 def test_far_too_long_a_word_is_not_read():
     """Whoever sends megabytes to the door is refused after a few kilobytes."""
-    assert client(troubled(), word=WORD).post("/sign-in", data={"token": "x" * 10_000_000}).status_code == 403
+    assert client(troubled(), token=TOKEN).post("/sign-in", data={"token": "x" * 10_000_000}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def test_far_too_long_a_word_is_not_read():
 )
 def test_a_session_is_ours_or_none(change):
     """One that was changed in a single place, or is over, or is another process's, opens nothing."""
-    gate = TokenAuth(WORD, key=b"k" * 32)
+    gate = TokenAuth(TOKEN, key=b"k" * 32)
     session = gate.session(NOW_S)
     admitted = lambda kept, now_s, by=gate: by.admits({"cookie": f"{COOKIE}={kept}"}, now_s)  # noqa: E731 - three words
     assert admitted(session, NOW_S + SESSION_S - 1)
     assert not admitted(session, NOW_S + SESSION_S)
-    assert not admitted(session, NOW_S, TokenAuth(WORD, key=b"x" * 32))
+    assert not admitted(session, NOW_S, TokenAuth(TOKEN, key=b"x" * 32))
     assert not admitted(change(session), NOW_S) or change(session) == session
 
 
@@ -167,15 +167,15 @@ def test_a_token_is_a_reference_and_long(tmp_path, monkeypatch):
     """In clear it is refused without being shown; one that can be guessed, or is not there, is refused by its name."""
     file = tmp_path / "token"
     with pytest.raises(ValueError, match="never a value in clear") as refused:
-        UiConfig(listen="0.0.0.0:1", token=WORD)
-    assert WORD not in str(refused.value)
+        UiConfig(listen="0.0.0.0:1", token=TOKEN)
+    assert TOKEN not in str(refused.value)
     file.write_text("short\n")
     with pytest.raises(ConfigError, match="shorter than 16") as short:
         token_auth(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": f"file:{file}"}), "the page")
     assert "short\n" not in short.value.message
-    monkeypatch.setenv("PAGE_TOKEN", WORD)
+    monkeypatch.setenv("PAGE_TOKEN", TOKEN)
     assert token_auth(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": "env:PAGE_TOKEN"}), "the page").knows(
-        WORD
+        TOKEN
     )
 
 

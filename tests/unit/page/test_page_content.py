@@ -236,7 +236,7 @@ def test_the_stream_sends_what_changed_and_nothing_else(monkeypatch):
     pieces = anyio.run(_sent, app, 4, then)
     assert pieces[0] == "retry: 1000\n\n"
     first, later = (json.loads(piece.partition("data: ")[2]) for piece in (pieces[1], pieces[3]))
-    assert {"awake", "headline", "picture", "needs", "edge-eu", "edge-us", "lake", "history"} <= first.keys()
+    assert {"snapshot_age", "headline", "picture", "needs", "edge-eu", "edge-us", "lake", "history"} <= first.keys()
     assert pieces[2] == ": alive\n\n"
     assert "Stalled" in later["edge-eu"]
     assert not {"edge-us", "edge-ap", "lake", "backfills", "history", "stripped"} & later.keys()
@@ -304,7 +304,7 @@ def test_time_that_nobody_watched_is_told_as_such():
         StateSpan(10_000, 40_000, AvailabilityState.UP),
         StateSpan(100_000, 160_000, AvailabilityState.STALLED),
     )
-    told = [(one.at_ms, one.badge.word, one.lasts) for one in changes({"eu": spans}, now_ms=161_000, most=9)]
+    told = [(one.at_ms, one.badge.label, one.lasts) for one in changes({"eu": spans}, now_ms=161_000, most=9)]
     assert told == [(100_000, "Stalled", True), (40_000, "Not watched", False), (0, "Up", False)]
 
 
@@ -329,10 +329,10 @@ def test_the_picture_has_room_for_every_edge(count):
 def test_every_state_has_a_sign_of_its_own():
     """States of one tone differ by sign and word; the sign is a symbol of the page."""
     badges = [badge_of(state) for state in AvailabilityState]
-    assert len({one.sign for one in badges}) == len({one.word for one in badges}) == len(AvailabilityState)
+    assert len({one.sign for one in badges}) == len({one.label for one in badges}) == len(AvailabilityState)
     page = client(troubled()).get("/").text
     assert all(f'id="sign-{one.sign}"' in page for one in badges)
-    assert badge_of("SOMETHING_NEW").word == "SOMETHING_NEW"
+    assert badge_of("SOMETHING_NEW").label == "SOMETHING_NEW"
 
 
 def test_a_card_has_the_whole_command_and_its_runbook():

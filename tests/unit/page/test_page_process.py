@@ -21,7 +21,7 @@ from aggregator.page.server import PageServer
 from aggregator.threads import ThreadCondition, Threads
 from tests.crowd import crowd
 from tests.trial import wait_for
-from tests.unit.page.showing import WORD, Watched, config, troubled, wide
+from tests.unit.page.showing import TOKEN, Watched, config, troubled, wide
 
 pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
@@ -44,9 +44,9 @@ def served(tmp_path, monkeypatch):
     """A page with a token over the troubled hub: server, what it watches, its threads."""
     monkeypatch.setenv("A_KEY_OF_THE_HUB", "the-material-of-a-key")
     monkeypatch.setenv("PASSWORD_OF_AN_EDGE", "a-password")
-    (tmp_path / "word").write_text(WORD)
-    (tmp_path / "word").chmod(0o600)
-    ui = {"listen": "127.0.0.1:0", "token": f"file:{tmp_path}/word"}
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    ui = {"listen": "127.0.0.1:0", "token": f"file:{tmp_path}/token"}
     hub = config(ui=ui, keys={"customer": "env:A_KEY_OF_THE_HUB"})
     threads, watched = Threads(), Watched(troubled())
     server = PageServer(hub, {}, threads)
@@ -68,7 +68,7 @@ def children() -> list[psutil.Process]:
 
 def read(server, path="") -> str | None:
     """What a token holder reads; None where nobody answers."""
-    request = urllib.request.Request(server.address + path, headers={"Authorization": f"Bearer {WORD}"})
+    request = urllib.request.Request(server.address + path, headers={"Authorization": f"Bearer {TOKEN}"})
     try:
         with urllib.request.urlopen(request, timeout=5) as answer:
             return answer.read().decode()
@@ -107,7 +107,7 @@ def _first_bytes(connection: socket.socket) -> bytes:
 
 
 def test_words_that_never_come_keep_no_reader_out(served):
-    """A hundred who say that they will tell the word: few are waited for, and not long; a token holder reads on."""
+    """A hundred who say that they will tell the token: few are waited for, and not long; a token holder reads on."""
     server, _, _ = served
     host, port = server.address.removeprefix("http://").rstrip("/").split(":")
     owed = b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\ntoken="
