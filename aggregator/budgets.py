@@ -156,6 +156,6 @@ TABLE: tuple[Budget, ...] = (
 )
 
 
-def made_most(taken: int) -> int:
+def max_output_bytes(taken: int) -> int:
     """Return how many bytes may be made of a batch whose values have `taken` bytes."""
     return max(MADE_BYTES.limit, TIMES_MADE * taken)

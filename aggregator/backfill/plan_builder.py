@@ -19,7 +19,7 @@ from aggregator.backfill.target import refuse_former, refuse_live, target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.lake.sources import lake_sources
@@ -136,7 +136,7 @@ def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState |
     plan = plan_partition(ask.mode, at_central, shown, name, only=only)
     there = [one for one in (only or frozenset()) - at_central.replayed(ask.mode) if holds(plan.effective, one)]
     if there:
-        count = counted(len(there), "dead letter")
+        count = format_count(len(there), "dead letter")
         why = f"{count} not written: {name} has the records, or left them out by its policy, since it was a generation"
         plan = replace(plan, warnings=(*plan.warnings, why))
     if source in central.doubted:

@@ -22,7 +22,7 @@ from aggregator.backfill.ranges import (
 )
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
-from aggregator.counted import first_of
+from aggregator.count_text import format_first
 from aggregator.replicate.flow.gaps import read_end, segments
 from aggregator.state.gap import GapDecision
 from aggregator.state.ledger import LedgerRecord
@@ -264,7 +264,7 @@ def _points(offsets: Iterable[int]) -> Ranges:
 
 def _warnings(at_central: FlowAtCentral, shown: EdgePartitionState, taken: Ranges) -> Iterable[str]:
     if taken:
-        told = first_of([f"{one.start}-{one.end - 1}" for one in taken], _SHOWN)
+        told = format_first([f"{one.start}-{one.end - 1}" for one in taken], _SHOWN)
         yield f"the edge no longer has {offset_count(taken)} of the offsets that were asked for: {told}"
     if shown.sampled.disordered:
         yield (

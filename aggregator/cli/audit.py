@@ -16,7 +16,7 @@ import click
 from aggregator.cli.terminal.arguments import LENGTH, TimeArgument
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
-from aggregator.counted import counted, first_of
+from aggregator.count_text import format_count, format_first
 from aggregator.errors import in_one_line
 from aggregator.machine_clock import utc_now_ms
 from aggregator.moments import iso
@@ -188,7 +188,7 @@ def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
         yield f"{finding.kind}: {flow.source} {_where(finding)}"
     for restate in flow.restates:
         ranges = _shown([offsets for _, offsets in restate.segments])
-        rows = counted(restate.removed, "row")
+        rows = format_count(restate.removed, "row")
         yield f"restated: {flow.source}: {ranges} by backfill {restate.backfill}, {rows} taken out"
     if flow.trouble:
         yield f"not asked: {flow.source}: {in_one_line(flow.trouble)}"
@@ -200,7 +200,7 @@ def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
 def _omitted(about: str, omission: "Omission") -> str:
     """`NOT COMPARED: eu/orders/0 in the lake: offsets 12-14 (3 records): why`."""
     place = "" if omission.place == "flow" else f" {_at(omission.place)}"
-    count = "" if omission.records is None else f" ({counted(omission.records, 'record')})"
+    count = "" if omission.records is None else f" ({format_count(omission.records, 'record')})"
     where = f": offsets {_shown(omission.offsets)}{count}" if omission.offsets else count
     return f"NOT COMPARED: {about}{place}{where}: {in_one_line(omission.reason)}"
 
@@ -216,7 +216,7 @@ def _final(flows: Iterable["FlowAudit"]) -> Iterator[str]:
         if len(pairs) == 1:
             yield _omitted(str(pairs[0][0].source), pairs[0][1])
             continue
-        names = first_of([flow.source for flow, _ in pairs], _FLOWS_SHOWN)
+        names = format_first([flow.source for flow, _ in pairs], _FLOWS_SHOWN)
         records = sum(one.records or 0 for _, one in pairs)
         yield _omitted(names, replace(pairs[0][1], offsets=(), records=records or None))
 
@@ -244,7 +244,7 @@ def _row(flow: "FlowAudit") -> tuple[object, ...]:
 
 def _where(finding: "AuditFinding") -> str:
     """`at central, incarnation 0: offsets 12-14, 20 (4 records); note`."""
-    records = f" ({counted(finding.records, 'record')})"
+    records = f" ({format_count(finding.records, 'record')})"
     offsets = f": offsets {_shown(finding.offsets)}{records}" if finding.offsets else ""
     note = f"; {finding.note}" if finding.note else ""
     return f"{_at(finding.place)}, incarnation {finding.incarnation}{offsets}{note}"
@@ -256,4 +256,4 @@ def _at(place: str) -> str:
 
 def _shown(offsets: Sequence["OffsetRange"]) -> str:
     shown = [f"{one.start}-{one.end - 1}" if len(one) > 1 else str(one.start) for one in offsets]
-    return first_of(shown, _RANGES_SHOWN)
+    return format_first(shown, _RANGES_SHOWN)

@@ -14,7 +14,7 @@ from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, progress, say
 from aggregator.config.load import load_config, placed_faults
 from aggregator.config.show import json_schema, shown
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import ConfigError
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.cross_check import read_policies
@@ -53,7 +53,8 @@ def lint(config: Path, *, elsewhere: bool) -> None:
     unset = () if elsewhere else tuple(unset_variables(loaded, os.environ))
     if unset:
         progress(f"{', '.join(unset)}: not set here; the hub needs each of these variables, and says so when it starts")
-    say(f"{config}: no faults ({counted(len(loaded.edges), 'edge')}, {counted(len(loaded.topics), 'topic rule')})")
+    edges, rules = format_count(len(loaded.edges), "edge"), format_count(len(loaded.topics), "topic rule")
+    say(f"{config}: no faults ({edges}, {rules})")
 
 
 def linted(config: Path) -> "tuple[HubConfig, Mapping[Path, Policy]]":

@@ -123,14 +123,14 @@ def _topic(topic: FoundTopic) -> list[str]:
     warning = "    # a compacted topic at central needs it: keep or pseudonymize it" if topic.compacted else ""
     note = _comment(topic.note) if topic.note else []
     lines = [f"  {quoted(literal(topic.name))}:", *note, f"    key: drop{warning}", "    headers: []"]
-    if topic.form is None:
+    if topic.value_format is None:
         told = f"no records, and the registry has no schema {topic.name}-value. If its values will not be Avro: "
         told += "`value_format` here, and a rule of its own without `lake:` in hub.yaml"
         return [*lines, *_comment(told), "    fields: {}"]
-    if topic.form is not ValueFormat.AVRO:
-        lines.append(f"    value_format: {topic.form.value}")
-    if not topic.form.has_fields:
-        return [*lines, "    value: drop", *_WHOLE[topic.form]]
+    if topic.value_format is not ValueFormat.AVRO:
+        lines.append(f"    value_format: {topic.value_format.value}")
+    if not topic.value_format.has_fields:
+        return [*lines, "    value: drop", *_WHOLE[topic.value_format]]
     if topic.leaves is None:
         return [*lines, visible(f"    fields: {{}}    # the registry has no schema {topic.name}-value")]
     if not topic.leaves:
@@ -175,7 +175,7 @@ def _groups(topics: Sequence[FoundTopic]) -> dict[_Group, list[str]]:
     """Topic names by what their rules have in common."""
     groups: dict[_Group, list[str]] = {}
     for topic in topics:
-        has_table = topic.form is None or topic.form.has_schema
+        has_table = topic.value_format is None or topic.value_format.has_schema
         groups.setdefault(_Group(topic.edges, has_table, topic.compacted), []).append(topic.name)
     return groups
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aggregator.cli.terminal.output import emit, output_option, refuse_overwriting, table
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import ConfigError, Failed
 
 if TYPE_CHECKING:
@@ -162,10 +162,10 @@ def _hub(hub: "HubDraft", folder: Path) -> dict[str, Any]:
 def _lines(found: "Imported", folders: Mapping[str, Path]) -> Iterator[str]:
     yield from table(("keys", "outcome", "becomes, or why not"), _rows(found.outcomes))
     yield ""
-    yield f"read as {found.form}: {counted(len(found.outcomes), 'key')}"
+    yield f"read as {found.form}: {format_count(len(found.outcomes), 'key')}"
     for hub in found.hubs:
         edges = ", ".join(hub.edges)
-        yield f"{folders[hub.name] / 'hub.yaml'}: {counted(len(hub.edges), 'edge')} ({edges}) into {hub.target}"
+        yield f"{folders[hub.name] / 'hub.yaml'}: {format_count(len(hub.edges), 'edge')} ({edges}) into {hub.target}"
         yield f"{folders[hub.name] / hub.policy_path}: nothing passes yet"
     yield from (f"note: {remark}" for remark in found.remarks)
     if found.variables:

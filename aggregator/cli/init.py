@@ -36,7 +36,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.value_types import HubName
 from aggregator.coordinates import CENTRAL
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import ConfigError, Failed
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topics import topic_names
@@ -132,7 +132,7 @@ def init(
     for cluster in clusters.values():
         _require_plain(cluster)
     topic_names(clusters[CENTRAL])
-    progress(f"asking {counted(len(edges), 'edge')} for topics …")
+    progress(f"asking {format_count(len(edges), 'edge')} for topics …")
     found = survey(
         {name: Source(clusters[name], open_registry(one.reference, one.client)) for name, one in registries.items()}
     )
@@ -250,18 +250,18 @@ def summary(draft: Draft, output: Path, policy: Path) -> Iterator[str]:
         output: The configuration file.
         policy: The policy's file.
     """
-    counts = Counter(topic.form or "without records" for topic in draft.topics)
+    counts = Counter(topic.value_format or "without records" for topic in draft.topics)
     forms = ", ".join(f"{count} {one.spoken if isinstance(one, ValueFormat) else one}" for one, count in counts.items())
     tagged = {leaf.path for topic in draft.topics for leaf in topic.leaves or () if leaf.tags}
-    found = f"{counted(len(draft.edges), 'edge')}, {counted(len(draft.topics), 'topic')}"
+    found = f"{format_count(len(draft.edges), 'edge')}, {format_count(len(draft.topics), 'topic')}"
     yield f"{output}: {found}{f' ({forms})' if forms else ''}"
-    yield f"{policy}: {counted(len(tagged), 'tagged field')}; nothing passes yet"
+    yield f"{policy}: {format_count(len(tagged), 'tagged field')}; nothing passes yet"
     yield from (f"{topic.name}: {topic.note}" for topic in draft.topics if topic.note)
     if not draft.topics:
         yield "no edge has a topic yet: once there are some, remove both files and run this command again"
         return
     where = "" if output == _OUTPUT else f" --config {shlex.quote(str(output))}"
-    if first := next((topic for topic in draft.topics if topic.form), None):
+    if first := next((topic for topic in draft.topics if topic.value_format), None):
         look = f"aggregator policy suggest --edge {first.edges[0]} --topic {shlex.quote(first.name)}{where}"
         yield f"next: {look}    looks for personal data in fields that no tag names; so for each topic"
     yield f"then: open the fields that may pass in {policy}, and aggregator config lint{where}"

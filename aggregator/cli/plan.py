@@ -26,7 +26,7 @@ from aggregator.cli.terminal.output import (
     progress,
     table,
 )
-from aggregator.counted import counted, first_of
+from aggregator.count_text import format_count, format_first
 from aggregator.errors import ExitCode, Failed, in_one_line
 from aggregator.machine_clock import utc_now_ms
 
@@ -121,7 +121,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) ->
             progress(f"{one.topic} at central stays at {one.setting}={one.central}: {one.why}; say --confirm unbounded")
     if not wanted:
         return
-    confirm(f"change settings of {counted(len(wanted), 'topic')} at central?", yes=yes)
+    confirm(f"change settings of {format_count(len(wanted), 'topic')} at central?", yes=yes)
     refused = change_settings(hub.central, wanted)
     left = {one[:2] for one in refused}
     for name, given in wanted.items():
@@ -194,7 +194,7 @@ def _problems(found: "HubPlan") -> Iterator[str]:
             place, _, why = one.partition(": ")
             reasons[why].append(place)
         for why, places in reasons.items():
-            yield from f"held: {first_of(places, 1)}: {why}".split("\n")
+            yield from f"held: {format_first(places, 1)}: {why}".split("\n")
         if flow.dead:
             yield f"dead letters: {flow.edge}/{flow.topic}: {flow.dead}"
 
@@ -212,10 +212,10 @@ def _made(found: "HubPlan") -> Iterator[str]:
         ]
         yield from table(("cluster", "topic", "action", "partitions", "settings"), made)
     if len(topics) < len(found.topics):
-        yield f"unchanged: {counted(len(found.topics) - len(topics), 'topic')}"
+        yield f"unchanged: {format_count(len(found.topics) - len(topics), 'topic')}"
     for name in sorted({name for one in found.topics for name in one.left_out}):
         count = sum(name in one.left_out for one in found.topics)
-        yield f"left out of {counted(count, 'topic')}: {name}, which central does not know and does not need"
+        yield f"left out of {format_count(count, 'topic')}: {name}, which central does not know and does not need"
     if found.schemas:
         yield ""
         rows = [(one.subject, one.writer, one.edge, one.action, in_one_line(one.detail)) for one in found.schemas]

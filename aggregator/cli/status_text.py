@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import cluster_lines, drift_lines, table
-from aggregator.counted import counted, first_of
+from aggregator.count_text import format_count, format_first
 from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import NEXT
 from aggregator.observe.formatting import ago, per_second, share, size
@@ -42,7 +42,7 @@ def status_lines(
         yield "no problem: edges are UP, and no flow and no table stands still"
         yield ""
     for edge, count in (dead or {}).items():
-        letters = counted(count, "dead letter")
+        letters = format_count(count, "dead letter")
         yield f"{letters} of {edge} since the hub's first start: aggregator dlq list --edge {edge}"
     yield from _edge_lines(seen) if seen.edges else ()
     yield from _flow_lines(seen) if partitions else _topic_lines(seen)
@@ -189,7 +189,7 @@ def _unruled_lines(seen: "HubStatus") -> Iterator[str]:
     for edge, topics in seen.without_rule.items():
         yield ""
         yield (
-            f"{edge}: no rule takes {counted(len(topics), 'topic')}: {first_of(topics, _MAX_NAMED)};"
+            f"{edge}: no rule takes {format_count(len(topics), 'topic')}: {format_first(topics, _MAX_NAMED)};"
             " give them one, or name them in `exclude:`"
         )
 

@@ -35,7 +35,7 @@ class FoundTopic:
         edges: Edges that have it.
         compacted: Whether the topic is compacted at one edge at least, so that its key must stay distinct.
         leaves: Leaves of all versions of the value schema, or of sampled JSON; None where no fields are known.
-        form: The format of the values; None where the topic has no records and no schema.
+        value_format: The format of the values; None where the topic has no records and no schema.
         note: A remark for a person about the topic's records.
     """
 
@@ -43,7 +43,7 @@ class FoundTopic:
     edges: tuple[str, ...]
     compacted: bool
     leaves: tuple[PolicyLeaf, ...] | None
-    form: ValueFormat | None = ValueFormat.AVRO
+    value_format: ValueFormat | None = ValueFormat.AVRO
     note: str = ""
 
 
@@ -87,23 +87,23 @@ def survey(edges: Mapping[str, Source]) -> list[FoundTopic]:
 def _told(name: str, values: Sequence[Value], registry: Registry) -> _Told:
     of_schemas = value_leaves(registry, name)
     found = sniffed(values, registry, has_schema=of_schemas is not None)
-    is_json = found.form is ValueFormat.JSON
+    is_json = found.value_format is ValueFormat.JSON
     return _Told(found, of_schemas, tuple(json_leaves([value for value, _ in values])) if is_json else ())
 
 
 def _found(name: str, of_edges: Mapping[str, _Told], *, compacted: bool) -> FoundTopic:
     """Combine what the edges told of one topic."""
     told = list(of_edges.values())
-    forms = list(dict.fromkeys(one.sniffed.form for one in told if one.sniffed.form is not None))
-    form = forms[0] if len(forms) == 1 else _widest(forms)
+    forms = list(dict.fromkeys(one.sniffed.value_format for one in told if one.sniffed.value_format is not None))
+    value_format = forms[0] if len(forms) == 1 else _widest(forms)
     notes = [f"its edges differ: {', '.join(sorted(forms))}"] if len(forms) > 1 else []
     notes += [one.sniffed.note for one in told if one.sniffed.note]
     leaves = None
-    if form is ValueFormat.JSON:
+    if value_format is ValueFormat.JSON:
         leaves = merged([one.of_json for one in told])
-    elif form in (None, ValueFormat.AVRO):
+    elif value_format in (None, ValueFormat.AVRO):
         leaves = merged([one.of_schemas for one in told if one.of_schemas is not None])
-    return FoundTopic(name, tuple(of_edges), compacted, leaves, form, "; ".join(dict.fromkeys(notes)))
+    return FoundTopic(name, tuple(of_edges), compacted, leaves, value_format, "; ".join(dict.fromkeys(notes)))
 
 
 def _widest(forms: Sequence[ValueFormat]) -> ValueFormat | None:

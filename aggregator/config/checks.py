@@ -16,7 +16,7 @@ from aggregator.config.collisions import collisions, reserved_hits, reserved_nam
 from aggregator.config.document import ConfigFault, Place
 from aggregator.config.glue import is_glue
 from aggregator.config.lake_model import TableConfig
-from aggregator.config.match import speaks_of
+from aggregator.config.match import matches_topic
 from aggregator.config.model import TopicRule
 from aggregator.config.secrets import SecretRef
 from aggregator.config.suites import SuiteFaults, load_suite
@@ -264,6 +264,6 @@ def _feeds(table: str) -> Callable[[TopicRule], bool]:
     def feeds(rule: TopicRule) -> bool:
         pattern = re.escape(rule.lake or "").replace(r"\{topic\}", "(?P<topic>.+)").replace(r"\{edge\}", "[a-z0-9-]+")
         found = re.fullmatch(pattern, table)
-        return found is not None and ("topic" not in found.groupdict() or speaks_of(rule, found["topic"]))
+        return found is not None and ("topic" not in found.groupdict() or matches_topic(rule, found["topic"]))
 
     return feeds

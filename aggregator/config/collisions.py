@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from aggregator.config.match import speaks_of
+from aggregator.config.match import matches_topic
 from aggregator.config.model import TopicRule
 from aggregator.config.patterns import PatternBranch, branches
 from aggregator.coordinates import HEARTBEATS
@@ -130,7 +130,7 @@ def _reserved_hit(rule: TopicRule, target: CentralPattern, names: Sequence[str])
         topic = target.topic(name)
         if topic is None or (topic == HEARTBEATS and name == f"{target.edge}.{HEARTBEATS}"):
             continue
-        if speaks_of(rule, topic) and not topic.endswith(_INTERNAL):
+        if matches_topic(rule, topic) and not topic.endswith(_INTERNAL):
             return name
     return None
 
@@ -142,7 +142,7 @@ def _ends_meet(one: str, other: str) -> bool:
 def _meet(one: TopicRule, first: CentralPattern, other: TopicRule, second: CentralPattern) -> tuple[bool, str | None]:
     for left in branches(one.match):
         for right in branches(other.match):
-            if left.whole or right.whole:
+            if left.is_literal or right.is_literal:
                 name = _shared(one, left, first, other, second) or _shared(other, right, second, one, first)
                 if name:
                     return True, name
@@ -155,11 +155,11 @@ def _shared(
     rule: TopicRule, branch: PatternBranch, own: CentralPattern, other: TopicRule, target: CentralPattern
 ) -> str | None:
     """The central name of a literal branch, if a different topic of the other rule has it too."""
-    if not branch.whole or not branch.literal or not speaks_of(rule, branch.literal):
+    if not branch.is_literal or not branch.literal or not matches_topic(rule, branch.literal):
         return None
     name = own.name(branch.literal)
     topic = target.topic(name)
-    if topic is None or topic == branch.literal or not speaks_of(other, topic):
+    if topic is None or topic == branch.literal or not matches_topic(other, topic):
         return None
     return name
 

@@ -23,14 +23,14 @@ _SEPARATORS = frozenset(", \t")
 
 
 class _Piece(NamedTuple):
-    """An escape, a class, a repetition or one character; `foreign`: what RE2 reads otherwise, of a class."""
+    """An escape, a class, a repetition or one character; `unsupported_syntax`: what RE2 reads otherwise, of a class."""
 
     start: int
     end: int
-    foreign: str = ""
+    unsupported_syntax: str = ""
 
 
-def foreign(pattern: str) -> str:
+def unsupported_syntax(pattern: str) -> str:
     """The first construct that RE2 does not have or reads otherwise, by its name; empty where there is none."""
     for start, end, found in _pieces(pattern):
         if found:

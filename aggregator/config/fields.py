@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aggregator.config.client import is_secret_property
-from aggregator.config.constructs import foreign, is_list
+from aggregator.config.constructs import is_list, unsupported_syntax
 from aggregator.config.contexts import context_fault
 from aggregator.config.glue import is_glue
 from aggregator.config.patterns import full_matches
@@ -69,7 +69,7 @@ def topic_pattern(value: str) -> str:
     """A regular expression that RE2 compiles."""
     if not value:
         raise ValueError("is empty; `.*` matches every topic")
-    if found := foreign(value):
+    if found := unsupported_syntax(value):
         raise ValueError(f"holds {found}, which RE2 does not have or reads otherwise; `exclude` leaves topics out")
     if is_list(value):
         raise ValueError("holds a comma or a space, which no topic has; several are written as `orders|payments`")
@@ -79,7 +79,7 @@ def topic_pattern(value: str) -> str:
 
 def group_pattern(value: str) -> str:
     """A regular expression on names of consumer groups that RE2 compiles."""
-    if found := foreign(value):
+    if found := unsupported_syntax(value):
         raise ValueError(f"holds {found}, which RE2 does not have or reads otherwise; `exclude` leaves groups out")
     full_matches(value, [])
     return value

@@ -24,10 +24,10 @@ def rule_for(config: HubConfig, edge: str, topic: str) -> TopicRule | None:
     """
     if topic == HEARTBEATS or (config.exclude is not None and _matches(config.exclude, topic)):
         return None
-    return next((rule for rule in config.topics if _is_of(rule, edge) and speaks_of(rule, topic)), None)
+    return next((rule for rule in config.topics if _is_of(rule, edge) and matches_topic(rule, topic)), None)
 
 
-def speaks_of(rule: TopicRule, topic: str) -> bool:
+def matches_topic(rule: TopicRule, topic: str) -> bool:
     """Whether a rule takes a topic of this name, on the edges that it speaks of, if no earlier one does."""
     return _matches(rule.match, topic) and not (rule.exclude is not None and _matches(rule.exclude, topic))
 

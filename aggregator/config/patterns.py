@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from aggregator.config.constructs import foreign
+from aggregator.config.constructs import unsupported_syntax
 
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 _REPEATS = frozenset("*+?{")
@@ -23,13 +23,13 @@ _MAX_NAMES = 1000
 
 
 class PatternBranch(NamedTuple):
-    """One top-level alternative: the literal text that it begins with; `whole` when it is nothing else."""
+    """One top-level alternative: the literal text that it begins with; `is_literal` when it is nothing else."""
 
     literal: str
-    whole: bool
+    is_literal: bool
 
 
-_NOTHING, _ANY = PatternBranch("", whole=True), PatternBranch("", whole=False)
+_NOTHING, _ANY = PatternBranch("", is_literal=True), PatternBranch("", is_literal=False)
 
 
 def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
@@ -51,7 +51,7 @@ def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
         found = compute.match_substring_regex(_strings(arrow, names), pattern=rf"\A(?:{pattern})\z")
     except arrow.ArrowInvalid as error:
         reason = str(error).removeprefix("Invalid regular expression: ").partition(":")[0]
-        construct = foreign(pattern)
+        construct = unsupported_syntax(pattern)
         why = f"it holds {construct}, which RE2 does not have" if construct else reason
         raise ValueError(f"RE2 refuses the pattern: {why}") from None
     return [bool(item.as_py()) for item in found]
@@ -104,10 +104,10 @@ def _literal(text: str) -> PatternBranch:
         if not sign or (not escaped and sign in _SPECIAL):
             if sign in _REPEATS:
                 taken = taken[:-1]  # `ab*` begins with `a` only
-            return PatternBranch("".join(taken), whole=False)
+            return PatternBranch("".join(taken), is_literal=False)
         taken.append(sign)
         index += 2 if escaped else 1
-    return PatternBranch("".join(taken), whole=True)
+    return PatternBranch("".join(taken), is_literal=True)
 
 
 def names(pattern: str) -> list[PatternBranch]:
@@ -118,12 +118,12 @@ def names(pattern: str) -> list[PatternBranch]:
     """
     found, index = _either(pattern, 0)
     every = found if index == len(pattern) else [_ANY]
-    begins = [one.literal for one in every if not one.whole]
+    begins = [one.literal for one in every if not one.is_literal]
     return [
         one
         for one in dict.fromkeys(every)
         if one != _NOTHING
-        and not any(one.literal.startswith(start) and one != PatternBranch(start, whole=False) for start in begins)
+        and not any(one.literal.startswith(start) and one != PatternBranch(start, is_literal=False) for start in begins)
     ]
 
 
@@ -139,14 +139,14 @@ def _either(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
 
 
 def _sequence(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
-    found = [PatternBranch("", whole=True)]
+    found = [PatternBranch("", is_literal=True)]
     while index < len(pattern) and pattern[index] not in "|)":
         atom, index = _atom(pattern, index)
         sign = pattern[index : index + 1]
         if sign and sign in _REPEATS:
             atom, index = _repeated(sign, atom), _after_repeat(pattern, index)
         every = [
-            one if not one.whole else PatternBranch(one.literal + more.literal, more.whole)
+            one if not one.is_literal else PatternBranch(one.literal + more.literal, more.is_literal)
             for one in found
             for more in atom
         ]
@@ -159,7 +159,7 @@ def _repeated(sign: str, atom: list[PatternBranch]) -> list[PatternBranch]:
         case "?":
             return [_NOTHING, *atom]
         case "+":
-            return [PatternBranch(one.literal, whole=False) for one in atom]
+            return [PatternBranch(one.literal, is_literal=False) for one in atom]
         case _:
             return [_ANY]
 
@@ -179,10 +179,10 @@ def _atom(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
         return (found, end + 1) if pattern[end : end + 1] == ")" else ([_ANY], len(pattern) + 1)
     if sign == "\\" and after:
         if after in string.punctuation:
-            return [PatternBranch(after, whole=True)], index + 2
+            return [PatternBranch(after, is_literal=True)], index + 2
         return [_ANY], index + 2 if after in _CLASSES else len(pattern) + 1
     if sign == "[" and (known := _CLASS.match(pattern, index)):
         return [_ANY], known.end()
     if sign in "^$.":
         return [_ANY if sign == "." else _NOTHING], index + 1
-    return ([_ANY], len(pattern) + 1) if sign in _SPECIAL else ([PatternBranch(sign, whole=True)], index + 1)
+    return ([_ANY], len(pattern) + 1) if sign in _SPECIAL else ([PatternBranch(sign, is_literal=True)], index + 1)

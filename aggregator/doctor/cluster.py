@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 
 from aggregator.coordinates import CENTRAL
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.probes.cluster_view import ClusterView, ProbedTopic
@@ -205,7 +205,7 @@ def own_topics(topics: Mapping[str, ProbedTopic], specs: Iterable[TopicSpec], se
             yield failed(CENTRAL, "topics", what, then)
     if well:
         yield ok(
-            CENTRAL, "topics", f"{counted(seen, 'topic')} of the hub's own, as they must be" if seen else _NONE_YET
+            CENTRAL, "topics", f"{format_count(seen, 'topic')} of the hub's own, as they must be" if seen else _NONE_YET
         )
 
 

@@ -253,7 +253,7 @@ def _named(config: HubConfig, edge: str) -> Iterator[str]:
     for rule in config.topics:
         for branch in branches(rule.match):
             name = branch.literal
-            if branch.whole and name and not is_internal(name) and start_of(config, edge, name) is not None:
+            if branch.is_literal and name and not is_internal(name) and start_of(config, edge, name) is not None:
                 yield name
 
 

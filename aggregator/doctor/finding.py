@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aggregator.counted import first_of
+from aggregator.count_text import format_first
 
 # The value of `cluster` for a finding about this machine. No edge can have a name with a space.
 MACHINE = "this machine"
@@ -59,4 +59,4 @@ def failed(cluster: str, check: str, what: str, then: str) -> Finding:
 
 def listed(names: Iterable[object]) -> str:
     """Names in a sentence; of many the first few."""
-    return first_of(sorted(map(str, names)), _MAX_NAMES)
+    return format_first(sorted(map(str, names)), _MAX_NAMES)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.errors import NEXT
 from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
@@ -60,7 +60,7 @@ def topics(edge: str, config: HubConfig, shown: DiscoveredTopics, denied: Mappin
         )
         yield warning(edge, "topics", what, "correct `match`, create the topic, or give the hub Describe on it")
     if not idle and not unanswered:
-        yield ok(edge, "topics", f"{counted(len(seen), 'topic')} to be replicated: {listed(seen)}")
+        yield ok(edge, "topics", f"{format_count(len(seen), 'topic')} to be replicated: {listed(seen)}")
 
 
 def sizes(

@@ -11,7 +11,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple, Self
 
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.edges.movement import NOTHING_WAITS, Movement
 
 
@@ -100,7 +100,8 @@ def judge(seen: Observation, patience: Patience) -> AvailabilityFinding:
         return AvailabilityFinding(AvailabilityState.PAUSED, seen.paused)
     if seen.gaps:
         return AvailabilityFinding(
-            AvailabilityState.LOSING_DATA, f"{counted(seen.gaps, 'flow')} wanted offsets that the edge no longer has"
+            AvailabilityState.LOSING_DATA,
+            f"{format_count(seen.gaps, 'flow')} wanted offsets that the edge no longer has",
         )
     return _explained(_expiry_finding(seen) or _contact(seen, patience) or _progress(seen), seen.limited)
 
@@ -117,7 +118,7 @@ def _expiry_finding(seen: Observation) -> AvailabilityFinding | None:
     when = f"in {_seconds(seen.left_s)}" if seen.left_s > 0 else "at any moment"
     return AvailabilityFinding(
         AvailabilityState.LOSING_DATA,
-        f"the edge deletes unread records of {counted(seen.expiring_flows, 'flow')}, the first {when}, sooner than"
+        f"the edge deletes unread records of {format_count(seen.expiring_flows, 'flow')}, the first {when}, sooner than"
         " they are read",
     )
 
@@ -149,11 +150,13 @@ def _progress(seen: Observation) -> AvailabilityFinding:
     if moved.stuck:
         return AvailabilityFinding(
             AvailabilityState.STALLED,
-            f"records of {counted(moved.stuck, 'flow')} wait and have not moved for"
+            f"records of {format_count(moved.stuck, 'flow')} wait and have not moved for"
             f" {_seconds(moved.waited_s)}{_because(seen.trouble)}",
         )
     if moved.behind:
-        waits = f"{counted(moved.lag_records, 'record')} waiting, the oldest for {_seconds(moved.waited_s)} at least"
+        waits = (
+            f"{format_count(moved.lag_records, 'record')} waiting, the oldest for {_seconds(moved.waited_s)} at least"
+        )
         if moved.gained_per_s > 0:
             left = _seconds(moved.lag_records / moved.gained_per_s)
             return AvailabilityFinding(AvailabilityState.LAGGING, f"{waits}; catching up, about {left} to go")

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.fields import AUTHENTICATE
 from aggregator.config.model import HubConfig
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.engine import driver_jvm
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.environment import without_secrets
@@ -41,7 +41,7 @@ def master_url(master: str, slots: int) -> str:
     cluster = LOCAL_CLUSTER.fullmatch(master)
     if cluster and int(cluster[1]) * int(cluster[2]) <= slots:
         raise ConfigError(
-            f"spark.master {master} has no core beside {counted(slots, 'slot')}, and the lake would wait for ever",
+            f"spark.master {master} has no core beside {format_count(slots, 'slot')}, and the lake would wait for ever",
             hint=f"give it at least {slots + 1} cores, or lower replication.slots",
         )
     return master
@@ -102,8 +102,8 @@ def _await_cores(session: SparkSession, slots: int) -> None:
         if time.monotonic() > deadline:
             session.stop()
             raise ConfigError(
-                f"Spark offers {counted(cores, 'core')} to {counted(slots, 'slot')}, and one must stay free of them"
-                " for the lake",
+                f"Spark offers {format_count(cores, 'core')} to {format_count(slots, 'slot')}, and one must stay free"
+                " of them for the lake",
                 hint=f"give the application at least {slots + 1} cores, or lower replication.slots",
             )
         time.sleep(0.5)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 
 _OPTION = re.compile(
     r"""(?<![\w.$-])([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""",
@@ -60,5 +60,5 @@ def without(login: Login, used: Collection[str]) -> str:
     """
     rest = login.options.keys() - set(used)
     named, others = sorted(rest & _KNOWN), len(rest - _KNOWN)
-    words = [f"`{name}`" for name in named] + ([counted(others, "other option")] if others else [])
+    words = [f"`{name}`" for name in named] + ([format_count(others, "other option")] if others else [])
     return f"without {', '.join(words)}, which the hub does not have" if words else ""

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import in_one_line
 from aggregator.observe.edge_logs import EdgeLogs
@@ -73,7 +73,7 @@ def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
         damaged: Number of foreign records, by topic.
     """
     return {
-        f"damaged {topic} {len(str(count))}": f"{topic}: {counted(count, 'record')} passed over, none of ours:"
+        f"damaged {topic} {len(str(count))}": f"{topic}: {format_count(count, 'record')} passed over, none of ours:"
         " who else may write this topic? nothing but the hub should"
         for topic, count in damaged.items()
     }

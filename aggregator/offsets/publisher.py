@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from aggregator.config.model import HubConfig, OffsetsConfig
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import AggregatorError, HoldError, RetryError, Unreachable
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.groups import commit_offsets, committed_offsets, group_names, idle_groups
@@ -128,7 +128,7 @@ class OffsetsPublisher:
         records = [Record(topic, key, value) for (topic, key), value in changed.items()]
         if why := write_acknowledged(self._config.central, records):
             raise Unreachable(
-                f"central does not take {counted(len(changed), 'position')}: {why}",
+                f"central does not take {format_count(len(changed), 'position')}: {why}",
                 hint="aggregator acls print --for central names every right",
             )
         told |= changed
@@ -151,6 +151,6 @@ class OffsetsPublisher:
             try:
                 if due := forward(wanted[group], committed_offsets(central, group)):
                     commit_offsets(central, group, due)
-                    log.info("group %s goes on at central in %s", group, counted(len(due), "partition"))
+                    log.info("group %s goes on at central in %s", group, format_count(len(due), "partition"))
             except HoldError as error:
                 look.troubles[f"group {group}"] = error.message

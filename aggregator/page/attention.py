@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
-from aggregator.counted import first_of
+from aggregator.count_text import format_first
 from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.observe.hub_status import EdgeStatus
@@ -126,7 +126,7 @@ def _flows(seen: Snapshot) -> Iterator[Need]:
         if source not in flows:
             found[source.edge, f"{HELD}{still.detail}"].append(source)
     for (edge, trouble), sources in found.items():
-        what = first_of(sources, 1)
+        what = format_first(sources, 1)
         why = trouble.partition("\n")[0].removeprefix(HELD)
         badge, topic = (_HELD if trouble.startswith(HELD) else _WAITS), re.escape(sources[0].topic)
         command = f"aggregator status --problems --edge {edge} --topic {shlex.quote(topic)} --partitions"
@@ -149,7 +149,7 @@ def _lake(seen: Snapshot) -> Iterator[Need]:
             for reason, holds in _by_reason(table.held).items():
                 yield Need(
                     _LAKE,
-                    first_of([hold.place for hold in holds], 1),
+                    format_first([hold.place for hold in holds], 1),
                     reason.partition("\n")[0],
                     "aggregator lake status",
                 )

@@ -21,7 +21,7 @@ from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, whole_scope
+from aggregator.privacy.policy.precedence import Scope, key_scope, schemaless_scope, value_scope
 from aggregator.privacy.policy.rules import privacy_class
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import incompatibility
@@ -226,7 +226,7 @@ def paths_of(
         if view.value_format.has_schema:
             continue
         if not view.value_format.has_fields:
-            decision = whole_decision(view.value_format, whole_scope(policies[rule.policy], topic), today)
+            decision = whole_decision(view.value_format, schemaless_scope(policies[rule.policy], topic), today)
             whole = ((), decision.rule.operator, decision.privacy_class, decision.because)
             yield FieldRoute(edge, topic, target(config, edge, topic), ".", view.value_format.value, *whole)
         for path, leaf in view.fields if view.value_format.has_fields else ():

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.plan.actions import CREATE, DEAD, REFUSED, REGISTER, UNKNOWN, WIDEN_TABLE, WIDEN_TOPIC
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ class Summary:
         parts = [
             _told("to add: ", self.add),
             _told("to change: ", self.change),
-            f"{counted(self.settings, 'setting')} for --apply" if self.settings else "",
-            f"{counted(self.waiting_records, 'record')} waiting, at most" if self.waiting_records else "",
+            f"{format_count(self.settings, 'setting')} for --apply" if self.settings else "",
+            f"{format_count(self.waiting_records, 'record')} waiting, at most" if self.waiting_records else "",
             _told("would stand still: ", self.held),
-            f"{counted(self.dead, 'topic')} of nothing but dead letters" if self.dead else "",
+            f"{format_count(self.dead, 'topic')} of nothing but dead letters" if self.dead else "",
         ]
         unknown = f"; more is unknown: {', '.join(self.unknown)}" if self.unknown else ""
         told = "; ".join(part for part in parts if part)
@@ -97,5 +97,5 @@ def _count(actions: Iterable[str], action: str) -> int:
 
 
 def _told(head: str, counts: dict[str, int]) -> str:
-    said = ", ".join(counted(count, kind) for kind, count in counts.items() if count)
+    said = ", ".join(format_count(count, kind) for kind, count in counts.items() if count)
     return f"{head}{said}" if said else ""

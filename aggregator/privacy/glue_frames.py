@@ -7,7 +7,7 @@ reported.
 
 from dataclasses import replace
 
-from aggregator.budgets import made_most
+from aggregator.budgets import max_output_bytes
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.header_schema_ids import REFUSED
 from aggregator.privacy.strip import Batch, Rejection
@@ -40,7 +40,7 @@ def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> t
     """
     rejected: dict[int, Rejection] = {}
     contents = [one for column in (batch.values, batch.keys) for one in column if one is not None]
-    most, made = made_most(sum(map(len, contents))), 0
+    most, made = max_output_bytes(sum(map(len, contents))), 0
 
     def bounded(content: bytes) -> bytes:
         nonlocal made

@@ -47,7 +47,7 @@ class Keys:
 
     Args:
         scope: What the policy says; its one rule is `keep`, `drop` or `pseudonymize`.
-        form: Declared format; None: Avro if the wire says so, else text.
+        key_format: Declared format; None: Avro if the wire says so, else text.
         programs: For Avro keys.
         keys: Key rings by name.
         tokens_of: What makes tokens of many keys at once, from what they are made of; None: nothing does.
@@ -56,22 +56,22 @@ class Keys:
     def __init__(
         self,
         scope: Scope,
-        form: KeyFormat | None,
+        key_format: KeyFormat | None,
         programs: Programs,
         keys: Mapping[str, KeyRing],
         tokens_of: Callable[[HmacTokenSpec], TokensOf | None] = lambda _: None,
     ) -> None:
         (self._said,) = scope.rules
         self._scope = scope
-        self._form = form
+        self._key_format = key_format
         self._programs = programs
         self._decision = AppliedRule(Drop(), "")
         self._tally = KeyTally()
         self._tokenizer = tokenizer(self._said.rule, keys)
         token_spec = self._tokenizer.of_hex if self._tokenizer else None
-        self._tokens = (
-            tokens_of(token_spec._replace(normalize="none") if form == "bytes" else token_spec) if token_spec else None
-        )
+        if token_spec and key_format == "bytes":
+            token_spec = token_spec._replace(normalize="none")
+        self._tokens = tokens_of(token_spec) if token_spec else None
 
     def begin(self, today: date) -> None:
         """Begin a new batch on a day."""
@@ -90,7 +90,7 @@ class Keys:
         """
         keys = BytesColumn.of(contents)
         is_read = not isinstance(self._decision.rule, Drop) and keys.count(None) < len(keys)
-        if is_read and (self._form == "avro" or (self._form is None and _may_be_framed(keys))):
+        if is_read and (self._key_format == "avro" or (self._key_format is None and _may_be_framed(keys))):
             batch = FramedValues(keys)
             groups = batch.groups()
             return partial(self._by_wire, keys, batch, groups, self._programs.programs(groups))
@@ -103,7 +103,7 @@ class Keys:
         if missing == len(keys):
             return ResultColumn(keys)
         if isinstance(self._decision.rule, Drop):
-            self._tally.met(self._decision, self._form or "any", len(keys) - missing)
+            self._tally.met(self._decision, self._key_format or "any", len(keys) - missing)
             return _alike(keys, ResultColumn(BytesColumn.empty(len(keys))), "drop")
         return self._plain(keys)
 
@@ -123,43 +123,47 @@ class Keys:
                 parts.append(refused(members, Rejection(Reason.BAD_KEY, named)))
         rest = groups.unframed
         is_foreign = np.ones(len(rest), bool)
-        if self._form is None:
+        if self._key_format is None:
             whole = keys.tolist()
             is_foreign = np.fromiter((is_glue_framed(whole[place] or b"") for place in rest), bool, len(rest))
         parts.append(refused(rest[is_foreign], Rejection(Reason.BAD_KEY)))
         bad = sum(len(part.rejected) for _, part in parts)
         self._tally.met(self._decision, "avro", bad, bad)
-        if self._form is None:
+        if self._key_format is None:
             text = rest[~is_foreign]
             parts.append((text, self._plain(BytesColumn.of([whole[place] for place in text.tolist()]))))
         return joined(len(keys), parts)
 
     def _plain(self, cells: BytesColumn) -> ResultColumn:
         """Keys in their declared format, each distinct one once."""
-        if self._tokenizer is None and self._form in (None, "string") and cells.are_text():
+        if self._tokenizer is None and self._key_format in (None, "string") and cells.are_text():
             self._tally.met(self._decision, "string", len(cells) - cells.count(None), 0)
             return ResultColumn(cells)
-        if self._tokens and (self._form == "bytes" or (self._form in (None, "string") and cells.are_text())):
+        if self._tokens and (
+            self._key_format == "bytes" or (self._key_format in (None, "string") and cells.are_text())
+        ):
             tokens = self._tokens(cells)
             if tokens is not None:
-                self._tally.met(self._decision, self._form or "string", len(cells) - cells.count(None), 0)
+                self._tally.met(self._decision, self._key_format or "string", len(cells) - cells.count(None), 0)
                 return _alike(cells, ResultColumn(tokens), self._said.rule.operator)
         keys = cells.tolist()
         values: dict[bytes, Value] = {}
         distinct = {key for key in set(keys) if key is not None}
-        read = _READ[self._form or "string"]
+        read = _READ[self._key_format or "string"]
         for key in distinct:
             with contextlib.suppress(ValueError, RecursionError, Malformed):
                 values[key] = read(key)
         made: dict[bytes | None, bytes] = {key: key for key in values}
         if self._tokenizer is not None:
             answers = self._tokenizer.tokens(list(values.values()))
-            made = {key: _written(token, self._form) for key, token in zip(values, answers, strict=True)}
+            made = {key: _written(token, self._key_format) for key, token in zip(values, answers, strict=True)}
         column = ResultColumn([made.get(key) for key in keys])
         if len(made) < len(distinct):
             bad = [place for place, key in enumerate(keys) if key is not None and key not in made]
             column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
-        self._tally.met(self._decision, self._form or "string", len(keys) - keys.count(None), len(column.rejected))
+        self._tally.met(
+            self._decision, self._key_format or "string", len(keys) - keys.count(None), len(column.rejected)
+        )
         return column if self._tokenizer is None else _alike(cells, column, self._said.rule.operator)
 
 
@@ -243,7 +247,7 @@ _READ: dict[str, Callable[[bytes], Value]] = {
 }
 
 
-def _written(token: Value, form: KeyFormat | None) -> bytes:
+def _written(token: Value, key_format: KeyFormat | None) -> bytes:
     if isinstance(token, bytes):
         return token
-    return json.dumps(token).encode() if form == "json" else str(token).encode()
+    return json.dumps(token).encode() if key_format == "json" else str(token).encode()

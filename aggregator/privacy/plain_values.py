@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from aggregator.budgets import BATCH_PLAIN_BYTES, BATCH_VALUES, made_most
+from aggregator.budgets import BATCH_PLAIN_BYTES, BATCH_VALUES, max_output_bytes
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
@@ -40,7 +40,7 @@ class PlainValues:
     """Strips the values of one topic; what `programs.Programs` is for values with a schema.
 
     Args:
-        form: `text` or `bytes`.
+        value_format: `text` or `bytes`.
         scope: What the policy says of a whole value.
         keys: Key rings by name.
         tokens_of: What makes tokens of many values at once, from what they are made of; None: nothing does.
@@ -53,12 +53,12 @@ class PlainValues:
 
     def __init__(
         self,
-        form: ValueFormat,
+        value_format: ValueFormat,
         scope: Scope,
         keys: Mapping[str, KeyRing],
         tokens_of: Callable[[HmacTokenSpec], TokensOf | None] = lambda _: None,
     ) -> None:
-        self._form = form
+        self._value_format = value_format
         self._scope = scope
         self._keys = keys
         self._tokens_of = tokens_of
@@ -76,7 +76,7 @@ class PlainValues:
             ConfigError: a key cannot be read.
         """
         if today != self._day:
-            self._decision = whole_decision(self._form, self._scope, today)
+            self._decision = whole_decision(self._value_format, self._scope, today)
             self._operator = self._made(today)
             token_spec = self._operator.token_spec if self._operator else None
             self._tokens = self._tokens_of(token_spec) if token_spec else None
@@ -104,7 +104,7 @@ class PlainValues:
             return ResultColumn([None], {0: Rejection(Reason.TOO_LARGE)})
         nulls = cells.count(None)
         self._met(NULL, nulls)
-        self._met(self._form.value, len(cells) - nulls - len(rejected), len(column.rejected) - len(rejected))
+        self._met(self._value_format.value, len(cells) - nulls - len(rejected), len(column.rejected) - len(rejected))
         return column
 
     def report(self) -> list[ReportRow]:
@@ -120,7 +120,7 @@ class PlainValues:
 
     def _unreadable(self, cells: BytesColumn) -> list[int]:
         """Places of what is declared as text and is none."""
-        if self._form is not ValueFormat.TEXT or cells.are_text():
+        if self._value_format is not ValueFormat.TEXT or cells.are_text():
             return []
         return [place for place, cell in enumerate(cells.tolist()) if cell is not None and not _is_text(cell)]
 
@@ -157,25 +157,25 @@ class PlainValues:
 
     def _made(self, today: date) -> OperatorCache | None:
         """The operator behind its memory; None for what has no code."""
-        rule, leaf = self._decision.rule, leaf_of_whole(self._form)
-        result = result_of_whole(self._form, rule)
+        rule, leaf = self._decision.rule, leaf_of_whole(self._value_format)
+        result = result_of_whole(self._value_format, rule)
         if isinstance(rule, Keep | Drop) or result is None:
             return None
         call = Call(rule, leaf, result, operators.context(rule, self._scope.topic, PATH, today))
         return OperatorCache.of(call, self._keys)
 
 
-def whole_decision(form: ValueFormat, scope: Scope, today: date) -> AppliedRule:
+def whole_decision(value_format: ValueFormat, scope: Scope, today: date) -> AppliedRule:
     """The rule that holds for whole values.
 
     Args:
-        form: `text` or `bytes`.
+        value_format: `text` or `bytes`.
         scope: What the policy says of them.
         today: Decides what has expired.
     """
     decision = scope.decide(frozenset(range(len(scope.rules))), frozenset(), today)
-    if not isinstance(decision.rule, Keep | Drop) and result_of_whole(form, decision.rule) is None:
-        return AppliedRule(Drop(), f"{decision.because}; {decision.rule.operator} does not take {form.value}")
+    if not isinstance(decision.rule, Keep | Drop) and result_of_whole(value_format, decision.rule) is None:
+        return AppliedRule(Drop(), f"{decision.because}; {decision.rule.operator} does not take {value_format.value}")
     return decision
 
 
@@ -205,7 +205,7 @@ def _is_text(cell: bytes) -> bool:
 
 
 def _most(cells: BytesColumn) -> int:
-    return made_most(int(cells.ends[-1] - cells.ends[0]))
+    return max_output_bytes(int(cells.ends[-1] - cells.ends[0]))
 
 
 def _cuts(cells: BytesColumn) -> Iterator[int]:

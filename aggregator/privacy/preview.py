@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aggregator.coordinates import OWN_HEADERS
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
 from aggregator.privacy.guard import Malformed
@@ -53,7 +53,7 @@ class PreviewLine(NamedTuple):
 
 
 def previewed(
-    records: Sequence[Record], strip: Strip, edge: Registry, central: Registry, form: ValueFormat, *, hide: bool
+    records: Sequence[Record], strip: Strip, edge: Registry, central: Registry, value_format: ValueFormat, *, hide: bool
 ) -> list[list[PreviewLine]]:
     """Strip records and put both sides of each beside each other.
 
@@ -62,7 +62,7 @@ def previewed(
         strip: The topic's.
         edge: Knows the writers' schemas.
         central: Knows the derived ones.
-        form: The format of the values.
+        value_format: The format of the values.
         hide: Types and lengths instead of values before.
 
     Raises:
@@ -73,9 +73,9 @@ def previewed(
     met = {step for row in strip.report() for step in _STEPS.split(row.path)}
     lines = []
     for index, record in enumerate(records):
-        named_key, named = _named(record, edge, values=form.has_schema)
-        body, key = None if named is None else _decoded(named, edge, form), _key(named_key, edge)
-        left_key, left = _key(stripped.keys[index], central), _body(stripped, index, central, form)
+        named_key, named = _named(record, edge, values=value_format.has_schema)
+        body, key = None if named is None else _decoded(named, edge, value_format), _key(named_key, edge)
+        left_key, left = _key(stripped.keys[index], central), _body(stripped, index, central, value_format)
         if hide:
             unread = {"value"} if body == _UNREADABLE else set()
             if named_key and named_key.startswith(MAGIC) and key == text_of(named_key):
@@ -89,7 +89,7 @@ def previewed(
             after = _after(stripped, index, _renamed(left_key, key_names), _renamed(left, declared))
             is_same = record[0] is not None and record[0] == stripped.keys[index]
             shown = _hidden(hidden, after, unread, kept={"key"} if is_same else set())
-            size = len(record[1] or b"") if form is ValueFormat.BYTES else None
+            size = len(record[1] or b"") if value_format is ValueFormat.BYTES else None
             lines.append([_sized(one, size) for one in shown])
         else:
             lines.append(list(_beside(_leaves(key, body, record[2]), _after(stripped, index, left_key, left))))
@@ -136,12 +136,12 @@ def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple
 def _sized(line: PreviewLine, size: int | None) -> PreviewLine:
     """Replace the size of a whole value of bytes by its number of bytes, not of displayed characters."""
     is_whole = size is not None and line.path == "value" and line.before.startswith("text of ")
-    return line._replace(before=counted(size or 0, "byte")) if is_whole else line
+    return line._replace(before=format_count(size or 0, "byte")) if is_whole else line
 
 
-def _body(stripped: Stripped, index: int, central: Registry, form: ValueFormat) -> Any:
+def _body(stripped: Stripped, index: int, central: Registry, value_format: ValueFormat) -> Any:
     value = stripped.values[index]
-    return None if value is None else _decoded(value, central, form)
+    return None if value is None else _decoded(value, central, value_format)
 
 
 def _named(record: Record, registry: Registry, *, values: bool) -> tuple[bytes | None, bytes | None]:
@@ -212,11 +212,11 @@ def _key(key: bytes | None, registry: Registry) -> Any:
     return text_of(key) if read == _UNREADABLE else read
 
 
-def _decoded(value: bytes, registry: Registry, form: ValueFormat) -> Any:
+def _decoded(value: bytes, registry: Registry, value_format: ValueFormat) -> Any:
     try:
-        if form is ValueFormat.JSON:
+        if value_format is ValueFormat.JSON:
             measured(value.decode())
-        return read_value(value, form, registry)
+        return read_value(value, value_format, registry)
     except _NO_SUCH_VALUE:
         return _UNREADABLE
 
@@ -270,7 +270,7 @@ def kind_of(value: Any) -> str:
         case int() | float():
             return "number"
         case EscapedBytes():
-            return counted(value.size, "byte")
+            return format_count(value.size, "byte")
         case str():
             return f"text of {len(value)}"
     return "empty"

@@ -164,7 +164,7 @@ class Programs:
         return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
 
     def _asker(self) -> Asker:
-        return Asker(self._subjects.topic, self._subjects.opened, self._late.log)
+        return Asker(self._subjects.topic, self._subjects.opened, self._late.source_partition)
 
     def _listing(self, since_s: float) -> Listing:
         return self._edge_registry.listing(self._asker(), self._subjects.may_own, since_s=since_s)

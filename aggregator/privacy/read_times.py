@@ -25,20 +25,20 @@ class ReadTimes:
         self._marks: dict[Hashable, list[_Mark]] = {}
         self.begin(None, (), 0.0)
 
-    def begin(self, log: Hashable, offsets: Sequence[int], now_s: float) -> None:
+    def begin(self, source_partition: Hashable, offsets: Sequence[int], now_s: float) -> None:
         """Begin a new batch.
 
         Args:
-            log: The partition that it was read from.
+            source_partition: The partition that it was read from.
             offsets: Offsets of its records there, ascending; empty: they come from no partition.
             now_s: The present, in seconds.
         """
-        self._log, self._offsets, self._now_s = log, offsets, now_s
-        marks = self._marks.get(log, []) if len(offsets) else []
+        self._source_partition, self._offsets, self._now_s = source_partition, offsets, now_s
+        marks = self._marks.get(source_partition, []) if len(offsets) else []
         # Each pair is a place and a time: records at earlier places had been read at that time.
         self._places = [(place, at_s) for end, at_s in marks if (place := bisect_left(offsets, end))]
         if len(offsets) and (not marks or offsets[-1] >= marks[-1].end):
-            self._marks[log] = [*marks[: _MAX_MARKS - 1], _Mark(offsets[-1] + 1, now_s)]
+            self._marks[source_partition] = [*marks[: _MAX_MARKS - 1], _Mark(offsets[-1] + 1, now_s)]
 
     def at_s(self, place: int) -> float:
         """Return the time at which the record at a place of the batch was read."""
@@ -53,7 +53,7 @@ class ReadTimes:
 
     def passed(self) -> None:
         """Forget the batch, because it is not read again."""
-        if self._log in self._marks and len(self._offsets):
-            left = [mark for mark in self._marks.pop(self._log) if mark.end > self._offsets[-1] + 1]
+        if self._source_partition in self._marks and len(self._offsets):
+            left = [mark for mark in self._marks.pop(self._source_partition) if mark.end > self._offsets[-1] + 1]
             if left:
-                self._marks[self._log] = left
+                self._marks[self._source_partition] = left

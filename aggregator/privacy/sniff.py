@@ -29,11 +29,11 @@ class Sniffed(NamedTuple):
     """Describes the format that a sample's values have.
 
     Attributes:
-        form: The format of the values; None where there are no values.
+        value_format: The format of the values; None where there are no values.
         note: What somebody should know of it; empty for nothing.
     """
 
-    form: ValueFormat | None
+    value_format: ValueFormat | None
     note: str = ""
 
 

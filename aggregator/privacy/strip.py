@@ -23,14 +23,14 @@ class Batch:
         keys: Their keys.
         values: Their values.
         headers: Their headers.
-        log: Identifies the partition that they were read from; None if they come from none.
+        source_partition: Identifies the partition that they were read from; None if they come from none.
         offsets: Theirs in it, ascending; empty where they come from none.
     """
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     headers: Sequence[Headers | None]
-    log: Hashable = None
+    source_partition: Hashable = None
     offsets: Sequence[int] = ()
 
 

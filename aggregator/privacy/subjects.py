@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from aggregator.counted import first_of
+from aggregator.count_text import format_first
 from aggregator.errors import HoldError
 from aggregator.privacy.strip import FoundSchema
 from aggregator.schema.avro import FULL_NAME
@@ -66,7 +66,7 @@ class Subjects(NamedTuple):
         others = sorted(origin.versions)
         raise HoldError(
             f"schema id {origin.name} is no {self.part} schema of topic {self.topic}: the registry has it under "
-            f"{first_of(others, _SHOWN) or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
+            f"{format_first(others, _SHOWN) or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
             hint=f"register the schema under {self.topic}-{self.part} if it is the topic's; if producers name subjects "
             f"otherwise (RecordNameStrategy), open them in the policy, under the topic: subjects: "
             f'{{"{others[0] if others else "<subject>"}": "<reason>"}}',

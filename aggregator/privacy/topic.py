@@ -140,7 +140,9 @@ class TopicStrip:
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)
-        self._late.begin(self._now_s(), numbered=glued or named, log=batch.log, offsets=batch.offsets)
+        self._late.begin(
+            self._now_s(), numbered=glued or named, source_partition=batch.source_partition, offsets=batch.offsets
+        )
         open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
         self._late.raise_if_waiting()
         open_former = self._open_former(batch, today) if self._former else []

@@ -57,7 +57,7 @@ class PendingIds:
 
     Attributes:
         is_numbered: Whether ids beyond the registry's own may be numbers of GUIDs, in this batch.
-        log: The partition that this batch was read from.
+        source_partition: The partition that this batch was read from.
     """
 
     def __init__(self, patience_s: float, name: Callable[[int], SchemaName | None]) -> None:
@@ -74,19 +74,21 @@ class PendingIds:
         self._began_s = 0.0
         self.begin(0.0)
 
-    def begin(self, now_s: float, *, numbered: bool = False, log: Hashable = None, offsets: Sequence[int] = ()) -> None:
+    def begin(
+        self, now_s: float, *, numbered: bool = False, source_partition: Hashable = None, offsets: Sequence[int] = ()
+    ) -> None:
         """Begin a new batch.
 
         Args:
             now_s: The present, in seconds.
             numbered: Numbers of GUIDs took the places of what named schemas in it.
-            log: The partition that it was read from; None: none.
+            source_partition: The partition that it was read from; None: none.
             offsets: Offsets of its records in that partition.
         """
-        self.is_numbered, self.log = numbered, log
+        self.is_numbered, self.source_partition = numbered, source_partition
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
         self._began_s = now_s
-        self._reads.begin(log, offsets, now_s)
+        self._reads.begin(source_partition, offsets, now_s)
         self._room, self._is_few = UNKNOWN_IDS.limit, True
         # The first record whose id, or schema, a registry could say nothing about; those before it are asked about.
         self._away_at = math.inf
@@ -157,7 +159,7 @@ class PendingIds:
                 if isinstance(error, AnswerPending):  # it will judge all of them
                     self._room = min(self._room, _FEW)
                 return None
-            if not self._is_whole(found, ids_end):
+            if not self._is_complete(found, ids_end):
                 self._listing_error = Unreachable(
                     f"{found.where} lists less than the topic is known to have",
                     hint="see whether the registry, or a proxy before it, hides subjects from the hub",
@@ -168,7 +170,7 @@ class PendingIds:
                 self._listing_error = AnswerPending(found.where)
         return self._newest if self._newest_s >= since_s else None
 
-    def _is_whole(self, listing: Listing, ids_end: int) -> bool:
+    def _is_complete(self, listing: Listing, ids_end: int) -> bool:
         """Whether it says something: a registry or proxy that lists nothing, or less than there is, does not."""
         known = self._own if listing.has_guids else {one for one in self._own if one < ids_end}
         return bool(listing.ids or listing.versions) and known <= listing.ids

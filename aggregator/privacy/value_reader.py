@@ -33,19 +33,19 @@ def text_of(raw: bytes) -> str:
         return EscapedBytes(raw)
 
 
-def read_value(value: bytes, form: ValueFormat, registry: Registry) -> Any:
+def read_value(value: bytes, value_format: ValueFormat, registry: Registry) -> Any:
     """Decode a value into plain JSON for people.
 
     Args:
         value: The bytes of the value, as they were written.
-        form: The format in which it was written.
+        value_format: The format in which it was written.
         registry: The registry that knows the schema of the value.
 
     Raises:
         DeadLetterError: the registry does not know its schema, or it names none.
         ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError, RecursionError: it is no such value.
     """
-    if form is ValueFormat.AVRO:
+    if value_format is ValueFormat.AVRO:
         schema_id, body = split(value)
         return decoded(registry.schema(schema_id), body)
-    return json.loads(value) if form.has_fields else text_of(value)
+    return json.loads(value) if value_format.has_fields else text_of(value)

@@ -10,7 +10,7 @@ from aggregator.privacy.json.values import JsonValues
 from aggregator.privacy.keys import TokensOf
 from aggregator.privacy.plain_values import PlainValues
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.precedence import Scope, json_scope, value_scope, whole_scope
+from aggregator.privacy.policy.precedence import Scope, json_scope, schemaless_scope, value_scope
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.programs import Programs
 from aggregator.privacy.strip import FoundSchema, ReportRow
@@ -61,5 +61,5 @@ def values_of(
             return programs(value_scope(policy, topic))
         case ValueFormat.JSON:
             return JsonValues(json_scope(value_scope(policy, topic)), keys)
-        case ValueFormat.TEXT | ValueFormat.BYTES as form:
-            return PlainValues(form, whole_scope(policy, topic), keys, tokens_of)
+        case ValueFormat.TEXT | ValueFormat.BYTES as value_format:
+            return PlainValues(value_format, schemaless_scope(policy, topic), keys, tokens_of)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aggregator.config.model import ClusterConfig
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import Failed
 from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.broker import START_TIMEOUT_S, STOP_TIMEOUT_S, Broker
@@ -192,7 +192,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 topic, partition = lagging[0]
                 raise Failed(
-                    f"{counted(len(lagging), 'partition')} of {self.name} not in sync after {timeout_s:.0f} s, "
+                    f"{format_count(len(lagging), 'partition')} of {self.name} not in sync after {timeout_s:.0f} s, "
                     f"{topic}-{partition} among them",
                     hint=f"read the ends of the logs in {self.folder}",
                 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aggregator.config.load import load_config
 from aggregator.config.model import EdgeConfig, HubConfig
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.sandbox import bookings, flights
 from aggregator.sandbox.jars import Say, silent
 from aggregator.sandbox.readback import count_lake, count_topic
@@ -83,7 +83,7 @@ def give_tour(config_path: Path, *, records: int, run: Callable[[Path], None], s
         AggregatorError: whatever went wrong on the way.
     """
     config = load_config(config_path, {})
-    say(f"producing {records:,} flights and bookings into {counted(len(config.edges), 'edge')} …")
+    say(f"producing {records:,} flights and bookings into {format_count(len(config.edges), 'edge')} …")
     produced = feed(config, records)
     say("running the hub until it is drained …")
     run(config_path)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import fastavro
 
 from aggregator.config.model import ClusterConfig
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import Failed
 from aggregator.kafka.client.clients import plain_producer
 from aggregator.kafka.cluster.topic_spec import TopicSpec
@@ -196,7 +196,7 @@ def _send(cluster: ClusterConfig, records: Iterable[TrafficRecord]) -> None:
     left = producer.flush(_FLUSH_S)
     if left or refused:
         raise Failed(
-            f"{counted(left + len(refused), 'record')} not taken by {cluster.bootstrap_servers}"
+            f"{format_count(left + len(refused), 'record')} not taken by {cluster.bootstrap_servers}"
             + (f": {refused[0]}" if refused else ""),
             hint="read the end of the broker's log; aggregator sandbox status says where it runs",
         )

@@ -79,21 +79,21 @@ class Lineage:
         self.also: defaultdict[str, set[str]] = defaultdict(set)
         self._is_tagged = False
 
-    def add(self, schema: Schema, *, is_whole: bool = True) -> None:
+    def add(self, schema: Schema, *, is_own_version: bool = True) -> None:
         """Remember a version, with the tags that it inherited; untagged ones before the first tag say nothing.
 
         Args:
             schema: The version.
-            is_whole: It is one of the subject's; else it only defines types that these refer to.
+            is_own_version: It is one of the subject's; else it only defines types that these refer to.
         """
         self._is_tagged = self._is_tagged or any(
             node.tags or node.inherited or any(item.tags or item.inherited for item in node.fields)
             for node in schema.nodes
         )
         if self._is_tagged:
-            _Entering(self, schema).enter(self.root if is_whole else _Place(), schema.root)
+            _Entering(self, schema).enter(self.root if is_own_version else _Place(), schema.root)
 
-    def given(self, schema: Schema, *, is_whole: bool = True) -> Schema:
+    def given(self, schema: Schema, *, is_own_version: bool = True) -> Schema:
         """The schema with what is remembered of its fields and types as `inherited`; arguments as of `add`.
 
         Raises:
@@ -102,7 +102,7 @@ class Lineage:
         if not self._is_tagged:
             return schema
         found = _Finding(self, schema)
-        found.look([self.root] if is_whole else [])
+        found.look([self.root] if is_own_version else [])
         nodes = []
         for number, node in enumerate(schema.nodes):
             fields = tuple(

@@ -61,8 +61,8 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Registe
                 f"subject {version.subject} version {version.version}: its tags cannot be read: {error.message}",
                 hint="delete that version for good, if no record needs it",
             ) from None
-        is_whole = not version.is_referenced
-        lineage.add(lineage.given(earlier, is_whole=is_whole), is_whole=is_whole)
+        is_own_version = not version.is_referenced
+        lineage.add(lineage.given(earlier, is_own_version=is_own_version), is_own_version=is_own_version)
     return lineage.given(schema)
 
 

@@ -120,12 +120,12 @@ class Asker(NamedTuple):
     Attributes:
         topic: Edge topic.
         opened: Patterns of the subjects that its policy opens beside its own; one of each group must match.
-        log: The partition that its records come from.
+        source_partition: The partition that its records come from.
     """
 
     topic: str = ""
     opened: tuple[tuple[str, ...], ...] = ()
-    log: Hashable = None
+    source_partition: Hashable = None
 
     @property
     def prefix(self) -> str:

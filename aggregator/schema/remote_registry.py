@@ -145,7 +145,7 @@ class RemoteRegistry(ABC):
     def _look(self, schema_id: int) -> bool:
         """Ask the registry about an id; whether it is there. Ids that a listing named are asked about first."""
         kind = "listed" if schema_id in self._listed_ids else "ids"
-        lane = kind, self._asker.topic, self._asker.log
+        lane = kind, self._asker.topic, self._asker.source_partition
         own = f"{self._asker.topic}-"
         try:
             return self._ask(("schema", schema_id), lambda: self._fetch(schema_id, own), lane=lane)

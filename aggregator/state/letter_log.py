@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import Failed
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.committed_reader import read_committed
@@ -150,7 +150,7 @@ class LetterLog:
     def warn_of_unproven(self, ledger_before: EntryOf, ledger_after: EntryOf) -> None:
         """Warn of them, as a count and the first."""
         if found := self.unproven_offsets(ledger_before, ledger_after):
-            told = counted(len(found), "record")
+            told = format_count(len(found), "record")
             log.warning(
                 "%s: %s passed over, not proven by the ledger: offset %d first; who else writes it?",
                 self._topic,
@@ -218,7 +218,7 @@ def read_letters(cluster: ClusterConfig, names: HubNames, *, of_backfills: bool 
     """
     logs = read_letter_logs(cluster, names)
     if found := logs.doubted():
-        told, (first, why) = counted(len(found), "flow"), min(found.items())
+        told, (first, why) = format_count(len(found), "flow"), min(found.items())
         log.warning("dead letters of %s are in doubt: %s has %s", told, first, why)
     yield from logs.letters(of_backfills=of_backfills)
 
@@ -237,7 +237,7 @@ def doubted(logs: Sequence[LetterLog], ledger_before: EntryOf) -> dict[EdgeParti
         entry = ledger_before(writer.source, writer.backfill)
         known = (_most_resolved(entry) if writer.resolves else entry.dead) if entry else 0
         if number > known:
-            what = counted(number, "resolved dead letter" if writer.resolves else "dead letter")
+            what = format_count(number, "resolved dead letter" if writer.resolves else "dead letter")
             told[writer.source] = f"{what}, where the ledger counts {known}"
     return told
 

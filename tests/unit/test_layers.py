@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
-    {"escapes", "code_cache", "moments", "machine_clock", "counted", "reasons", "regular_files", "shipped"},
+    {"escapes", "code_cache", "moments", "machine_clock", "count_text", "reasons", "regular_files", "shipped"},
     {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit", "class_archive"},
     {"header_columns", "threads", "repeated_warnings", "budgets"},
     {"config", "health"},

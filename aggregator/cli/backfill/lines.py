@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import rendered, table
-from aggregator.counted import counted, first_of
+from aggregator.count_text import format_count, format_first
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def plan_lines(made: "Plan") -> Iterator[str]:
     for key in made.gone:
         yield f"gone: dead letter {key}: no edge has its record any more, or it belongs to a former life of its topic"
     if made.writes:
-        records = counted(sum(one.records for one in made.partitions), "record")
-        size = counted(sum(one.bytes for one in made.partitions), "byte")
+        records = format_count(sum(one.records for one in made.partitions), "record")
+        size = format_count(sum(one.bytes for one in made.partitions), "byte")
         targets = ", ".join(sorted({one.central for one in made.writes}))
         yield f"backfill {made.id}: about {records}, {size}, {made.seconds:,.0f} s, into {targets}"
     else:
@@ -98,4 +98,4 @@ def shown_lines(found: "Backfill") -> Iterator[str]:
 
 def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
     texts = [f"{start}-{end - 1}" if end < _OPEN else f"{start}-" for start, end in ranges]
-    return first_of(texts, _SHOWN) or "-"
+    return format_first(texts, _SHOWN) or "-"

@@ -16,7 +16,7 @@ import click
 from aggregator.cli.terminal.arguments import LENGTH, TimeArgument
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import HoldError, RetryError
 from aggregator.moments import iso
 
@@ -85,7 +85,7 @@ def _waited(hub: "HubConfig", table: str, until: datetime, timeout_s: float) -> 
             else:
                 if isinstance(look, Arrived):
                     return look
-                more = f" and {counted(len(look) - _MOST, 'partition')} more" if len(look) > _MOST else ""
+                more = f" and {format_count(len(look) - _MOST, 'partition')} more" if len(look) > _MOST else ""
                 missing = f"{'; '.join(map(str, look[:_MOST]))}{more}"
         now_s = time.monotonic()
         if now_s >= give_up_s:

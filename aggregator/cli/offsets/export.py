@@ -17,7 +17,7 @@ from aggregator.cli.terminal.confirmation import confirm, require_answer
 from aggregator.cli.terminal.output import config_option, progress, refuse_overwriting, say
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import AnotherHub, Failed
 from aggregator.escapes import json_escaped
 
@@ -132,7 +132,7 @@ def _write(hub: HubConfig, edge: str | None, *, yes: bool) -> None:
         _tell(found)
         for one in found:
             progress(f"{one.source}: {'forgotten' if one.record is None else f'next offset {one.position}'}")
-        confirm(f"Write {counted(len(found), 'position')} for MirrorMaker 2?", yes=yes)
+        confirm(f"Write {format_count(len(found), 'position')} for MirrorMaker 2?", yes=yes)
         handover.write(found)
     progress("written; start MirrorMaker 2, and do not start this hub again: it would go on where it stopped")
 
@@ -156,7 +156,9 @@ def _save(out: Path, lines: Iterable[str]) -> None:
 
 
 def _tell(found: "Sequence[HandedOver]") -> None:
-    progress(f"{counted(len(found), 'position')} of {counted(len({one.names for one in found}), 'MirrorMaker 2')}")
+    progress(
+        f"{format_count(len(found), 'position')} of {format_count(len({one.names for one in found}), 'MirrorMaker 2')}"
+    )
     for one in found:
         if one.note:
             progress(f"{one.source}: {one.note}")

@@ -14,7 +14,7 @@ import click
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import ExitCode, Failed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def translate(
         made = _committed(cluster, group, place, wanted)
         answer["committed"] = [{"topic": at[0], "partition": at[1], "offset": offset} for at, offset in made.items()]
         rest = "" if len(made) == len(wanted) else "; the others stand there already, or further"
-        lines = [*lines, "", f"committed at {place}: {len(made)} of {counted(len(wanted), 'partition')}{rest}"]
+        lines = [*lines, "", f"committed at {place}: {len(made)} of {format_count(len(wanted), 'partition')}{rest}"]
         lines += [f"not committed: several edge topics lie in {at}, each with its own position" for at in merged]
         answer["not_committed"] = merged
     emit(answer, output, lambda: lines)
@@ -139,7 +139,7 @@ def _uncommitted_lines(missing: "list[Partition]", place: str) -> Iterator[str]:
         numbers = [str(number) for other, number in missing if other == name]
         yield ""
         yield (
-            f"no position at {place} in {counted(len(numbers), 'partition')} of {name} ({', '.join(numbers)}):"
+            f"no position at {place} in {format_count(len(numbers), 'partition')} of {name} ({', '.join(numbers)}):"
             " the service begins there where its auto.offset.reset says"
         )
 

@@ -23,7 +23,7 @@ from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Row, StripPlan
 from aggregator.privacy.policy.file import Policy, load_policy
-from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope, whole_scope
+from aggregator.privacy.policy.precedence import Scope, key_scope, schemaless_scope, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
 
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
@@ -94,7 +94,7 @@ def _rows(policy: Policy, topic: str, today: date) -> Sequence[Row]:
     view = policy.view(topic)
     if view.value_format.has_fields:
         return [_json_row(path, rule) for path, rule in view.fields]
-    decision = whole_decision(view.value_format, whole_scope(policy, topic), today)
+    decision = whole_decision(view.value_format, schemaless_scope(policy, topic), today)
     told = (decision.because, decision.rule.operator, decision.privacy_class)
     return [Row("", view.value_format.value, (), *told)]
 

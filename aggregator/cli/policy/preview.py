@@ -21,7 +21,7 @@ from aggregator.cli.policy.sources import FILE, TopicSample, edge_sample, file_s
 from aggregator.cli.terminal.output import config_option, emit, is_given, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.secrets import KeyRing
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.machine_clock import utc_today
 from aggregator.privacy import operators
 from aggregator.privacy.factory import topic_strip
@@ -131,15 +131,15 @@ def stripped(
         now_s=time.monotonic,
         edge=edge,
     )
-    form = policy.view(sample.topic).value_format
-    return previewed(sample.records, strip, sample.registry, central, form, hide=hide)
+    value_format = policy.view(sample.topic).value_format
+    return previewed(sample.records, strip, sample.registry, central, value_format, hide=hide)
 
 
 def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> TopicSample:
     required({"POLICY": policy, "--records": files.records}, "or sample an edge with --edge")
     assert files.records is not None
-    form = load_policy(policy).view(topic).value_format if policy else ValueFormat.JSON
-    sample = file_sample(files.records, files.schema, topic, form)
+    value_format = load_policy(policy).view(topic).value_format if policy else ValueFormat.JSON
+    sample = file_sample(files.records, files.schema, topic, value_format)
     if any("=" not in header for header in files.headers):
         raise click.BadParameter("a header is NAME=TEXT", param_hint="--header")
     headers = [(name, text.encode()) for name, _, text in (header.partition("=") for header in files.headers)]
@@ -162,4 +162,4 @@ def _text(records: list[list[PreviewLine]]) -> list[str]:
     lines = []
     for number, record in enumerate(records, 1):
         lines += [f"record {number}", *table(PreviewLine._fields, record), ""]
-    return [*lines, counted(len(records), "record")]
+    return [*lines, format_count(len(records), "record")]

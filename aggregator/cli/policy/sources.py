@@ -51,7 +51,9 @@ def schema_text(path: Path) -> str:
     return text
 
 
-def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat = ValueFormat.JSON) -> TopicSample:
+def file_sample(
+    path: Path, schema: Path | None, topic: str, value_format: ValueFormat = ValueFormat.JSON
+) -> TopicSample:
     """The records of a file, without keys and headers.
 
     Args:
@@ -59,14 +61,14 @@ def file_sample(path: Path, schema: Path | None, topic: str, form: ValueFormat =
             value as it is.
         schema: The writer's schema; None: values are JSON without a schema, as they are written.
         topic: The topic of the records.
-        form: The format of the values.
+        value_format: The format of the values.
 
     Raises:
         ConfigError: a file, or a line of it, cannot be used.
     """
     registry = MemoryRegistry()
     values: list[bytes | None]
-    if not form.has_fields:
+    if not value_format.has_fields:
         values = [line.encode() for line in _file_text(path).splitlines()]
     elif schema is None:
         values = [None if value is None else json.dumps(value).encode() for _, value in _json_values(path)]

@@ -13,7 +13,7 @@ import click
 from aggregator.cli.policy.sources import FILE, TopicSample, edge_sample, file_sample, required
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import DeadLetterError
 from aggregator.escapes import text_or_none
 from aggregator.privacy.policy.suggest import (
@@ -40,12 +40,12 @@ class _Found(NamedTuple):
     """Holds what a sample shows of one topic.
 
     Attributes:
-        form: The format of the values.
+        value_format: The format of the values.
         suggestions: Suggestions for all parts of the values.
         unreadable: Values that are not in that format.
     """
 
-    form: ValueFormat
+    value_format: ValueFormat
     suggestions: list[Suggestion]
     unreadable: int
 
@@ -91,10 +91,10 @@ def suggest(
     answer = {
         "topic": topic,
         "records": len(sample.records[:count]),
-        "format": seen.form.value,
+        "format": seen.value_format.value,
         "unreadable": seen.unreadable,
         "suggestions": [one._asdict() for one in found],
-        "yaml": "\n".join(as_yaml(topic, found, seen.form)),
+        "yaml": "\n".join(as_yaml(topic, found, seen.value_format)),
     }
     emit(answer, output, lambda: _lines(answer, found))
 
@@ -103,15 +103,15 @@ def _found(sample: TopicSample, count: int, key: str) -> _Found:
     """Suggestions for values, keys and headers."""
     records = sample.records[:count]
     values = [(value, list(headers or ())) for _, value, headers in records if value is not None]
-    form = sniffed(values, sample.registry, has_schema=False).form or ValueFormat.AVRO
+    value_format = sniffed(values, sample.registry, has_schema=False).value_format or ValueFormat.AVRO
     contents = [value for value, _ in values]
     unreadable = 0
     found: list[Suggestion] = []
-    if form is ValueFormat.AVRO:
+    if value_format is ValueFormat.AVRO:
         found, unreadable = _avro(values, sample.registry, key)
-    elif form is ValueFormat.JSON:
+    elif value_format is ValueFormat.JSON:
         found = json_suggestions([json_of(value) for value in contents], key=key)
-    elif form is ValueFormat.TEXT:
+    elif value_format is ValueFormat.TEXT:
         whole = whole_suggestion([value.decode() for value in contents], key=key)
         found = [whole] if whole else []
     keys = [
@@ -120,7 +120,7 @@ def _found(sample: TopicSample, count: int, key: str) -> _Found:
     of_key = whole_suggestion(keys, key=key, place=KEY)
     named = [{name: text_or_none(text) for name, text in headers} for _, _, headers in records if headers]
     of_headers = json_suggestions(named, key=key, place=HEADERS) if named else []
-    return _Found(form, [*found, *([of_key] if of_key else []), *of_headers], unreadable)
+    return _Found(value_format, [*found, *([of_key] if of_key else []), *of_headers], unreadable)
 
 
 def _avro(values: list[Any], registry: Registry, key: str) -> tuple[list[Suggestion], int]:
@@ -142,7 +142,7 @@ def _avro(values: list[Any], registry: Registry, key: str) -> tuple[list[Suggest
         try:
             of_one = suggestions(text, read, key=key)
         except DeadLetterError as error:
-            log.warning("%s of its schema: %s", counted(len(read), "record"), error.message)
+            log.warning("%s of its schema: %s", format_count(len(read), "record"), error.message)
             unread += len(read)
             continue
         for one in of_one:
@@ -163,7 +163,7 @@ def _words(record_key: bytes, registry: Registry) -> list[str | int]:
 
 def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
     rows = [(one.place, one.path or ".", one.values, one.tag, evidence(one)) for one in found]
-    read = f"{counted(answer['records'], 'record')} of {answer['topic']} ({answer['format']})"
+    read = f"{format_count(answer['records'], 'record')} of {answer['topic']} ({answer['format']})"
     return [
         f"{read}, {answer['unreadable']:,} of them unreadable",
         "",

@@ -21,17 +21,17 @@ NOISY = ("py4j", "urllib3", "numba", "matplotlib", "asyncio", "great_expectation
 _OWN = ("aggregator", "librdkafka")
 
 
-def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping[str, str]) -> None:
+def configure_logs(level: str, log_format: LogFormat, stream: TextIO, environ: Mapping[str, str]) -> None:
     """Set up the process's logging, once, before anything logs.
 
     Args:
         level: debug, info, warning or error.
-        form: `auto` is text on a terminal and JSON elsewhere.
+        log_format: `auto` is text on a terminal and JSON elsewhere.
         stream: Usually stderr.
         environ: `NO_COLOR` in it turns colour off.
     """
     terminal = stream.isatty()
-    text = form == "text" or (form == "auto" and terminal)
+    text = log_format == "text" or (log_format == "auto" and terminal)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -18,7 +18,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import ASK_DOCTOR, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.readers import leaders
@@ -100,7 +100,7 @@ def _list_offsets(
                     refused[at] = f"offsets of partition {at[1]} cannot be listed: {error}"
                 else:
                     raise Unreachable(
-                        f"offsets of {counted(len(asked), 'partition')} at {cluster.bootstrap_servers} cannot be"
+                        f"offsets of {format_count(len(asked), 'partition')} at {cluster.bootstrap_servers} cannot be"
                         f" listed: {error}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
@@ -161,7 +161,7 @@ def _read(cluster: ClusterConfig, ranges: dict[Partition, OffsetRange], deadline
                 first = min(left)
                 why = trouble.get(first, "no answer")
                 raise Unreachable(
-                    f"{counted(len(left), 'partition')} at {cluster.bootstrap_servers} could not be read"
+                    f"{format_count(len(left), 'partition')} at {cluster.bootstrap_servers} could not be read"
                     f" to the end in time, {first[0]}-{first[1]} first: {why}",
                     hint="check the broker's health and start again",
                 )

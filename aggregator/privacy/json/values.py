@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from aggregator.budgets import BATCH_PLAIN_BYTES, made_most
+from aggregator.budgets import BATCH_PLAIN_BYTES, max_output_bytes
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import ABSENT, Counts, ResultColumn, SideValues, TooMuch, joined
@@ -91,7 +91,7 @@ class JsonValues:
             ConfigError: a key cannot be read.
             HoldError: too much would be made of all of them; of one alone it is a rejection.
         """
-        work = _Work(made_most(sum(len(value or b"") for value in values)))
+        work = _Work(max_output_bytes(sum(len(value or b"") for value in values)))
         cuts = list(_cuts(values))
         try:
             parts = [(np.arange(start, end), self._part(values[start:end], work)) for start, end in pairwise(cuts)]

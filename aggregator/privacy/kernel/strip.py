@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.budgets import made_most
+from aggregator.budgets import max_output_bytes
 from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import Counts, ResultColumn, TooMuch, joined, refused
@@ -100,7 +100,7 @@ class KernelProgram:
         except TooMuch:
             if len(batch) == 1:
                 return refused(np.arange(1), Rejection(Reason.TOO_LARGE, self._schema_id))[1], 1
-            most = made_most(len(batch.data))
+            most = max_output_bytes(len(batch.data))
             raise HoldError(
                 f"more than {most} bytes would be made of {len(batch)} records", hint="their halves are tried"
             ) from None
@@ -120,7 +120,7 @@ class KernelProgram:
         self._met += scanned.counters
         self._records += int(np.count_nonzero(scanned.verdicts == GOOD))
         askers = scanned.asked[::SPAN].copy()
-        room = made_most(len(data)) - batch.made
+        room = max_output_bytes(len(data)) - batch.made
         results = self._calls.answers(data, scanned, self._code.askers, constants, room)
         counts = self._counts(scanned)
         failed = results.failed
@@ -166,7 +166,7 @@ class KernelProgram:
         rows = results.rows.reshape(-1)
         size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
         batch.made += size
-        if batch.made > made_most(len(batch.data)):
+        if batch.made > max_output_bytes(len(batch.data)):
             raise TooMuch
         out, ends = np.empty(size, np.uint8), np.empty(len(verdicts) + 1, np.int64)
         assemble(batch.data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)

@@ -75,7 +75,7 @@ def _topics(config: HubConfig, path: Path, policy: Policy, today: date) -> Itera
 def _named(rule: TopicRule, policy: Policy) -> set[str]:
     """Topics that the rule takes, as far as somebody wrote their names."""
     patterns = [rule.match, *policy.topics]
-    names = sorted({branch.literal for pattern in patterns for branch in branches(pattern) if branch.whole})
+    names = sorted({branch.literal for pattern in patterns for branch in branches(pattern) if branch.is_literal})
     return {name for name, taken in zip(names, full_matches(rule.match, names), strict=True) if taken and name}
 
 

@@ -24,7 +24,7 @@ from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Action, PlanNode, StripPlan
 from aggregator.privacy.policy.file import Policy, TopicPolicy
-from aggregator.privacy.policy.precedence import key_scope, leaves_whole, value_scope
+from aggregator.privacy.policy.precedence import key_scope, may_pass_unchanged, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
 from aggregator.privacy.policy.sample_strictness import compare_on_samples
 from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules
@@ -198,7 +198,11 @@ def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) 
 
 def _of_tag(policy: Policy, tag: str, day: date) -> AnyRule:
     rule = policy.tags.get(tag, policy.default)
-    return policy.default if leaves_whole(rule) and not (isinstance(rule, Justified) and rule.justified(day)) else rule
+    return (
+        policy.default
+        if may_pass_unchanged(rule) and not (isinstance(rule, Justified) and rule.justified(day))
+        else rule
+    )
 
 
 def _pattern(

@@ -68,14 +68,16 @@ class Mismatch(Model):
     found: str = ""
 
 
-def mismatches(expect: Expectation, stripped: Stripped, central: Registry, form: ValueFormat) -> Iterator[Mismatch]:
+def mismatches(
+    expect: Expectation, stripped: Stripped, central: Registry, value_format: ValueFormat
+) -> Iterator[Mismatch]:
     """Yield the differences between the expectation and the one record of a batch.
 
     Args:
         expect: The expected result.
         stripped: The actual result.
         central: Knows the derived schema.
-        form: The format of the value.
+        value_format: The format of the value.
     """
     wanted = f"rejected: {expect.rejected}" if expect.rejected else "suppressed" if expect.suppressed else "delivered"
     rejection = stripped.rejected.get(0)
@@ -88,7 +90,9 @@ def mismatches(expect: Expectation, stripped: Stripped, central: Registry, form:
         headers = {name: text_of(text or b"") for name, text in stripped.headers[0]}
         yield from _differing("headers", expect.headers, headers)
         value = stripped.values[0]
-        yield from _differing("record", expect.record, None if value is None else read_value(value, form, central))
+        yield from _differing(
+            "record", expect.record, None if value is None else read_value(value, value_format, central)
+        )
 
 
 def _differing(place: str, wanted: Any, found: Any) -> Iterator[Mismatch]:

@@ -69,7 +69,7 @@ class Scope(NamedTuple):
         closed: For undeclared tags and expired rules; never `keep`.
         condition_fields: Paths of fields that conditions on whole records ask for.
         lifts: Path to inherited tags that do not hold there.
-        whole: What a rule without a path is about.
+        unnamed_path: What a rule without a path is about.
     """
 
     topic: str
@@ -80,7 +80,7 @@ class Scope(NamedTuple):
     closed: AnyRule
     condition_fields: tuple[str, ...] = ()
     lifts: Mapping[str, frozenset[str]] = MappingProxyType({})
-    whole: str = "key"
+    unnamed_path: str = "key"
 
     @property
     def side_inputs(self) -> frozenset[str]:
@@ -109,7 +109,7 @@ class Scope(NamedTuple):
             if ended and most_restrictive([winner, closing]) != winner:
                 return AppliedRule(closing, f"path {void[0].path} has ended{note}")
             path = min(item.path for item in valid if item.rule == winner)
-            return AppliedRule(winner, f"path {path}{note}" if path else f"{self.whole}{note}")
+            return AppliedRule(winner, f"path {path}{note}" if path else f"{self.unnamed_path}{note}")
         if of_tags is not None:
             tag = next(tag for tag, rule in by_tag.items() if rule == of_tags)
             return AppliedRule(of_tags, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
@@ -126,10 +126,10 @@ class Scope(NamedTuple):
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
         rule = self.tags.get(tag, self.closed)
-        return rule if not leaves_whole(rule) or _is_justified(rule, today) else self.closed
+        return rule if not may_pass_unchanged(rule) or _is_justified(rule, today) else self.closed
 
 
-def leaves_whole(rule: AnyRule) -> bool:
+def may_pass_unchanged(rule: AnyRule) -> bool:
     """Whether a value can pass the rule as it is."""
     return privacy_class(rule) is PrivacyClass.CLEAR
 
@@ -149,7 +149,7 @@ def _holds(item: PathRule, of_tags: AnyRule | None, today: date) -> bool:
         return not _has_ended(rule, today)
     if _is_justified(rule, today):
         return True
-    if leaves_whole(rule) or _has_ended(rule, today):
+    if may_pass_unchanged(rule) or _has_ended(rule, today):
         return False
     return not item.is_wild or privacy_class(rule) >= privacy_class(of_tags)
 
@@ -158,7 +158,7 @@ def _why(item: PathRule, today: date) -> str:
     what = f"{item.rule.operator} of {item.path or 'the key'} is void"
     if _has_ended(item.rule, today):
         return f"{what}: expired on {getattr(item.rule, 'expires', '')}"
-    if leaves_whole(item.rule):
+    if may_pass_unchanged(item.rule):
         return f"{what}: a tagged field needs reason, owner and expires"
     return f"{what}: a wildcard takes no less than a tag"
 
@@ -176,12 +176,12 @@ def json_scope(scope: Scope) -> Scope:
     return scope._replace(tags={}, default=Drop())
 
 
-def whole_scope(policy: Policy, topic: str) -> Scope:
+def schemaless_scope(policy: Policy, topic: str) -> Scope:
     """The same for values without parts: their own rule, and those of paths that are every place of any value."""
     view = policy.view(topic)
     everywhere = [PathRule(path, rule) for path, rule in view.fields if {*paths.steps(path)} == {paths.ANY_DEPTH}]
     scope = _scope(policy, topic, (PathRule("", view.value), *everywhere), Drop())
-    return scope._replace(tags={}, whole="value")
+    return scope._replace(tags={}, unnamed_path="value")
 
 
 def key_scope(policy: Policy, topic: str) -> Scope:

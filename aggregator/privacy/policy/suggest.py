@@ -333,19 +333,19 @@ class _Reading:
         return self._names[number]
 
 
-def as_yaml(topic: str, found: Iterable[Suggestion], form: ValueFormat = ValueFormat.AVRO) -> list[str]:
+def as_yaml(topic: str, found: Iterable[Suggestion], value_format: ValueFormat = ValueFormat.AVRO) -> list[str]:
     """Lines to paste under `topics:` of a policy, with the evidence as comments."""
     by_place: dict[str, list[Suggestion]] = {}
     for one in sorted(found, key=lambda one: one.tag):
         by_place.setdefault(one.place, []).append(one)
     lines = [f"{quoted(literal(topic))}:"]
-    if form is not ValueFormat.AVRO:
-        lines.append(f"  value_format: {form.value}")
+    if value_format is not ValueFormat.AVRO:
+        lines.append(f"  value_format: {value_format.value}")
     lines += [f"  {place}: {_line(one)}" for place in (KEY, VALUE) for one in by_place.get(place, ())]
     for one in by_place.get(HEADERS, ()):
         lines.append(f"  # {visible(f'header {one.path} is not to pass: {one.tag}; {evidence(one)}')}")
     fields = [f"    {quoted(one.path or '**')}: {_line(one)}" for one in by_place.get(FIELD, ())]
-    if form.has_fields:
+    if value_format.has_fields:
         lines += ["  fields:" if fields else "  fields: {}", *fields]
     return lines
 

@@ -14,25 +14,25 @@ from aggregator.schema.avro import Kind
 _MADE = {ValueFormat.TEXT: (Kind.STRING,), ValueFormat.BYTES: (Kind.STRING, Kind.BYTES)}
 
 
-def leaf_of_whole(form: ValueFormat) -> Leaf:
+def leaf_of_whole(value_format: ValueFormat) -> Leaf:
     """Return the leaf that an operator sees of a whole value."""
-    return Leaf(Kind.STRING if form is ValueFormat.TEXT else Kind.BYTES)
+    return Leaf(Kind.STRING if value_format is ValueFormat.TEXT else Kind.BYTES)
 
 
-def result_of_whole(form: ValueFormat, rule: AnyRule) -> Leaf | None:
+def result_of_whole(value_format: ValueFormat, rule: AnyRule) -> Leaf | None:
     """Return the operator's result for a whole value; None where it does not take one."""
-    made = None if beside(rule) else operators.result(rule, leaf_of_whole(form))
-    return made if made is not None and not made.nullable and made.kind in _MADE[form] else None
+    made = None if beside(rule) else operators.result(rule, leaf_of_whole(value_format))
+    return made if made is not None and not made.nullable and made.kind in _MADE[value_format] else None
 
 
-def whole_refusal(form: ValueFormat | None, rule: AnyRule) -> str | None:
+def whole_refusal(value_format: ValueFormat | None, rule: AnyRule) -> str | None:
     """Return why a value of this format cannot have this rule; None if it can."""
-    if form is None or form.has_fields:
+    if value_format is None or value_format.has_fields:
         return "`value` is the rule of whole values: it stands beside `value_format: text` or `value_format: bytes`"
-    if isinstance(rule, Keep | Drop) or result_of_whole(form, rule) is not None:
+    if isinstance(rule, Keep | Drop) or result_of_whole(value_format, rule) is not None:
         return None
-    made = operators.result(rule, leaf_of_whole(form))
+    made = operators.result(rule, leaf_of_whole(value_format))
     if made is not None and made.nullable:
         return "a value that becomes null deletes what central has under its key: write `drop`, which leaves it empty"
-    what = "a text" if form is ValueFormat.TEXT else "bytes"
+    what = "a text" if value_format is ValueFormat.TEXT else "bytes"
     return f"{rule.operator} with these parameters does not make {what} of {what}"

@@ -16,7 +16,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import EdgePartition
-from aggregator.counted import counted, first_of
+from aggregator.count_text import format_count, format_first
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.cluster.members import members
 from aggregator.kafka.cluster.topics import topic_names
@@ -189,7 +189,7 @@ def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool
         _fence(cluster, [names.transactional_id(task) for task in range(tasks)])
     found = source_offsets(read(names.offsets_topic), names.connector, names.source)
     if not found.records:
-        others = first_of([f"{connector} of {source}" for connector, source in found.others], _SHOWN)
+        others = format_first([f"{connector} of {source}" for connector, source in found.others], _SHOWN)
         raise HoldError(
             f"{names.offsets_topic} at central holds no offset of {names.connector} of {names.source}"
             + (f", only of {others}" if others else ""),
@@ -209,8 +209,8 @@ def require_gone(cluster: ClusterConfig, names: MirrorMaker2) -> None:
     found = members(cluster, names.group, timeout_s=_PATIENCE_S)
     if found:
         raise MirrorMakerRuns(
-            f"MirrorMaker 2 lives: its group {names.group} at central has {counted(len(found), 'member')}"
-            f" ({first_of(found, _SHOWN)})",
+            f"MirrorMaker 2 lives: its group {names.group} at central has {format_count(len(found), 'member')}"
+            f" ({format_first(found, _SHOWN)})",
             hint="stop it, and see that nothing starts it again; a killed worker leaves within its session time-out",
         )
 
@@ -261,6 +261,8 @@ def takeover_lines(takeovers: Collection[Takeover]) -> Iterator[str]:
         at = [(partition, one.position(partition)) for partition in one.partitions]
         never = [str(partition) for partition, upto in at if not upto]
         places = [f"{partition}: {upto}" for partition, upto in at if upto]
-        lacks = f"; without an offset of its own, and begun at the start: {first_of(never, _PLACES)}" if never else ""
-        taken = first_of(places, _PLACES) or "no position"
+        lacks = (
+            f"; without an offset of its own, and begun at the start: {format_first(never, _PLACES)}" if never else ""
+        )
+        taken = format_first(places, _PLACES) or "no position"
         yield f"{one.edge}/{one.topic} is taken over from MirrorMaker 2 at {taken}{lacks}"

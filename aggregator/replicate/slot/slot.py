@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.counted import counted
+from aggregator.count_text import format_count
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import PollResult
@@ -168,7 +168,7 @@ class _ProducerSession:
                 return
         if fresh:
             raise Unreachable(
-                f"central refuses the first positions of {counted(len(fresh), 'flow')}: {self._refused.why}",
+                f"central refuses the first positions of {format_count(len(fresh), 'flow')}: {self._refused.why}",
                 hint="mend what it names at central; the hub tries again by itself",
             )
 

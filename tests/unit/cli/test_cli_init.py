@@ -169,7 +169,7 @@ def test_whatever_is_found_the_two_files_load_and_open_nothing(tmp_path_factory,
     for topic in found:
         view = policy.view(topic.name)
         assert (view.key.operator, view.headers, view.fields, view.default.operator) == ("drop", (), (), "drop")
-        assert (view.value_format, view.value.operator) == (topic.form or ValueFormat.AVRO, "drop")
+        assert (view.value_format, view.value.operator) == (topic.value_format or ValueFormat.AVRO, "drop")
     assert set(policy.tags) == {tag for topic in found for leaf in topic.leaves or () for tag in leaf.tags}
     assert len(read_policies(config, date(2026, 11, 1))) == (1 if found else 0)
     assert {rule.edges for rule in config.topics} <= {None, ("eu",), ("us",)}

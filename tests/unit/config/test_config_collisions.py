@@ -177,4 +177,4 @@ def test_what_is_said_of_a_pattern_holds_for_every_match(pattern, names):
         return
     for name, matched in zip(names, found, strict=True):
         if matched:
-            assert any(name == b.literal if b.whole else name.startswith(b.literal) for b in branches(pattern))
+            assert any(name == b.literal if b.is_literal else name.startswith(b.literal) for b in branches(pattern))

@@ -29,7 +29,7 @@ from aggregator.config.patterns import PatternBranch, full_matches, names
 )
 def test_names_are_listed_or_begin(pattern, expected):
     """A star stands for a beginning."""
-    found = [one.literal + ("" if one.whole else "*") for one in names(pattern)]
+    found = [one.literal + ("" if one.is_literal else "*") for one in names(pattern)]
     assert found == expected.split()
 
 
@@ -49,8 +49,8 @@ def test_no_name_that_matches_is_left_out(pattern, drawn):
     listed = names(pattern)
     for name, is_taken in zip(drawn, taken, strict=True):
         if is_taken and name:
-            assert PatternBranch(name, whole=True) in listed or any(
-                name.startswith(one.literal) for one in listed if not one.whole
+            assert PatternBranch(name, is_literal=True) in listed or any(
+                name.startswith(one.literal) for one in listed if not one.is_literal
             )
 
 
@@ -62,4 +62,4 @@ def test_any_text_ends(pattern):
 
 def test_a_pattern_of_very_many_names_is_a_beginning():
     """2 to the 40 names are not listed."""
-    assert names("x" + "(a|b)" * 40) == [PatternBranch("", whole=False)]
+    assert names("x" + "(a|b)" * 40) == [PatternBranch("", is_literal=False)]

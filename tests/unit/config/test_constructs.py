@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.config.constructs import foreign, is_list
+from aggregator.config.constructs import is_list, unsupported_syntax
 from aggregator.config.fields import topic_pattern
 
 
@@ -25,7 +25,7 @@ from aggregator.config.fields import topic_pattern
 )
 def test_a_construct_of_java_is_refused_by_its_name(pattern, said):
     """RE2 takes the first three without a word, and means something else."""
-    assert said in foreign(pattern)
+    assert said in unsupported_syntax(pattern)
     with pytest.raises(ValueError, match=r"holds an? ") as refused:
         topic_pattern(pattern)
     assert said in str(refused.value)
@@ -50,7 +50,7 @@ def test_a_construct_of_java_is_refused_by_its_name(pattern, said):
 )
 def test_what_re2_reads_as_java_does_is_none(pattern):
     """Escaped and quoted signs, classes of names, flags."""
-    assert foreign(pattern) == ""
+    assert unsupported_syntax(pattern) == ""
     assert not is_list(pattern)
 
 

@@ -77,13 +77,13 @@ PRECEDENCES = [
     _one(
         "an undeclared tag closes",
         PRECEDENCE,
-        "        return rule if not leaves_whole(rule) or",
-        "        return Keep() if tag not in self.tags else rule if not leaves_whole(rule) or",
+        "        return rule if not may_pass_unchanged(rule) or",
+        "        return Keep() if tag not in self.tags else rule if not may_pass_unchanged(rule) or",
     ),
     _one(
         "a tag is kept only with a reason",
         PRECEDENCE,
-        "if leaves_whole(rule) or _has_ended(rule, today):",
+        "if may_pass_unchanged(rule) or _has_ended(rule, today):",
         "if _has_ended(rule, today):",
     ),
     _one(
@@ -139,7 +139,7 @@ EXPIRIES = [
         "return not _has_ended(rule, today)",
         "return True",
     ),
-    _one("expiry of a tag's keep", PRECEDENCE, "not leaves_whole(rule) or _is_justified(rule, today)", "True"),
+    _one("expiry of a tag's keep", PRECEDENCE, "not may_pass_unchanged(rule) or _is_justified(rule, today)", "True"),
     _one(
         "expiry of the key's keep",
         KEYS,
@@ -450,7 +450,7 @@ PLAIN = [
     _one(
         "text: what is no UTF-8 is rejected",
         WHOLE,
-        "if self._form is not ValueFormat.TEXT or cells.are_text():",
+        "if self._value_format is not ValueFormat.TEXT or cells.are_text():",
         "if True:",
     ),
     _one(

@@ -12,9 +12,9 @@ from aggregator.schema.wire import APICURIO_KEY_HEADERS, frame, split
 TOKEN = "{pseudonymize: {key: customer, domain: customer}}"
 
 
-def _policy(key, form=None):
-    form = f", format: {form}" if form else ""
-    return f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{orders: {{key: {key}{form}}}}}\n"
+def _policy(key, key_format=None):
+    key_format = f", format: {key_format}" if key_format else ""
+    return f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{orders: {{key: {key}{key_format}}}}}\n"
 
 
 def _keys(lab, policy, *keys):
@@ -33,7 +33,7 @@ BAD = Rejection(Reason.BAD_KEY)
 
 
 @pytest.mark.parametrize(
-    ("form", "good", "bad"),
+    ("key_format", "good", "bad"),
     [
         (None, "Żółć".encode(), b"\xff"),
         ("string", b"\0\0\0\0\1x", b"\xff"),
@@ -44,11 +44,11 @@ BAD = Rejection(Reason.BAD_KEY)
         ("json", b"42", b"[" * 100_000),
     ],
 )
-def test_formats(both, form, good, bad):
+def test_formats(both, key_format, good, bad):
     """A key that is what its format says passes its operator; another is BAD_KEY, with `keep` too."""
-    kept, kept_bad, null = _keys(both, _policy("keep", form), good, bad, None)
+    kept, kept_bad, null = _keys(both, _policy("keep", key_format), good, bad, None)
     assert (kept, null) == (good, None)
-    token, token_bad = _keys(both, _policy(TOKEN, form), good, bad)
+    token, token_bad = _keys(both, _policy(TOKEN, key_format), good, bad)
     assert b"v1_" in token
     assert good not in token
     if bad is not None:

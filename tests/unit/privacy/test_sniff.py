@@ -57,7 +57,7 @@ CASES = [
 @pytest.mark.parametrize(("values", "form"), CASES)
 def test_what_values_are(values, form):
     """By all of a sample; a file that begins like a frame names no schema that the registry has."""
-    assert _sniffed(*values).form is form
+    assert _sniffed(*values).value_format is form
 
 
 @given(st.lists(st.binary(max_size=12) | st.sampled_from([b"<id>\2", b"{}", b"[1]", b"x"]), min_size=1, max_size=5))
@@ -66,12 +66,12 @@ def test_nothing_of_a_sample_is_a_dead_letter_under_its_format(values):
     registry, known = _registry()
     values = [value.replace(b"<id>", b"\0" + known.to_bytes(4, "big")) for value in values]
     found = sniffed([(value, []) for value in values], registry, has_schema=False)
-    policy = f"policy: p\nversion: 1\ntopics: {{orders: {{value_format: {found.form}}}}}\n"
+    policy = f"policy: p\nversion: 1\ntopics: {{orders: {{value_format: {found.value_format}}}}}\n"
     strip = KernelStrip(policy=parse_policy(policy), edge_topic="orders", central_topic="eu.orders",
                         edge_registry=registry, central_registry=MemoryRegistry(), keys={},
                         today=lambda: TODAY, now_s=time.monotonic)  # fmt: skip
     out = strip.strip(Batch([None] * len(values), values, [None] * len(values)))
-    if found.form is AVRO:
+    if found.value_format is AVRO:
         assert len(out.rejected) < len(values) or not found.note
     else:
         assert out.rejected == {}
@@ -123,7 +123,7 @@ def test_records_of_aws_glue_are_avro():
     framed = b"\3\0" + UUID(int=known).bytes + b"\2"
     assert schema_of(framed, [], registry) == (SCHEMA, b"\2")
     assert sniffed([(framed, [])], registry, has_schema=True) == (AVRO, "")
-    assert sniffed([(framed[:-10], [])], registry, has_schema=True).form is BYTES
+    assert sniffed([(framed[:-10], [])], registry, has_schema=True).value_format is BYTES
 
 
 def _places(*records):

@@ -78,7 +78,7 @@ class LateRegistry(MemoryRegistry):
             self.asked.append(schema_id)
             return ORDER
         asked_s, is_there = self.answer(
-            schema_id, asker.log, since_s, lambda at_s: self.has(schema_id, at_s), took_s=self.far_s
+            schema_id, asker.source_partition, since_s, lambda at_s: self.has(schema_id, at_s), took_s=self.far_s
         )
         if not is_there:
             raise UnknownSchema(schema_id, "far", asked_s)
@@ -128,9 +128,9 @@ def batch(*values, keys=None):
     return Batch(keys or [None] * len(values), values, [None] * len(values))
 
 
-def read(*values, at=0, log=0):
+def read(*values, at=0, source_partition=0):
     """Values as they lie in a partition from an offset on."""
-    return replace(batch(*values), log=log, offsets=range(at, at + len(values)))
+    return replace(batch(*values), source_partition=source_partition, offsets=range(at, at + len(values)))
 
 
 def passed(strip, registry, records, *, most_s=1000.0):
@@ -337,7 +337,7 @@ def test_a_slow_listing_judges_what_was_read_before_it_was_asked_for(topic):
     assert raised.value.place == 10, "the listing was too early for the last one"
     assert sorted(strip.strip(read(*flood)).rejected) == list(range(10)), "what stands before goes on"
     registry.now_s += 6.0
-    out, _ = passed(strip, registry, replace(batch(frame(5, BODY)), log=0, offsets=[10]))
+    out, _ = passed(strip, registry, replace(batch(frame(5, BODY)), source_partition=0, offsets=[10]))
     assert out.rejected == {}
 
 
@@ -482,7 +482,7 @@ def test_more_ids_than_are_remembered_pass(topic, monkeypatch):
         assert registry.now_s < 4 * PATIENCE_S, "they never pass"
         for log, flood in list(left.items()):
             try:
-                assert len(strip.strip(read(*flood, log=log)).rejected) == 60
+                assert len(strip.strip(read(*flood, source_partition=log)).rejected) == 60
                 del left[log]
             except Unreachable:
                 registry.now_s += 0.3
@@ -506,7 +506,7 @@ def test_a_guid_that_gets_another_number_is_in_the_listing_that_is_at_hand():
     latecomers, number = unknown_ids.PendingIds(0.0, int), 2**31 + 7
     numbers = [frozenset({1}), frozenset({1, number})]
     for now_s, ids, listed in ((0.0, [2, number - 1], numbers[0]), (1.0, [3, number], numbers[1])):
-        latecomers.begin(now_s, numbered=True, log=0, offsets=range(20))
+        latecomers.begin(now_s, numbered=True, source_partition=0, offsets=range(20))
         latecomers.expect(range(20))
         asks = [latecomers.asks(one, 0, 2**31, lambda _, ids=listed: Listing("far", ids, asked_s=0.5)) for one in ids]
     assert asks == [False, True]

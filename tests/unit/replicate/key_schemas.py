@@ -23,11 +23,11 @@ topics:
 """
 
 
-def strip_of(keys, encode="hex", form=""):
+def strip_of(keys, encode="hex", key_format=""):
     """A strip whose keys are tokens, and the ids of a value's and a key's schema."""
     edge, central = MemoryRegistry(), MemoryRegistry()
     ids = edge.register("orders-value", SCHEMA), edge.register("orders-key", KEY_SCHEMA)
-    policy = parse_policy(POLICY % (encode, f"\n    format: {form}" if form else ""))
+    policy = parse_policy(POLICY % (encode, f"\n    format: {key_format}" if key_format else ""))
     made = ReferenceStrip(
         policy=policy, edge_topic="orders", central_topic="eu.orders", edge_registry=edge, central_registry=central,
         keys=keys, today=utc_today, now_s=time.monotonic,

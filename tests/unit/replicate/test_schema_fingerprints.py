@@ -248,7 +248,7 @@ class _Asked:
 
     def strip(self, batch):
         """Nothing is decided."""
-        self.logs = *self.logs, batch.log
+        self.logs = *self.logs, batch.source_partition
         raise HoldError("nothing is delivered here", hint="see the logs")
 
 

@@ -40,15 +40,17 @@ def origins(produced) -> list[str]:
     return [dict(headers)["hub.origin"].decode() for _, _, headers in produced.central]
 
 
-@pytest.mark.parametrize(("encode", "form"), [("hex", ""), ("base64url", "json"), ("uuid", "string"), ("bytes", "")])
-def test_a_tombstone_goes_to_every_listed_version(rings, encode, form):
+@pytest.mark.parametrize(
+    ("encode", "key_format"), [("hex", ""), ("base64url", "json"), ("uuid", "string"), ("bytes", "")]
+)
+def test_a_tombstone_goes_to_every_listed_version(rings, encode, key_format):
     """What an earlier version's token holds is deleted; the record with a value is written once."""
-    key = b'"jane"' if form == "json" else b"jane"
+    key = b'"jane"' if key_format == "json" else b"jane"
     tokens = {}
     for version in (1, 2, 3):
-        strip, value_id, _ = strip_of(rings(version, version), encode, form)
+        strip, value_id, _ = strip_of(rings(version, version), encode, key_format)
         ((tokens[version], _, _),) = deliver(strip, [frame(value_id, b"\x02")], [key]).central
-    strip, value_id, _ = strip_of(rings(3, 3), encode, form)
+    strip, value_id, _ = strip_of(rings(3, 3), encode, key_format)
     value = frame(value_id, b"\x02")
     produced = deliver(strip, [value, None, value, None, None], [key, key, key, None, key])
     written = [key for key, _, _ in produced.central]
@@ -63,7 +65,7 @@ def test_a_tombstone_goes_to_every_listed_version(rings, encode, form):
 
 def test_avro_keys_too(rings):
     """A framed key is stripped by its schema under each version."""
-    strip, _, key_id = strip_of(rings(2, 2), form="avro")
+    strip, _, key_id = strip_of(rings(2, 2), key_format="avro")
     produced = deliver(strip, [None], [frame(key_id, b"\x08jane")])
     (now, _, _), (before, _, _) = produced.central
     assert b"v2_" in now
@@ -73,7 +75,7 @@ def test_avro_keys_too(rings):
 @pytest.mark.parametrize("of_batch", [1, 3])
 def test_a_tombstone_waits_for_what_its_other_keys_need(rings, of_batch):
     """A registry that is away when the first of them comes: it is tried again, and deletes as much as ever."""
-    strip, value_id, key_id = strip_of(rings(2, 2), form="avro")
+    strip, value_id, key_id = strip_of(rings(2, 2), key_format="avro")
     key, value = frame(key_id, b"\x08jane"), frame(value_id, b"\x02")
     assert len(deliver(strip, [value], [key]).central) == 1
     keys, values = [key] * of_batch, [value] * (of_batch - 1) + [None]

@@ -59,7 +59,7 @@ class Flow:
         values = [frame(one, BODY) for one in self.ids[self.at : self.at + count]]
         batch = Batch([None] * count, values, [None] * count)
         try:
-            found = self.strip.strip(replace(batch, log=self.log, offsets=range(self.at, self.at + count)))
+            found = self.strip.strip(replace(batch, source_partition=self.log, offsets=range(self.at, self.at + count)))
         except Unreachable as error:
             if place := getattr(error, "place", 0):
                 self.deliver(place)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return a count with its noun, such as `1 record` or `12,000 records`.
 
     Args:
@@ -13,7 +13,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def first_of(things: Sequence[object], most: int) -> str:
+def format_first(things: Sequence[object], most: int) -> str:
     """Return the first of some things in a sentence, and the number of the others, such as `a, b and 3 more`.
 
     Args:
