@@ -18,9 +18,9 @@ import click
 from aggregator.cli.sandbox import addresses, folder_option
 from aggregator.cli.terminal.output import emit, output_option, progress, table
 from aggregator.errors import Failed
+from aggregator.sandbox.demo_run import DemoResult, run_demo
 from aggregator.sandbox.hubfile import LAKE
 from aggregator.sandbox.sandbox import DEFAULT_EDGES, STATE_FILE, Sandbox
-from aggregator.sandbox.tour import Tour, give_tour
 
 # A file that marks a folder as a demo's. It holds the report of the demo when the demo is done.
 REPORT_FILE = "demo.json"
@@ -40,15 +40,15 @@ def demo(records: int, folder: Path, output: str, *, keep: bool) -> None:
     _note(folder, {"finished": False})
     clusters = Sandbox.up(folder, DEFAULT_EDGES, say=progress)
     try:
-        tour = give_tour(clusters.config, records=records, run=_drain, say=progress)
-        answer = _answer(clusters, tour, keep=keep)
+        result = run_demo(clusters.config, records=records, run=_drain, say=progress)
+        answer = _answer(clusters, result, keep=keep)
         _note(folder, answer)
     finally:
         if not keep:
             progress("stopping the clusters …")
             clusters.down()
-    emit(answer, output, lambda: _text(clusters, tour, keep=keep))
-    if not tour.balanced:
+    emit(answer, output, lambda: _text(clusters, result, keep=keep))
+    if not result.balanced:
         raise Failed(
             "some records are not accounted for: produced is not central plus dead letters, or the lake differs",
             hint=f"read {clusters.dir / HUB_LOG}",
@@ -86,24 +86,24 @@ def _drain(config: Path) -> None:
         raise Failed(f"the hub ended with {code}", hint=f"read the end of {log}")
 
 
-def _answer(clusters: Sandbox, tour: Tour, *, keep: bool) -> dict[str, Any]:
+def _answer(clusters: Sandbox, result: DemoResult, *, keep: bool) -> dict[str, Any]:
     return addresses(clusters) | {
         "finished": True,
         "running": keep,
-        "balanced": tour.balanced,
-        "accounts": [asdict(account) for account in tour.accounts],
-        "booking": asdict(tour.specimen),
+        "balanced": result.balanced,
+        "accounts": [asdict(account) for account in result.accounts],
+        "booking": asdict(result.sample_record),
         "lake": str(clusters.dir / LAKE),
     }
 
 
-def _text(clusters: Sandbox, tour: Tour, *, keep: bool) -> Iterator[str]:
+def _text(clusters: Sandbox, result: DemoResult, *, keep: bool) -> Iterator[str]:
     columns = ("edge", "produced", "at central", "in the lake", "stripped fields", "dead letters")
-    rows = [tuple(asdict(account).values()) for account in tour.accounts]
+    rows = [tuple(asdict(account).values()) for account in result.accounts]
     yield from table(columns, [*rows, ("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))])
     yield ""
-    yield f"One booking, {tour.specimen.origin}:"
-    yield from table(("field", "at the edge", "at central"), tour.specimen.lines())
+    yield f"One booking, {result.sample_record.origin}:"
+    yield from table(("field", "at the edge", "at central"), result.sample_record.lines())
     yield ""
     yield "Where to look next:"
     python = "python -c \"import polars as pl; print(pl.read_delta('{}'))\""

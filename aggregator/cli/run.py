@@ -23,7 +23,7 @@ import click
 from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
-from aggregator.cli.run_ending import ended
+from aggregator.cli.run_ending import report_end
 from aggregator.cli.terminal.arguments import LENGTH
 from aggregator.cli.terminal.missing_rights import require_own_clusters
 from aggregator.cli.terminal.output import config_option, progress
@@ -218,25 +218,25 @@ def _run(
     stop, threads, beacon = process
     catch_up = CatchUp(sys.stderr)
     lake = None if options.only == "replicate" else _lake(config, spark, catch_up)
-    beside: Supervised | None = None
+    lake_thread: Supervised | None = None
     over, report = threading.Event(), RunReport()
     written = ReportWriter(config, options.report)
     servers = (_page(config, policies, threads),) if options.ui else ()
     watching = HubObserver(config, stop, threads, wanted=options.only != "lake" and not options.drain, servers=servers)
 
-    def leading(watches: "Collection[EdgeWatch]" = ()) -> None:
-        nonlocal beside
+    def on_leading(watches: "Collection[EdgeWatch]" = ()) -> None:
+        nonlocal lake_thread
         beacon.turn(Stage.LEADING)
         _end_after(options.for_s, stop, over)
         written.begin(threads)
         if lake and not options.drain:
-            beside = _start_lake(config, lake, threads, stop, vital=options.only == "lake")
+            lake_thread = _start_lake(config, lake, threads, stop, vital=options.only == "lake")
         watching.begin(watches)
 
     if options.only == "lake":
-        leading()
-        if beside:
-            beside.join()
+        on_leading()
+        if lake_thread:
+            lake_thread.join()
     else:
         driver = Driver(
             config,
@@ -246,7 +246,7 @@ def _run(
             drain=options.drain,
             stop=stop,
             threads=threads,
-            on_leadership=leading,
+            on_leadership=on_leading,
             on_refused=watching.publish_refused,
         )
         try:
@@ -256,7 +256,7 @@ def _run(
             with reload.on_hangup(threads, stop):
                 report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:
-            _end_beside(beside, stop)
+            _end_lake(lake_thread, stop)
             watching.finish()
             written.finish()
     threads.check()
@@ -264,11 +264,11 @@ def _run(
         lake.driver.drain(stop=stop)
     catch_up.end()
     held = lake.publisher.end() if lake else ()
-    return ended(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
+    return report_end(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
 
 
-def _end_beside(lake: Supervised | None, stop: threading.Event) -> None:
-    """End the lake beside replication; what it has staged and not committed is seen by nobody."""
+def _end_lake(lake: Supervised | None, stop: threading.Event) -> None:
+    """Stop the lake thread. Files that it staged and did not commit stay invisible to readers."""
     if lake:
         stop.set()
         lake.join(_LAKE_LEAVES_S)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from aggregator.state.lake_holds import LakeHold
 
 
-def ended(
+def report_end(
     config: HubConfig, report: "RunReport", held: "Sequence[LakeHold]", *, drained: bool, judged: bool
 ) -> ExitCode:
-    """Say what a run left behind, and translate it."""
+    """Print what the run did not complete, and return the exit code."""
     stood = (f"held: the lake: {one.place}: {one.reason}" for one in held)
     for line in (*_sentences(config, report, drained=drained), *stood):
         progress(line)

@@ -107,10 +107,10 @@ def traffic(records: int, folder: Path, output: str) -> None:
     """Produce the demo's flights and bookings into the running edges, whatever their names."""
     # These imports take two seconds, and no other command here needs them.
     from aggregator.config.load import load_config
-    from aggregator.sandbox.tour import feed
+    from aggregator.sandbox.demo_run import produce_to_edges
 
     config = load_config(Sandbox.load(folder).config, {})
-    made = {edge: asdict(produced) for edge, produced in feed(config, records).items()}
+    made = {edge: asdict(produced) for edge, produced in produce_to_edges(config, records).items()}
     columns = ("edge", "flights", "bookings", "tombstones", "poison")
     emit({"produced": made}, output, lambda: table(columns, [(edge, *made[edge].values()) for edge in made]))
 

@@ -21,7 +21,7 @@ from aggregator.lake.orphans import STAGED_PREFIX, STAGED_SUFFIX, StagingLease, 
 from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.parquet.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.parquet.statistics import Path, statistics, with_nan
-from aggregator.lake.partitioning import Part, split_by_partition, with_day
+from aggregator.lake.partitioning import PartitionValues, split_by_partition, with_day
 
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them
@@ -45,7 +45,7 @@ class StagedFile(NamedTuple):
     rows: int
     stats: str
     schema: bytes
-    partition: Part = ()
+    partition: PartitionValues = ()
 
 
 class _Open(NamedTuple):
@@ -87,7 +87,7 @@ class StagingWriter:
         self._file_bytes = file_bytes
         self._group_bytes = group_bytes
         self._lease = lease
-        self._open: dict[Part, _Open] = {}
+        self._open: dict[PartitionValues, _Open] = {}
         self._waiting: list[pa.Table] = []
         self._waiting_bytes = 0
         self._staged: list[StagedFile] = []
@@ -128,7 +128,7 @@ class StagingWriter:
             file.nan.update(with_nan(part_rows))
             file.writer.write_table(part_rows, row_group_size=max(1, part_rows.num_rows))
 
-    def _file(self, part: Part, rows: pa.Table) -> _Open:
+    def _file(self, part: PartitionValues, rows: pa.Table) -> _Open:
         """The open file of a part, which `rows` begin; a full one is ended, and the oldest where too many are open."""
         found = self._open.get(part)
         if found is not None and found.sink.tell() > self._file_bytes:
@@ -174,7 +174,7 @@ class StagingWriter:
         for part in list(self._open):
             self._end_file(part)
 
-    def _end_file(self, part: Part) -> None:
+    def _end_file(self, part: PartitionValues) -> None:
         name, sink, writer, footers, nan = self._open[part]
         writer.close()
         size = sink.tell()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from aggregator.errors import HoldError
 from aggregator.lake.columns import DAY_COLUMN
 
-Part = tuple[tuple[str, str | None], ...]
+PartitionValues = tuple[tuple[str, str | None], ...]
 _INDEX = "hub.index"  # no column has this name, because it has a dot: fields are Avro names
 
 
@@ -32,7 +32,7 @@ def with_day(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def split_by_partition(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[Part, pa.Table]]:
+def split_by_partition(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[PartitionValues, pa.Table]]:
     """Yield one part of the rows for each combination of partition values.
 
     Args:

@@ -26,7 +26,9 @@ from aggregator.schema.wire import (
 _KEY_HEADERS = APICURIO_KEY_HEADERS | {KEY_ID_HEADER}
 
 
-def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> tuple[Batch, dict[int, Rejection]]:
+def glue_to_confluent(
+    batch: Batch, registry: Registry, *, keys: bool, values: bool
+) -> tuple[Batch, dict[int, Rejection]]:
     """The batch without Glue's frames, and the places of values that had none.
 
     Args:

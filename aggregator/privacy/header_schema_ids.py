@@ -31,7 +31,7 @@ NAMING_HEADERS = ID_HEADERS | APICURIO_KEY_HEADERS
 REFUSED = b"\x80"
 
 
-def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True) -> Batch:
+def frame_from_headers(batch: Batch, registry: Registry, *, keys: bool, values: bool = True) -> Batch:
     """The batch in which no header names a schema any more; only for one that has some of `NAMING_HEADERS`.
 
     Args:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
-from aggregator.privacy.glue_frames import unframed
+from aggregator.privacy.glue_frames import glue_to_confluent
 from aggregator.privacy.guard import Malformed
-from aggregator.privacy.header_schema_ids import NAMING_HEADERS, unified
+from aggregator.privacy.header_schema_ids import NAMING_HEADERS, frame_from_headers
 from aggregator.privacy.json.text import Json, read_json
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.strip import Batch
@@ -116,6 +116,6 @@ def named_by_themselves(batch: Batch, registry: Registry, *, keys: bool, values:
         RetryError: the registry does not answer.
     """
     if registry.framing is Framing.GLUE:
-        return unframed(batch, registry, keys=keys, values=values)[0]
+        return glue_to_confluent(batch, registry, keys=keys, values=values)[0]
     named = {name for name, _ in batch.headers[0] or ()}
-    return batch if NAMING_HEADERS.isdisjoint(named) else unified(batch, registry, keys=keys, values=values)
+    return batch if NAMING_HEADERS.isdisjoint(named) else frame_from_headers(batch, registry, keys=keys, values=values)

@@ -18,8 +18,8 @@ from aggregator.coordinates import SchemaName
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Counts, ResultColumn
-from aggregator.privacy.glue_frames import unframed
-from aggregator.privacy.header_schema_ids import ID_HEADERS, NAMING_HEADERS, unified
+from aggregator.privacy.glue_frames import glue_to_confluent
+from aggregator.privacy.header_schema_ids import ID_HEADERS, NAMING_HEADERS, frame_from_headers
 from aggregator.privacy.keys import Keys, TokensOf, other_versions
 from aggregator.privacy.operators import GCM_OPERATORS
 from aggregator.privacy.policy.file import Policy
@@ -132,11 +132,11 @@ class TopicStrip:
         glued = self._edge_registry.framing is Framing.GLUE
         named = not glued and not NAMING_HEADERS.isdisjoint(headers.used)
         if glued:
-            batch, unreadable = unframed(
+            batch, unreadable = glue_to_confluent(
                 batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire
             )
         elif named:
-            batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire)
+            batch = frame_from_headers(batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire)
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)

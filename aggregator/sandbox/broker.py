@@ -19,7 +19,7 @@ from aggregator.errors import Failed
 from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.java import run_java
 from aggregator.sandbox.ports import LOOPBACK, answers, is_free
-from aggregator.sandbox.process import Daemon, gone, stop_all
+from aggregator.sandbox.process import Daemon, stop_all, wait_for_exit
 from aggregator.sandbox.program import Kafka
 from aggregator.sandbox.zookeeper import ZooKeeper
 
@@ -170,7 +170,7 @@ class Broker:
         """End the broker by SIGKILL, as a power cut would; its data and its address stay."""
         process = self.daemon.signal(signal.SIGKILL)
         if process is not None:
-            gone(process, STOP_TIMEOUT_S)
+            wait_for_exit(process, STOP_TIMEOUT_S)
         self.daemon.forget()
 
     def freeze(self) -> None:

@@ -110,17 +110,20 @@ def stop_all(daemons: Sequence[Daemon], *, timeout_s: float) -> list[Daemon]:
     for daemon, _ in asked:
         daemon.signal(signal.SIGCONT)  # a frozen process reacts to SIGTERM only after it is continued
     deadline = time.monotonic() + timeout_s
-    stubborn = [pair for pair in asked if not gone(pair[1], deadline - time.monotonic())]
+    stubborn = [pair for pair in asked if not wait_for_exit(pair[1], deadline - time.monotonic())]
     for daemon, process in stubborn:
         daemon.signal(signal.SIGKILL)
-        gone(process, timeout_s)
+        wait_for_exit(process, timeout_s)
     for daemon in daemons:
         daemon.forget()
     return [daemon for daemon, _ in stubborn]
 
 
-def gone(process: psutil.Process, timeout_s: float) -> bool:
-    """Whether a process ended in time. A zombie has ended, whoever has yet to reap it; a child of ours is reaped."""
+def wait_for_exit(process: psutil.Process, timeout_s: float) -> bool:
+    """Wait for the end of a process, and return whether it came in time.
+
+    A zombie has ended, whoever has yet to reap it; a child of ours is reaped.
+    """
     deadline = time.monotonic() + timeout_s
     while not _ended(process):
         if time.monotonic() >= deadline:

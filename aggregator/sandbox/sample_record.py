@@ -14,7 +14,7 @@ from aggregator.errors import DeadLetterError, Failed
 from aggregator.header_columns import Headers
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.sandbox.readback import read_topic
-from aggregator.schema.plain_json import beside, decoded, leaves
+from aggregator.schema.plain_json import compare_leaves, decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import split
 
@@ -46,7 +46,7 @@ class SampleRecord:
 
     def lines(self) -> Iterator[tuple[str, str, str]]:
         """Path, value before and value after, for every leaf of either side."""
-        yield from beside(self.before, self.after)
+        yield from compare_leaves(self.before, self.after)
 
 
 def find_sample_record(edge: str, source: SamplePlace, target: SamplePlace) -> SampleRecord:

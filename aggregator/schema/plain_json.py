@@ -137,7 +137,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def beside(before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
+def compare_leaves(before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
     """Path, value before and value after as JSON, for every leaf of either side."""
     old, new = dict(leaves(before)), dict(leaves(after))
     for path in [*old, *(path for path in new if path not in old)]:

@@ -25,8 +25,8 @@ from confluent_kafka.admin import AdminClient
 from ruamel.yaml import YAML
 
 from aggregator.config.load import load_config
+from aggregator.sandbox.demo_run import produce_to_edges
 from aggregator.sandbox.sandbox import Sandbox
-from aggregator.sandbox.tour import feed
 from tests.bench.contest import PATIENCE_S, Ends
 from tests.processes import LoggedProcess, environment, kill_all
 from tests.trial import settle
@@ -144,7 +144,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox.up(Path(folder) / "clusters", (EDGE,))
         try:
-            produced = feed(load_config(sandbox.config, {}), options.records)[EDGE]
+            produced = produce_to_edges(load_config(sandbox.config, {}), options.records)[EDGE]
             delivered = produced.total - produced.poison
             for number in range(options.rounds):
                 for name in list(CODECS)[:: -1 if number % 2 else 1]:

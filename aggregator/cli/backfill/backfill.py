@@ -149,10 +149,10 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
     """
     from aggregator.backfill.plan import Plan
     from aggregator.backfill.submission import start
-    from aggregator.cli.backfill.settle import unstuck
+    from aggregator.cli.backfill.settle import settle_if_stuck
     from aggregator.state.decisions import DecisionKind
 
-    unstuck(hub)
+    settle_if_stuck(hub)
     exact = isinstance(wanted, Plan)
     if not isinstance(wanted, Plan):
         joined = _joined(hub, wanted)
@@ -205,11 +205,11 @@ def show(config: Path, id_: str, output: str) -> None:
 def resume(config: Path, id_: str, master: str | None) -> None:
     """Go on with a backfill that was stopped, killed or cancelled."""
     from aggregator.backfill.submission import known_backfill, revived
-    from aggregator.cli.backfill.settle import unstuck
+    from aggregator.cli.backfill.settle import settle_if_stuck
     from aggregator.state.decisions import DecisionKind
 
     hub = load_config(config, os.environ)
-    unstuck(hub)
+    settle_if_stuck(hub)
     found = known_backfill(hub, id_)
     decide(hub, DecisionKind.BACKFILL, [found.plan.id], by=claimed(), reason="resumed")
     raise SystemExit(run_to_end(hub, revived(hub, found), master))
@@ -250,17 +250,17 @@ def settle(config: Path) -> None:
     What had been committed becomes visible, once; what had been aborted does not. `run` and `resume` do the same where
     it keeps them from beginning.
     """
-    from aggregator.cli.backfill.settle import settled
+    from aggregator.cli.backfill.settle import settle_transactions
 
-    raise SystemExit(settled(load_config(config, os.environ)))
+    raise SystemExit(settle_transactions(load_config(config, os.environ)))
 
 
 def run_to_end(hub: HubConfig, found: "Backfill", master: str | None) -> int:
     """Run one backfill in this process to its end; the exit code says how it ended."""
-    from aggregator.cli.backfill.run import ended, run_backfill
+    from aggregator.cli.backfill.run import report_outcome, run_backfill
 
     if found.end is not None:
-        return ended(found)
+        return report_outcome(found)
     if master:
         hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
     return run_backfill(hub, found)

@@ -67,8 +67,8 @@ def run_backfill(config: HubConfig, backfill: Backfill) -> int:
     return exit_code(outcome)
 
 
-def ended(backfill: Backfill) -> int:
-    """The exit code of a backfill that has finished before; a scheduler may have started it twice."""
+def report_outcome(backfill: Backfill) -> int:
+    """Print that a backfill has finished before, and return its exit code; a scheduler may have started it twice."""
     progress(f"backfill {backfill.plan.id} has finished already")
     return ExitCode.DATA_LOSS if backfill.end is not None and backfill.end.lost else ExitCode.DONE
 

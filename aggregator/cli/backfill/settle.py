@@ -17,7 +17,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import AnotherHub, ExitCode
 
 
-def settled(hub: HubConfig) -> ExitCode:
+def settle_transactions(hub: HubConfig) -> ExitCode:
     """Settle what backfills left undecided; the exit code says whether something is left.
 
     Raises:
@@ -35,9 +35,9 @@ def settled(hub: HubConfig) -> ExitCode:
     return ExitCode.HELD if left else ExitCode.DONE
 
 
-def unstuck(hub: HubConfig) -> None:
+def settle_if_stuck(hub: HubConfig) -> None:
     """Settle what keeps backfills from being planned; one that runs does so itself."""
     if is_stuck(hub):
         progress("a backfill left something undecided at central; it is settled first")
         with suppress(AnotherHub):
-            settled(hub)
+            settle_transactions(hub)

@@ -26,7 +26,7 @@ from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import STAGED_PREFIX, StagingLease, discard, leased
 from aggregator.lake.parquet.batches import batches
-from aggregator.lake.partitioning import Part
+from aggregator.lake.partitioning import PartitionValues
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 from aggregator.lake.upkeep.clustering import check_columns, in_runs
 
@@ -55,7 +55,7 @@ def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: 
     Returns:
         Groups of at least two files of one part and tier, none longer than the target together; the longest list first.
     """
-    tiers: dict[tuple[Part, int], list[LiveFile]] = {}
+    tiers: dict[tuple[PartitionValues, int], list[LiveFile]] = {}
     for file in sorted(live, key=_place):
         if not _is_large(file.size, target_bytes) and file.path.startswith(STAGED_PREFIX):
             tiers.setdefault((file.partition, _tier(file.rows)), []).append(file)

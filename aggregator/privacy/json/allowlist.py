@@ -82,7 +82,7 @@ class JsonPlace:
         ending = allowed.matcher.matched(alive)
         self._rules = inherited | ending
         self._inherited = inherited | (ending & allowed.closing)
-        self._fates: dict[str, PlaceRule] = {}
+        self._decisions: dict[str, PlaceRule] = {}
         self._members: dict[str, Member] = {}
         self._item: JsonPlace | None = None
 
@@ -96,11 +96,11 @@ class JsonPlace:
         """Whether anything can be left of an array."""
         return not self.alive.isdisjoint(self._allowed.to_items)
 
-    def fate(self, kind: str) -> PlaceRule:
+    def decision_for(self, kind: str) -> PlaceRule:
         """What happens to a value of a JSON type that has no parts."""
-        if kind not in self._fates:
-            self._fates[kind] = self._allowed.fate(self._rules, kind, self.path)
-        return self._fates[kind]
+        if kind not in self._decisions:
+            self._decisions[kind] = self._allowed.decision_for(self._rules, kind, self.path)
+        return self._decisions[kind]
 
     def item(self) -> "JsonPlace":
         """Return the place of an array's items."""
@@ -121,7 +121,7 @@ class JsonPlace:
 
     def _name(self) -> PlaceRule:
         rules = self._inherited | self._allowed.matcher.matched(self._allowed.matcher.advance(self.alive, paths.KEYS))
-        return self._allowed.fate(rules, NAME, paths.join(self.path, paths.KEYS))
+        return self._allowed.decision_for(rules, NAME, paths.join(self.path, paths.KEYS))
 
     def _below(self, alive: frozenset[int], step: str) -> "JsonPlace":
         return self._allowed.place(alive, self._inherited, paths.join(self.path, step))
@@ -157,7 +157,7 @@ class AllowList:
             self._shared[alive, inherited] = JsonPlace(self, alive, inherited, path)
         return self._shared[alive, inherited]
 
-    def fate(self, rules: frozenset[int], kind: str, path: str) -> PlaceRule:
+    def decision_for(self, rules: frozenset[int], kind: str, path: str) -> PlaceRule:
         """Return what happens to a value at a place."""
         decision = self._scope.decide(rules, frozenset(), self._today)
         rule, because, call = decision.rule, decision.because, None

@@ -21,7 +21,7 @@ from aggregator.privacy.distinct import OperatorCache, by_value, in_parts
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.text import Json, read_json, write_json
-from aggregator.privacy.json.walk import Asking, Building, at_path
+from aggregator.privacy.json.walk import InputCollector, OutputBuilder, at_path
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.plan.raw_values import Raw
@@ -112,22 +112,22 @@ class JsonValues:
         rejected = {place: record for place, record in records if isinstance(record, Rejection)}
         good = [(place, record) for place, record in records if not isinstance(record, Rejection)]
         shown = {place: dict(self._shown(record)) for place, (record,) in good}
-        asking = Asking()
+        collector = InputCollector()
         for place, (record,) in good:
-            asking.left(record, self._root, shown[place])
-        work.seen.update(asking.seen)
-        results = {call: self._results(call, raws, work) for call, raws in asking.wanted.items()}
+            collector.left(record, self._root, shown[place])
+        work.seen.update(collector.seen)
+        results = {call: self._results(call, raws, work) for call, raws in collector.wanted.items()}
         counts: dict[int, Counts] = {}
         contents: list[bytes | None] = [None] * len(values)
         for place, (record,) in good:
-            building = Building(results, work.room)
-            made = building.left(record, self._root, shown[place])
-            if building.failed or building.is_merged:
-                work.failed.update(building.failed)
+            builder = OutputBuilder(results, work.room)
+            made = builder.left(record, self._root, shown[place])
+            if builder.failed or builder.is_merged:
+                work.failed.update(builder.failed)
                 rejected[place] = Rejection(Reason.OPERATOR_FAILED)
             else:
-                work.room -= building.made
-                contents[place], counts[place] = write_json(made), building.counts
+                work.room -= builder.made
+                contents[place], counts[place] = write_json(made), builder.counts
         return ResultColumn(
             contents,
             rejected,

@@ -41,11 +41,11 @@ class _Walk(ABC):
         return None if made is _DROPPED else made
 
     @abstractmethod
-    def met(self, fate: PlaceRule) -> None:
-        """A value that is no null has this fate."""
+    def met(self, decision: PlaceRule) -> None:
+        """Note the decision on a value that is no null."""
 
     @abstractmethod
-    def asked(self, fate: PlaceRule, call: Call, raw: Raw) -> Any:
+    def asked(self, decision: PlaceRule, call: Call, raw: Raw) -> Any:
         """Return the operator's result for a raw value of this call."""
 
     @abstractmethod
@@ -58,11 +58,11 @@ class _Walk(ABC):
         if isinstance(value, list) and place.opens_array:
             item = place.item()
             return [made for part in value if (made := self._left(part, item, beside)) is not _DROPPED]
-        fate = place.fate(NULL if value is None else _KINDS[type(value)])
-        self.met(fate)
-        if fate.is_dropped:
+        decision = place.decision_for(NULL if value is None else _KINDS[type(value)])
+        self.met(decision)
+        if decision.is_dropped:
             return _DROPPED
-        return value if fate.call is None else self._changed(value, fate, fate.call, beside)
+        return value if decision.call is None else self._changed(value, decision, decision.call, beside)
 
     def _object(self, value: dict[str, Any], place: JsonPlace, beside: Mapping[str, Shown]) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -76,23 +76,23 @@ class _Walk(ABC):
                 made[self.named(made, name, member)] = inner
         return made
 
-    def _changed(self, value: Json, fate: PlaceRule, call: Call, beside: Mapping[str, Shown]) -> Any:
+    def _changed(self, value: Json, decision: PlaceRule, call: Call, beside: Mapping[str, Shown]) -> Any:
         raw = _raw(value)
-        return self.asked(fate, call, (raw, entity(beside.get(call.beside))) if call.beside else raw)
+        return self.asked(decision, call, (raw, entity(beside.get(call.beside))) if call.beside else raw)
 
 
-class Asking(_Walk):
+class InputCollector(_Walk):
     """Collects what operators must see, and counts what is there."""
 
     def __init__(self) -> None:
         self.wanted: dict[Call, set[Raw]] = defaultdict(set)
         self.seen: Counter[Row] = Counter()
 
-    def met(self, fate: PlaceRule) -> None:
+    def met(self, decision: PlaceRule) -> None:
         """Count one value of this place."""
-        self.seen[fate.row] += 1
+        self.seen[decision.row] += 1
 
-    def asked(self, _fate: PlaceRule, call: Call, raw: Raw) -> Any:
+    def asked(self, _decision: PlaceRule, call: Call, raw: Raw) -> Any:
         """Note that the operator has to see this value."""
         self.wanted[call].add(raw)
 
@@ -105,7 +105,7 @@ class Asking(_Walk):
         return name
 
 
-class Building(_Walk):
+class OutputBuilder(_Walk):
     """Builds what is left of one record.
 
     Args:
@@ -127,19 +127,19 @@ class Building(_Walk):
         self.is_merged = False
         self.made = 0
 
-    def met(self, fate: PlaceRule) -> None:
+    def met(self, decision: PlaceRule) -> None:
         """Count a value that is dropped."""
-        if fate.is_dropped and fate.row.type != NULL:
-            self.counts[fate.row.path or ".", "drop"] += 1
+        if decision.is_dropped and decision.row.type != NULL:
+            self.counts[decision.row.path or ".", "drop"] += 1
 
-    def asked(self, fate: PlaceRule, call: Call, raw: Raw) -> Any:
+    def asked(self, decision: PlaceRule, call: Call, raw: Raw) -> Any:
         """Return the operator's result for a value."""
         found = self._results[call].get(raw)
         value = None if found is None else _value(call, found)
         if found is None or (isinstance(value, float) and not math.isfinite(value)):
-            self.failed.add(fate.row)
+            self.failed.add(decision.row)
             return None
-        self.counts[fate.row.path or ".", fate.row.operator] += 1
+        self.counts[decision.row.path or ".", decision.row.operator] += 1
         self.made += len(value) if isinstance(value, str) else 0
         if self.made > self._room:
             raise TooMuch
@@ -147,9 +147,9 @@ class Building(_Walk):
 
     def named(self, made: dict[str, Any], name: str, member: Member) -> str:
         """The name as it is, or its token; never one that is there already."""
-        fate = member.name
-        if fate is not None and fate.call is not None:
-            name = str(self.asked(fate, fate.call, name.encode()))
+        decision = member.name
+        if decision is not None and decision.call is not None:
+            name = str(self.asked(decision, decision.call, name.encode()))
         self.is_merged |= name in made
         return name
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.plain_json import GONE, NEW, Misfit, beside, decoded, encoded, leaves
+from aggregator.schema.plain_json import GONE, NEW, Misfit, compare_leaves, decoded, encoded, leaves
 from aggregator.schema.registry import UnknownSchema
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "namespace": "n", "fields": [
@@ -90,7 +90,7 @@ def test_a_missing_field_is_refused():
 def test_two_sides_are_put_beside_each_other():
     """Every leaf of either side has its line, empty containers included."""
     assert dict(leaves({"a": {"b": []}, "c": [1]})) == {"a.b": [], "c[0]": 1}
-    assert list(beside({"a": 1, "b": {}}, {"a": 2, "c": None})) == [
+    assert list(compare_leaves({"a": 1, "b": {}}, {"a": 2, "c": None})) == [
         ("a", "1", "2"),
         ("b", "{}", GONE),
         ("c", NEW, "null"),

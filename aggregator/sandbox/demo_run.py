@@ -53,16 +53,16 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Tour:
+class DemoResult:
     """The results that the demo shows at its end.
 
     Attributes:
         accounts: One for each edge.
-        specimen: One record before and after the strip.
+        sample_record: One record before and after the strip.
     """
 
     accounts: tuple[Account, ...]
-    specimen: SampleRecord
+    sample_record: SampleRecord
 
     @property
     def balanced(self) -> bool:
@@ -70,8 +70,8 @@ class Tour:
         return all(account.balanced for account in self.accounts)
 
 
-def give_tour(config_path: Path, *, records: int, run: Callable[[Path], None], say: Say = silent) -> Tour:
-    """Feed the edges of a sandbox, run the hub, and read everything back.
+def run_demo(config_path: Path, *, records: int, run: Callable[[Path], None], say: Say = silent) -> DemoResult:
+    """Produce to the edges of a sandbox, run the hub, and read everything back.
 
     Args:
         config_path: The sandbox's `hub.yaml`.
@@ -84,15 +84,15 @@ def give_tour(config_path: Path, *, records: int, run: Callable[[Path], None], s
     """
     config = load_config(config_path, {})
     say(f"producing {records:,} flights and bookings into {format_count(len(config.edges), 'edge')} …")
-    produced = feed(config, records)
+    produced = produce_to_edges(config, records)
     say("running the hub until it is drained …")
     run(config_path)
     say("reading central and the lake back …")
     edge = next(iter(config.edges))
-    return Tour(_accounts(config, produced), _specimen(config, edge))
+    return DemoResult(_accounts(config, produced), _sample_record(config, edge))
 
 
-def feed(config: HubConfig, records: int) -> dict[str, Produced]:
+def produce_to_edges(config: HubConfig, records: int) -> dict[str, Produced]:
     """Produce `records` flights and bookings, divided over all edges; by edge name, what each got.
 
     Raises:
@@ -123,7 +123,7 @@ def _accounts(config: HubConfig, produced: dict[str, Produced]) -> tuple[Account
     )
 
 
-def _specimen(config: HubConfig, edge: str) -> SampleRecord:
+def _sample_record(config: HubConfig, edge: str) -> SampleRecord:
     source = config.edges[edge]
     return find_sample_record(
         edge,

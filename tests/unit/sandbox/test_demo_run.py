@@ -1,4 +1,4 @@
-"""The demo's books balance exactly, or the demo says so; its specimen shows every leaf of both sides."""
+"""The demo's books balance exactly, or the demo says so; its sample record shows every leaf of both sides."""
 
 import json
 
@@ -6,10 +6,10 @@ import pytest
 
 from aggregator.cli.demo import REPORT_FILE, _make_room
 from aggregator.errors import Failed
+from aggregator.sandbox.demo_run import Account
 from aggregator.sandbox.sample_record import SampleRecord
 from aggregator.sandbox.sandbox import STATE_FILE
 from aggregator.sandbox.state import SandboxState
-from aggregator.sandbox.tour import Account
 from aggregator.schema.plain_json import GONE
 
 
