@@ -114,15 +114,15 @@ class KeyRing:
         return key
 
 
-def ring_of(name: str, keys: Mapping[str, KeyRing]) -> KeyRing:
+def ring_of(name: str, key_rings: Mapping[str, KeyRing]) -> KeyRing:
     """Return the key ring of a key by its name.
 
     Raises:
         ConfigError: it is not configured.
     """
-    if name not in keys:
+    if name not in key_rings:
         raise ConfigError(f"key {name} is not configured", hint=f"add `{name}:` under `keys:`")
-    return keys[name]
+    return key_rings[name]
 
 
 def _refuse_open_file(name: str, reference: SecretRef) -> None:

@@ -52,17 +52,17 @@ class OperatorCache:
         self._known: dict[Raw, Raw] = {}
 
     @classmethod
-    def of(cls, call: Call, keys: Mapping[str, KeyRing]) -> "OperatorCache":
+    def of(cls, call: Call, key_rings: Mapping[str, KeyRing]) -> "OperatorCache":
         """The operator of a call behind its memory.
 
         Args:
             call: The call.
-            keys: Key rings by name.
+            key_rings: Key rings by name.
 
         Raises:
             ConfigError: a key cannot be read.
         """
-        named = call.rule, call.leaf, keys
+        named = call.rule, call.leaf, key_rings
         made, raw = operators.build(*named, call.context), operators.build_raw(*named)
         return cls(call, made, raw, CAPACITY if operators.is_cacheable(call.rule) else 0, operators.token_spec(*named))
 

@@ -20,7 +20,7 @@ def topic_strip(
     central_topic: str,
     edge_registry: Registry,
     central_registry: Registry,
-    keys: Mapping[str, KeyRing],
+    key_rings: Mapping[str, KeyRing],
     today: Callable[[], date],
     now_s: Callable[[], float],
     edge: str | None = None,
@@ -35,7 +35,7 @@ def topic_strip(
         central_topic: The central topic; derived schemas get the subjects `<central topic>-value` and `-key`.
         edge_registry: Knows the writers' schemas.
         central_registry: Gets the derived ones.
-        keys: The hub's key rings; resolved here, in the process that strips.
+        key_rings: The hub's key rings; resolved here, in the process that strips.
         today: The day in UTC; decides which `keep` has expired.
         now_s: Seconds on a clock that only goes forward; by it waits for schema ids end.
         edge: The edge of the records; without it, conditions on the edge cannot be decided.
@@ -53,7 +53,7 @@ def topic_strip(
         central_topic=central_topic,
         edge_registry=edge_registry,
         central_registry=central_registry,
-        keys=keys,
+        key_rings=key_rings,
         today=today,
         now_s=now_s,
         edge=edge,

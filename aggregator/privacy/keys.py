@@ -42,14 +42,14 @@ _LONG = struct.Struct(">q")
 _LONG_LIMIT = 2**63
 
 
-class Keys:
+class KeyStripper:
     """Transforms the keys of one topic.
 
     Args:
         scope: What the policy says; its one rule is `keep`, `drop` or `pseudonymize`.
         key_format: Declared format; None: Avro if the wire says so, else text.
         programs: For Avro keys.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         tokens_of: What makes tokens of many keys at once, from what they are made of; None: nothing does.
     """
 
@@ -58,7 +58,7 @@ class Keys:
         scope: Scope,
         key_format: KeyFormat | None,
         programs: Programs,
-        keys: Mapping[str, KeyRing],
+        key_rings: Mapping[str, KeyRing],
         tokens_of: Callable[[HmacTokenSpec], TokensOf | None] = lambda _: None,
     ) -> None:
         (self._said,) = scope.rules
@@ -67,7 +67,7 @@ class Keys:
         self._programs = programs
         self._decision = AppliedRule(Drop(), "")
         self._tally = KeyTally()
-        self._tokenizer = tokenizer(self._said.rule, keys)
+        self._tokenizer = tokenizer(self._said.rule, key_rings)
         token_spec = self._tokenizer.of_hex if self._tokenizer else None
         if token_spec and key_format == "bytes":
             token_spec = token_spec._replace(normalize="none")
@@ -167,20 +167,20 @@ class Keys:
         return column if self._tokenizer is None else _alike(cells, column, self._said.rule.operator)
 
 
-def other_versions(scope: Scope, keys: Mapping[str, KeyRing]) -> Iterator[dict[str, KeyRing]]:
+def other_versions(scope: Scope, key_rings: Mapping[str, KeyRing]) -> Iterator[dict[str, KeyRing]]:
     """The key rings as they are while another of their listed versions is the current one, in every combination.
 
     Args:
         scope: What the policy says of record keys; selects the keys on which what is left of one depends.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
     """
     rules = [*(one.rule for one in scope.rules), *scope.tags.values()]
-    names = sorted({key_name(rule) for rule in rules if is_cacheable(rule)} & keys.keys())
-    versions = [[version for version, _ in keys[name].versions] for name in names]
+    names = sorted({key_name(rule) for rule in rules if is_cacheable(rule)} & key_rings.keys())
+    versions = [[version for version, _ in key_rings[name].versions] for name in names]
     for chosen in itertools.product(*versions):
-        rings = {name: replace(keys[name], current=version) for name, version in zip(names, chosen, strict=True)}
-        if any(rings[name].current != keys[name].current for name in names):
-            yield {**keys, **rings}
+        rings = {name: replace(key_rings[name], current=version) for name, version in zip(names, chosen, strict=True)}
+        if any(rings[name].current != key_rings[name].current for name in names):
+            yield {**key_rings, **rings}
 
 
 def _may_be_framed(keys: BytesColumn) -> bool:

@@ -42,7 +42,7 @@ class PlainValues:
     Args:
         value_format: `text` or `bytes`.
         scope: What the policy says of a whole value.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         tokens_of: What makes tokens of many values at once, from what they are made of; None: nothing does.
 
     Attributes:
@@ -55,12 +55,12 @@ class PlainValues:
         self,
         value_format: ValueFormat,
         scope: Scope,
-        keys: Mapping[str, KeyRing],
+        key_rings: Mapping[str, KeyRing],
         tokens_of: Callable[[HmacTokenSpec], TokensOf | None] = lambda _: None,
     ) -> None:
         self._value_format = value_format
         self._scope = scope
-        self._keys = keys
+        self._key_rings = key_rings
         self._tokens_of = tokens_of
         self._tokens: TokensOf | None = None
         self._day: date | None = None
@@ -162,7 +162,7 @@ class PlainValues:
         if isinstance(rule, Keep | Drop) or result is None:
             return None
         call = Call(rule, leaf, result, operators.context(rule, self._scope.topic, PATH, today))
-        return OperatorCache.of(call, self._keys)
+        return OperatorCache.of(call, self._key_rings)
 
 
 def whole_decision(value_format: ValueFormat, scope: Scope, today: date) -> AppliedRule:

@@ -61,7 +61,7 @@ class Programs:
         subject: Central subject of the derived schemas.
         edge_registry: Knows the writers' schemas.
         central_registry: Gets the derived ones.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         subjects: Which of the edge's subjects are the topic's.
         maker: Makes programs; where implementations differ.
         late: Ids that are waited for.
@@ -74,7 +74,7 @@ class Programs:
         subject: str,
         edge_registry: Registry,
         central_registry: Registry,
-        keys: Mapping[str, KeyRing],
+        key_rings: Mapping[str, KeyRing],
         *,
         subjects: Subjects,
         maker: Maker,
@@ -86,7 +86,7 @@ class Programs:
         self._subject = subject
         self._edge_registry = edge_registry
         self._central_registry = central_registry
-        self._keys = keys
+        self._key_rings = key_rings
         self._maker = maker
         self._late = late
         self._drops_whole = drops_whole
@@ -98,14 +98,14 @@ class Programs:
         self._running: list[tuple[int, StripPlan, Program]] = []
         self._past: list[ReportRow] = []
 
-    def under(self, keys: Mapping[str, KeyRing]) -> "Programs":
+    def under(self, key_rings: Mapping[str, KeyRing]) -> "Programs":
         """The same with other key rings."""
         return Programs(
             self._scope,
             self._subject,
             self._edge_registry,
             self._central_registry,
-            keys,
+            key_rings,
             subjects=self._subjects,
             maker=self._maker,
             late=self._late,
@@ -221,7 +221,7 @@ class Programs:
     def _call(self, call: Call) -> OperatorCache:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""
         if call not in self._calls:
-            self._calls[call] = OperatorCache.of(call, self._keys)
+            self._calls[call] = OperatorCache.of(call, self._key_rings)
         return self._calls[call]
 
 

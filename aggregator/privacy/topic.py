@@ -20,7 +20,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Counts, ResultColumn
 from aggregator.privacy.glue_frames import glue_to_confluent
 from aggregator.privacy.header_schema_ids import ID_HEADERS, NAMING_HEADERS, frame_from_headers
-from aggregator.privacy.keys import Keys, TokensOf, other_versions
+from aggregator.privacy.keys import KeyStripper, TokensOf, other_versions
 from aggregator.privacy.operators import GCM_OPERATORS
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import key_scope
@@ -46,7 +46,7 @@ class TopicStrip:
         central_topic: The central topic; names the subjects of derived schemas.
         edge_registry: The edge's registry.
         central_registry: Central's.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         today: The day in UTC, by which a `keep` expires; asked once per batch.
         now_s: Seconds on a clock that only goes forward.
         edge: Name of the edge, for conditions that ask for it.
@@ -64,7 +64,7 @@ class TopicStrip:
         central_topic: str,
         edge_registry: Registry,
         central_registry: Registry,
-        keys: Mapping[str, KeyRing],
+        key_rings: Mapping[str, KeyRing],
         today: Callable[[], date],
         now_s: Callable[[], float],
         edge: str | None = None,
@@ -72,32 +72,32 @@ class TopicStrip:
     ) -> None:
         view = policy.view(edge_topic)
         self._late, self._now_s = PendingIds(patience_s, edge_registry.name), now_s
-        parts = (edge_registry, central_registry, keys)
+        parts = (edge_registry, central_registry, key_rings)
         common: dict[str, Any] = {"maker": self._maker(), "late": self._late}
         opened = view.subjects if all(view.subjects) else ()  # all patterns that match the topic must open a subject
         own = Subjects(edge_topic, "value", view.opens, opened, dict(view.reissued))
         self._values = values_of(
             policy,
             edge_topic,
-            keys,
+            key_rings,
             lambda scope: Programs(scope, f"{central_topic}-value", *parts, subjects=own, **common),
             self._tokens_of,
         )
         of_keys = key_scope(policy, edge_topic)
         of_key = own._replace(part="key")
         avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, subjects=of_key, **common, drops_whole=True)
-        self._keys = Keys(of_keys, view.format, avro_keys, keys, self._tokens_of)
+        self._keys = KeyStripper(of_keys, view.format, avro_keys, key_rings, self._tokens_of)
         self._by_schema = (avro_keys, self._values)
         self._former = [
-            Keys(of_keys, view.format, avro_keys.under(rings), rings, self._tokens_of)
-            for rings in other_versions(of_keys, keys)
+            KeyStripper(of_keys, view.format, avro_keys.under(rings), rings, self._tokens_of)
+            for rings in other_versions(of_keys, key_rings)
         ]
         self._suppression = Suppression(view.drop_record, edge, edge_topic)
         # Readers at central look at these headers first, and there an id of the edge's registry means another schema.
         self._headers = frozenset(view.headers) - ID_HEADERS
         self._policy = PolicyId(policy.policy, policy.version, policy.hash)
-        self._key_versions = {name: keys[name].current for name in sorted(policy.keys()) if name in keys}
-        self._sealing = [f"{name}/{keys[name].current}" for name in sorted(policy.sealing()) if name in keys]
+        self._key_versions = {name: key_rings[name].current for name in sorted(policy.keys()) if name in key_rings}
+        self._sealing = [f"{name}/{key_rings[name].current}" for name in sorted(policy.sealing()) if name in key_rings]
         self._edge_registry = edge_registry
         self._keys_by_wire = view.format in (None, "avro")
         self._values_by_wire = view.value_format.has_schema

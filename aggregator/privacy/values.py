@@ -43,7 +43,7 @@ class Values(Protocol):
 def values_of(
     policy: Policy,
     topic: str,
-    keys: Mapping[str, KeyRing],
+    key_rings: Mapping[str, KeyRing],
     programs: Callable[[Scope], Programs],
     tokens_of: Callable[[HmacTokenSpec], TokensOf | None],
 ) -> Values:
@@ -52,7 +52,7 @@ def values_of(
     Args:
         policy: The policy to apply.
         topic: Edge topic.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         programs: Makes what strips values by their schemas.
         tokens_of: What makes tokens of many whole values at once; None: nothing does.
     """
@@ -60,6 +60,6 @@ def values_of(
         case ValueFormat.AVRO:
             return programs(value_scope(policy, topic))
         case ValueFormat.JSON:
-            return JsonValues(json_scope(value_scope(policy, topic)), keys)
+            return JsonValues(json_scope(value_scope(policy, topic)), key_rings)
         case ValueFormat.TEXT | ValueFormat.BYTES as value_format:
-            return PlainValues(value_format, schemaless_scope(policy, topic), keys, tokens_of)
+            return PlainValues(value_format, schemaless_scope(policy, topic), key_rings, tokens_of)

@@ -204,7 +204,7 @@ class Guarded:
             central_topic=f"eu.{TOPIC}",
             edge_registry=self.registry,
             central_registry=MemoryRegistry(),
-            keys=KEYS,
+            key_rings=KEYS,
             today=utc_today,
             now_s=time.monotonic,
         )

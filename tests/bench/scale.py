@@ -249,7 +249,7 @@ def strip_us(fields: int) -> float:
     batch = Batch([None] * 4000, [frame(schema_id, out.getvalue())] * 4000, [None] * 4000)
     strip = KernelStrip(
         policy=policy, edge_topic="t", central_topic="e.t", edge_registry=registry, central_registry=MemoryRegistry(),
-        keys=KEYS, today=utc_today, now_s=time.monotonic,
+        key_rings=KEYS, today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
     strip.strip(batch)  # compiles
     return round(min(_strip_s(strip, batch) for _ in range(15)) / 4000 * 1e6, 3)

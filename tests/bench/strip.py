@@ -185,7 +185,7 @@ class Bench:
         """Microseconds per record of the kernel."""
         strip = KernelStrip(
             policy=self.policy, edge_topic="t", central_topic="e.t", edge_registry=self.registry,
-            central_registry=MemoryRegistry(), keys=KEYS, today=utc_today, now_s=time.monotonic,
+            central_registry=MemoryRegistry(), key_rings=KEYS, today=utc_today, now_s=time.monotonic,
         )  # fmt: skip
         first = self.batches[0]
         strip.strip(Batch(first.keys[:1], first.values[:1], first.headers[:1]))  # compiles the plan

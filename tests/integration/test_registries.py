@@ -275,7 +275,7 @@ def test_a_guid_that_nobody_knows_is_a_dead_letter(place, topic, tmp_path):
         central_topic=f"eu.{topic}",
         edge_registry=place.opened(),
         central_registry=open_registry(f"directory:{tmp_path / 'central'}"),
-        keys={},
+        key_rings={},
         now_s=time.monotonic,
         today=lambda: date(2026, 11, 1),
     )

@@ -104,14 +104,14 @@ def preview(
 
 
 def stripped(
-    sample: TopicSample, policy: Policy, keys: Mapping[str, KeyRing], today: date, *, edge: str | None, hide: bool
+    sample: TopicSample, policy: Policy, key_rings: Mapping[str, KeyRing], today: date, *, edge: str | None, hide: bool
 ) -> list[list[PreviewLine]]:
     """Records before and after, through the strip of a run that registers nothing.
 
     Args:
         sample: The records.
         policy: The policy of the records' topic.
-        keys: Key rings by name; where one is missing, one is made for this call.
+        key_rings: Key rings by name; where one is missing, one is made for this call.
         today: Decides which `keep` has expired.
         edge: The edge of the records.
         hide: Types and lengths instead of the values before.
@@ -126,7 +126,7 @@ def stripped(
         central_topic=sample.topic,
         edge_registry=sample.registry,
         central_registry=central,
-        keys=_thrown(policy) | dict(keys),
+        key_rings=_thrown(policy) | dict(key_rings),
         today=lambda: today,
         now_s=time.monotonic,
         edge=edge,

@@ -56,7 +56,7 @@ class JsonValues:
 
     Args:
         scope: What the policy says.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
 
     Attributes:
         met: Empty, because nothing names a schema.
@@ -64,9 +64,9 @@ class JsonValues:
 
     met: ClassVar[Mapping[str, FoundSchema]] = {}
 
-    def __init__(self, scope: Scope, keys: Mapping[str, KeyRing]) -> None:
+    def __init__(self, scope: Scope, key_rings: Mapping[str, KeyRing]) -> None:
         self._scope = scope
-        self._keys = keys
+        self._key_rings = key_rings
         self._side_inputs = {path: paths.steps(path) for path in sorted(scope.side_inputs)}
         self._day: date | None = None
         self._calls: dict[Call, OperatorCache] = {}
@@ -171,7 +171,7 @@ class JsonValues:
 
     def _call(self, call: Call) -> OperatorCache:
         if call not in self._calls:
-            self._calls[call] = OperatorCache.of(call, self._keys)
+            self._calls[call] = OperatorCache.of(call, self._key_rings)
         return self._calls[call]
 
 

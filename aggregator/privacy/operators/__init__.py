@@ -6,7 +6,7 @@ has no result and is dropped, because that is the more restrictive choice. `keep
 
 from datetime import date
 
-from aggregator.privacy.operators.descriptor import Keys, Operator, RawOperator
+from aggregator.privacy.operators.descriptor import KeyRings, Operator, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.registry import DESCRIPTORS, descriptor
 from aggregator.privacy.plan.leaf import Leaf
@@ -50,14 +50,14 @@ def is_injective(rule: Parameters, made: Leaf) -> bool:
     return descriptor(rule).is_injective and made.kind is Kind.STRING
 
 
-def tokenizer(rule: Parameters, keys: Keys) -> Tokenizer | None:
+def tokenizer(rule: Parameters, key_rings: KeyRings) -> Tokenizer | None:
     """Return the tokenizer of whole record keys; None where the operator makes no tokens of them.
 
     Raises:
         ConfigError: as `build`.
     """
     made = descriptor(rule).tokenizer
-    return None if made is None else made(rule, keys)
+    return None if made is None else made(rule, key_rings)
 
 
 def key_bytes(rule: Parameters) -> int | None:
@@ -70,13 +70,13 @@ def context(rule: Parameters, topic: str, path: str, today: date) -> str:
     return descriptor(rule).context(rule, topic, path, today)
 
 
-def build(rule: Parameters, leaf: Leaf, keys: Keys, around: str = "") -> Operator:
+def build(rule: Parameters, leaf: Leaf, key_rings: KeyRings, around: str = "") -> Operator:
     """The operator as a function of distinct values.
 
     Args:
         rule: The operator with its parameters.
         leaf: The leaf that the operator takes; it has a `result`.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         around: From `context`.
 
     Raises:
@@ -86,22 +86,22 @@ def build(rule: Parameters, leaf: Leaf, keys: Keys, around: str = "") -> Operato
     made = descriptor(rule).build
     if made is None:
         raise ValueError(f"{rule.operator} is no operator over values")
-    return made(rule, leaf, keys, around)
+    return made(rule, leaf, key_rings, around)
 
 
-def build_raw(rule: Parameters, leaf: Leaf, keys: Keys) -> RawOperator | None:
+def build_raw(rule: Parameters, leaf: Leaf, key_rings: KeyRings) -> RawOperator | None:
     """The operator once more, with answers that need no encoding; None where there is no such form.
 
     Raises:
         ConfigError: as `build`.
     """
-    return descriptor(rule).build_raw(rule, leaf, keys)
+    return descriptor(rule).build_raw(rule, leaf, key_rings)
 
 
-def token_spec(rule: Parameters, leaf: Leaf, keys: Keys) -> HmacTokenSpec | None:
+def token_spec(rule: Parameters, leaf: Leaf, key_rings: KeyRings) -> HmacTokenSpec | None:
     """What the operator's tokens are made of, where the machine can make them; None where it cannot, or there are none.
 
     Raises:
         ConfigError: as `build`.
     """
-    return descriptor(rule).token_spec(rule, leaf, keys)
+    return descriptor(rule).token_spec(rule, leaf, key_rings)

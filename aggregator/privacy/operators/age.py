@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS, civil_of
-from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.text import over
 from aggregator.privacy.plan.leaf import Leaf
@@ -35,7 +35,7 @@ def result(_rule: Age, leaf: Leaf) -> Leaf | None:
     return Leaf(Kind.INT) if name == "date" or "timestamp-" in name else None
 
 
-def build(rule: Age, leaf: Leaf, _keys: Keys, context: str) -> Operator:
+def build(rule: Age, leaf: Leaf, _key_rings: KeyRings, context: str) -> Operator:
     """The age of everything, on the day that is its context."""
     today = date.fromisoformat(context)
     if leaf.kind is Kind.STRING:

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from aggregator.config.secrets import ring_of
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS
-from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import REDACTED, Redact, constant
 from aggregator.privacy.plan.leaf import Leaf, Paired, Value
@@ -67,13 +67,13 @@ def result(_rule: DateShift, leaf: Leaf) -> Leaf | None:
     return leaf if name == "date" or "timestamp-" in name else None
 
 
-def build(rule: DateShift, leaf: Leaf, keys: Keys, *_: object) -> Operator:
+def build(rule: DateShift, leaf: Leaf, key_rings: KeyRings, *_: object) -> Operator:
     """Dates, each moved by the shift of the entity beside it.
 
     Raises:
         ConfigError: the key is not configured, or its reference cannot be read.
     """
-    material = ring_of(rule.key, keys).material(rule.key)
+    material = ring_of(rule.key, key_rings).material(rule.key)
     keyed = hmac.HMAC(subkey(material, Purpose.DATE_SHIFT), hashes.SHA256())
     without = constant(Redact(), leaf)
     moved = _mover(leaf)

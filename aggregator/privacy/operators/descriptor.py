@@ -17,7 +17,7 @@ from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import Leaf, Value
 from aggregator.privacy.tokens import HmacTokenSpec, Tokenizer
 
-Keys = Mapping[str, KeyRing]
+KeyRings = Mapping[str, KeyRing]
 # A function of distinct values, or of pairs if the rule also looks at another field of the record.
 Operator = Callable[[Sequence[Any]], list[Value | None]]
 # The same function, whose results hold texts as UTF-8.
@@ -44,7 +44,7 @@ def _no_type(_rule: Parameters, _leaf: Leaf) -> None:
     """Return no type, because the operator takes no value."""
 
 
-def _none(_rule: Parameters, _leaf: Leaf, _keys: Keys) -> None:
+def _none(_rule: Parameters, _leaf: Leaf, _key_rings: KeyRings) -> None:
     """Return None, because the operator has no such form."""
 
 
@@ -95,9 +95,9 @@ class Descriptor(Generic[P]):
     strongest: PrivacyClass
     leaves: Callable[[P], PrivacyClass] | None = None
     result: Callable[[P, Leaf], Leaf | None] = _no_type
-    build: Callable[[P, Leaf, Keys, str], Operator] | None = None
-    build_raw: Callable[[P, Leaf, Keys], RawOperator | None] = _none
-    token_spec: Callable[[P, Leaf, Keys], HmacTokenSpec | None] = _none
+    build: Callable[[P, Leaf, KeyRings, str], Operator] | None = None
+    build_raw: Callable[[P, Leaf, KeyRings], RawOperator | None] = _none
+    token_spec: Callable[[P, Leaf, KeyRings], HmacTokenSpec | None] = _none
     reads_bytes: Callable[[P, Leaf], bool] = _never
     context: Callable[[P, str, str, date], str] = _nothing
     beside: Callable[[P], str] = _nothing
@@ -109,7 +109,7 @@ class Descriptor(Generic[P]):
     boundary_values: Callable[[P], Sequence[str | float]] = _no_boundary_values
     may_grow: bool = False
     is_injective: bool = False
-    tokenizer: Callable[[P, Keys], Tokenizer] | None = None
+    tokenizer: Callable[[P, KeyRings], Tokenizer] | None = None
     key_bytes: int | None = None
     uses_gcm: bool = False
 

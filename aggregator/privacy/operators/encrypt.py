@@ -9,7 +9,7 @@ from typing import Literal
 
 from aggregator.config.subkeys import Purpose
 from aggregator.privacy.operators import encryption, envelope
-from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
 from aggregator.privacy.plan.leaf import Leaf
 
 
@@ -19,13 +19,15 @@ class Encrypt(encryption.Sealing):
     operator: Literal["encrypt"] = "encrypt"
 
 
-def build(rule: Encrypt, leaf: Leaf, keys: Keys, context: str, nonces: Callable[[int], bytes] = os.urandom) -> Operator:
+def build(
+    rule: Encrypt, leaf: Leaf, key_rings: KeyRings, context: str, nonces: Callable[[int], bytes] = os.urandom
+) -> Operator:
     """Build the operator that encrypts the values of one place.
 
     Args:
         rule: The rule, which names the key.
         leaf: Type of the values.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         context: The context from `encryption.context`.
         nonces: Makes so many random bytes.
 
@@ -33,7 +35,7 @@ def build(rule: Encrypt, leaf: Leaf, keys: Keys, context: str, nonces: Callable[
         ConfigError: the key is not configured, cannot be read, or has another length than its cipher's.
     """
     place = bytes.fromhex(context)
-    head, key = encryption.head_and_key(rule, keys, envelope.GCM, Purpose.GCM, envelope.GCM_KEY_BYTES)
+    head, key = encryption.head_and_key(rule, key_rings, envelope.GCM, Purpose.GCM, envelope.GCM_KEY_BYTES)
     return encryption.sealed(
         leaf, lambda plain: head + envelope.seal_gcm(key, plain, place, nonces(envelope.NONCE_BYTES))
     )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from aggregator.config.subkeys import Purpose
 from aggregator.privacy.operators import encryption, envelope
-from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
 from aggregator.privacy.plan.leaf import Leaf
 
 
@@ -17,14 +17,14 @@ class EncryptDeterministic(encryption.Sealing):
     operator: Literal["encrypt_deterministic"] = "encrypt_deterministic"
 
 
-def build(rule: EncryptDeterministic, leaf: Leaf, keys: Keys, context: str) -> Operator:
+def build(rule: EncryptDeterministic, leaf: Leaf, key_rings: KeyRings, context: str) -> Operator:
     """Build the operator that encrypts the values of one place deterministically.
 
     Raises:
         ConfigError: the key is not configured, cannot be read, or has another length than its cipher's.
     """
     place = bytes.fromhex(context)
-    head, key = encryption.head_and_key(rule, keys, envelope.SIV, Purpose.SIV, envelope.SIV_KEY_BYTES)
+    head, key = encryption.head_and_key(rule, key_rings, envelope.SIV, Purpose.SIV, envelope.SIV_KEY_BYTES)
     return encryption.sealed(leaf, lambda plain: head + envelope.seal_siv(key, plain, place))
 
 

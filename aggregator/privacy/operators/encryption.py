@@ -12,7 +12,7 @@ from aggregator.config.secrets import ring_of
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.errors import ConfigError
 from aggregator.privacy.operators import envelope
-from aggregator.privacy.operators.descriptor import Keys, Operator
+from aggregator.privacy.operators.descriptor import KeyRings, Operator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.policy.field_types import Name
@@ -52,12 +52,12 @@ def sealed(leaf: Leaf, seal: Callable[[bytes], bytes]) -> Operator:
     return envelopes
 
 
-def head_and_key(rule: Sealing, keys: Keys, cipher: int, purpose: Purpose, wanted: int) -> tuple[bytes, bytes]:
+def head_and_key(rule: Sealing, key_rings: KeyRings, cipher: int, purpose: Purpose, wanted: int) -> tuple[bytes, bytes]:
     """What precedes every envelope of a rule, and the sub-key that seals them.
 
     Args:
         rule: Names the key.
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         cipher: The envelope's number of it.
         purpose: Of the sub-key.
         wanted: Bytes that the key must have.
@@ -65,7 +65,7 @@ def head_and_key(rule: Sealing, keys: Keys, cipher: int, purpose: Purpose, wante
     Raises:
         ConfigError: the key is not configured, cannot be read, or has another length.
     """
-    ring = ring_of(rule.key, keys)
+    ring = ring_of(rule.key, key_rings)
     key = ring.material(rule.key)
     if len(key) != wanted:
         raise ConfigError(

@@ -9,7 +9,7 @@ from typing import Literal
 
 from aggregator.config.secrets import ring_of
 from aggregator.errors import ConfigError
-from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass, RawOperator
+from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.policy.field_types import Name
@@ -42,40 +42,40 @@ def result(rule: Pseudonymize, leaf: Leaf) -> Leaf | None:
     return encoded_type(rule.encode) if leaf.kind in _TAKEN else None
 
 
-def tokenizer(rule: Pseudonymize, keys: Keys) -> Tokenizer:
+def tokenizer(rule: Pseudonymize, key_rings: KeyRings) -> Tokenizer:
     """The rule's tokenizer under the current version of its key.
 
     Raises:
         ConfigError: the key is not configured, or its reference cannot be read.
     """
-    ring = ring_of(rule.key, keys)
+    ring = ring_of(rule.key, key_rings)
     try:
         return Tokenizer(ring.material(rule.key), ring.current, rule.domain, rule.normalize, rule.encode)
     except ValueError as error:
         raise ConfigError(f"key {rule.key}: {error}", hint="number the versions of a key from 1 to 255") from None
 
 
-def build(rule: Pseudonymize, leaf: Leaf, keys: Keys, *_: object) -> Operator:
+def build(rule: Pseudonymize, leaf: Leaf, key_rings: KeyRings, *_: object) -> Operator:
     """Build the operator that replaces the values of a leaf type by tokens."""
-    made = tokenizer(rule, keys)
+    made = tokenizer(rule, key_rings)
     return lambda values: [*made.tokens(_canonical(leaf, values))]
 
 
-def build_raw(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> RawOperator | None:
+def build_raw(rule: Pseudonymize, leaf: Leaf, key_rings: KeyRings) -> RawOperator | None:
     """Build a function that gives the tokens as the bytes of their text, where that is quicker."""
     if rule.encode != "hex":
         return None
-    made = tokenizer(rule, keys)
+    made = tokenizer(rule, key_rings)
     return lambda values: made.hex_tokens(_canonical(leaf, values))
 
 
-def token_spec(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> HmacTokenSpec | None:
+def token_spec(rule: Pseudonymize, leaf: Leaf, key_rings: KeyRings) -> HmacTokenSpec | None:
     """What tokens of such values are made of where they lie: of a symbol, only its number lies there."""
     if leaf.kind is Kind.ENUM or (leaf.is_uuid and (leaf.kind is not Kind.STRING or rule.normalize != "none")):
         return None
     if leaf.kind in INTEGERS and rule.normalize in ("digits", "e164"):
         return None  # the sign of a number is no digit
-    made = tokenizer(rule, keys).of_hex
+    made = tokenizer(rule, key_rings).of_hex
     if made is None or leaf.kind is Kind.STRING:
         return made and made._replace(normalize="casefold" if leaf.is_uuid else rule.normalize)
     return made._replace(normalize="none")  # other numbers and bytes have one spelling

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from aggregator.privacy.operators.descriptor import Keys, Operator
+from aggregator.privacy.operators.descriptor import KeyRings, Operator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
@@ -39,7 +39,7 @@ def over(change: Callable[[str], str | None]) -> Operator:
     return changed
 
 
-def each(change: Callable[[P, str], str | None]) -> Callable[[P, Leaf, Keys, str], Operator]:
+def each(change: Callable[[P, str], str | None]) -> Callable[[P, Leaf, KeyRings, str], Operator]:
     """Return a builder of operators from the change that a rule makes to one text."""
 
     def build(rule: P, *_: object) -> Operator:

@@ -123,7 +123,7 @@ class Fixtures:
             central_topic=case.topic,
             edge_registry=edge,
             central_registry=central,
-            keys=self._file.keys,
+            key_rings=self._file.keys,
             today=lambda: self._file.today,
             now_s=lambda: 0.0,  # nothing is waited for: both registries are in memory
             edge=case.edge,

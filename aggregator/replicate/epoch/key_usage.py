@@ -20,11 +20,11 @@ from aggregator.state.ledger import LedgerRecord
 REFUSE_AT, WARN_AT = 2**31, 2**30
 
 
-def usage_warnings(keys: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) -> Iterator[str]:
+def usage_warnings(key_rings: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) -> Iterator[str]:
     """Sentences about keys that should be replaced soon.
 
     Args:
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         ledger: Every flow's record.
 
     Raises:
@@ -33,7 +33,7 @@ def usage_warnings(keys: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) 
     sealed: Counter[str] = Counter()
     for record in ledger:
         sealed.update(dict(record.sealed))
-    for name, ring in sorted(keys.items()):
+    for name, ring in sorted(key_rings.items()):
         count = sealed[f"{name}/{ring.current}"]
         usage = f"key {name} version {ring.current} has sealed {count:,} values under random nonces"
         hint = f"give it another version: `{name}: {{current: {ring.current + 1}, versions: …}}`; old ones open"

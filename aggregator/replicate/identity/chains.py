@@ -91,11 +91,11 @@ def chained_topics(returns: frozenset[str], chain_key: str | None) -> frozenset[
     return None if chain_key is not None else returns
 
 
-def chain_keys(keys: Mapping[str, KeyRing], name: str | None) -> tuple[bytes, ...]:
+def chain_keys(key_rings: Mapping[str, KeyRing], name: str | None) -> tuple[bytes, ...]:
     """The key that seals chains, and behind it its other versions, which may have sealed.
 
     Args:
-        keys: Of the hub.
+        key_rings: Of the hub.
         name: Of the one that it shares with other hubs; None: there is none.
 
     Raises:
@@ -103,7 +103,7 @@ def chain_keys(keys: Mapping[str, KeyRing], name: str | None) -> tuple[bytes, ..
     """
     if name is None:
         return ()
-    ring = keys[name]
+    ring = key_rings[name]
     versions = sorted(dict(ring.versions), key=lambda version: version != ring.current)
     return tuple(subkey(ring.material(name, version), Purpose.CHAIN) for version in versions)
 

@@ -38,7 +38,7 @@ def returning_topics(rules: Iterable[TopicRule], central: Collection[str]) -> fr
     return frozenset(name for name, *found in zip(names, *taken, strict=True) if any(found))
 
 
-def seal_keys(keys: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
+def seal_keys(key_rings: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
     """The key that seals, and behind it all that may have sealed.
 
     The first key by name seals, in its current version; another name may have been the first when a record was sealed.
@@ -48,7 +48,7 @@ def seal_keys(keys: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
     """
     return tuple(
         subkey(ring.material(name, version), Purpose.ORIGIN)
-        for name, ring in sorted(keys.items())
+        for name, ring in sorted(key_rings.items())
         for version in sorted(dict(ring.versions), key=lambda version: version != ring.current)
     )
 

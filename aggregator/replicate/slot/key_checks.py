@@ -16,11 +16,11 @@ from aggregator.state.control import KeyCheck
 Checks = Mapping[tuple[str, int], str]
 
 
-def unrecorded(keys: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
+def unrecorded(key_rings: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
     """Compare all keys with what is recorded.
 
     Args:
-        keys: Key rings by name, as they are now.
+        key_rings: Key rings by name, as they are now.
         recorded: Check values by name and version.
 
     Returns:
@@ -31,7 +31,7 @@ def unrecorded(keys: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
     """
     found = [
         KeyCheck(name, version, check)
-        for name, ring in sorted(keys.items())
+        for name, ring in sorted(key_rings.items())
         for version, check in check_values(name, ring).items()
     ]
     others = [(one.name, one.version) for one in found if recorded.get((one.name, one.version), one.check) != one.check]
@@ -40,36 +40,36 @@ def unrecorded(keys: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
     return [one for one in found if (one.name, one.version) not in recorded]
 
 
-def checks_of(keys: Mapping[str, KeyRing], recorded: Checks) -> Checks:
+def checks_of(key_rings: Mapping[str, KeyRing], recorded: Checks) -> Checks:
     """Return the recorded check values, and those that are still to be recorded.
 
     Raises:
         ConfigError: as `unrecorded`.
     """
-    return {**recorded, **{(one.name, one.version): one.check for one in unrecorded(keys, recorded)}}
+    return {**recorded, **{(one.name, one.version): one.check for one in unrecorded(key_rings, recorded)}}
 
 
-def recorded_checks(keys: Mapping[str, KeyRing], recorded: Checks, used: Collection[str]) -> Checks:
+def recorded_checks(key_rings: Mapping[str, KeyRing], recorded: Checks, used: Collection[str]) -> Checks:
     """What is recorded, for a process that delivers and records nothing: it brings no key that the hub has not used.
 
     Args:
-        keys: Key rings by name.
+        key_rings: Key rings by name.
         recorded: Check values by name and version.
         used: Names of the keys that it uses.
 
     Raises:
         ConfigError: as `unrecorded`, or such a key is not recorded; another one could get its name and version later.
     """
-    fresh = [f"{one.name} version {one.version}" for one in unrecorded(keys, recorded) if one.name in used]
+    fresh = [f"{one.name} version {one.version}" for one in unrecorded(key_rings, recorded) if one.name in used]
     if fresh:
         raise ConfigError(
             f"key {', '.join(fresh)}: this hub has not run with it yet",
             hint="start the hub with this configuration first: it records what tells the key from any other",
         )
-    return checks_of(keys, recorded)
+    return checks_of(key_rings, recorded)
 
 
-def checked_rings(keys: Mapping[str, KeyRing], checks: Checks) -> dict[str, KeyRing]:
+def checked_rings(key_rings: Mapping[str, KeyRing], checks: Checks) -> dict[str, KeyRing]:
     """The rings for one epoch, whose keys stay what they were when they were read."""
     return {
         name: CheckedRing(
@@ -77,5 +77,5 @@ def checked_rings(keys: Mapping[str, KeyRing], checks: Checks) -> dict[str, KeyR
             ring.versions,
             {version: check for (other, version), check in checks.items() if other == name},
         )
-        for name, ring in keys.items()
+        for name, ring in key_rings.items()
     }

@@ -26,7 +26,7 @@ from aggregator.schema.registry import Registry
 def strips(
     config: HubConfig,
     policies: Mapping[Path, Policy],
-    keys: Mapping[str, KeyRing],
+    key_rings: Mapping[str, KeyRing],
     *,
     central: Registry | None = None,
     patience_s: float | None = None,
@@ -36,7 +36,7 @@ def strips(
     Args:
         config: The hub.
         policies: Of its rules, by path.
-        keys: Its key rings.
+        key_rings: Its key rings.
         central: Gets the derived schemas instead of the registry of the configuration.
         patience_s: How long a batch waits for a schema id that its edge's registry does not know; None: as configured.
 
@@ -68,7 +68,7 @@ def strips(
             central_topic=target(config, source.edge, source.topic),
             edge_registry=edge_registry(edge.schemas, edge.schemas_client),
             central_registry=central or _registry(config.schemas, frozenset(config.schemas_client.items())),
-            keys=keys,
+            key_rings=key_rings,
             today=utc_today,
             now_s=time.monotonic,
             edge=source.edge,

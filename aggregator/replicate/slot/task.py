@@ -96,7 +96,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     limits = [flow.limits.record_bytes for flow in plan.flows]
     terms = plan.terms or BackfillTerms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])
-    keys = checked_rings(work.config.keys, work.checks)
+    key_rings = checked_rings(work.config.keys, work.checks)
     ports = KafkaSlotPorts(
         work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill, rates=plan.rates
     )
@@ -105,13 +105,13 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
             DeliveryPlan(
                 work.config.hub,
                 terms.dead_letters,
-                cycles_of(work, keys),
-                digest_key(keys),
+                cycles_of(work, key_rings),
+                digest_key(key_rings),
                 terms.backfill,
-                chains_of(work, keys),
+                chains_of(work, key_rings),
                 writes_notices=terms.writes_notices,
             ),
-            strips(work.config, work.policies, keys),
+            strips(work.config, work.policies, key_rings),
             PlannedLimits(ports).require,
         )
         return Slot(plan, ports, delivery).run()
@@ -121,25 +121,25 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         ports.close()
 
 
-def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
+def cycles_of(work: EpochWork, key_rings: Mapping[str, KeyRing]) -> Cycles:
     """Return what tells the hub which records are its own."""
     sealed = returning_topics(work.config.topics, work.written)
-    return Cycles(work.config.hub, work.written, sealed, seal_keys(keys))
+    return Cycles(work.config.hub, work.written, sealed, seal_keys(key_rings))
 
 
-def chains_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Chains:
+def chains_of(work: EpochWork, key_rings: Mapping[str, KeyRing]) -> Chains:
     """Return the chains by which the hub recognises records that other hubs bring back."""
     config, clusters = work.config, work.clusters
     returns = returning_topics(config.topics, work.written)
-    sealing = chain_keys(keys, config.chain_key)
+    sealing = chain_keys(key_rings, config.chain_key)
     return Chains(clusters.central, clusters.edges, sealing, chained_topics(returns, config.chain_key))
 
 
-def digest_key(keys: Mapping[str, KeyRing]) -> bytes | None:
+def digest_key(key_rings: Mapping[str, KeyRing]) -> bytes | None:
     """Key of the dead letters' hash: a sub-key of the first key ring's current version, if there is one.
 
     Whoever writes to an edge chooses what is hashed; under the key itself the hash would be the token of any value.
     """
-    for name in sorted(keys):
-        return subkey(keys[name].material(name), Purpose.DEAD_LETTER)
+    for name in sorted(key_rings):
+        return subkey(key_rings[name].material(name), Purpose.DEAD_LETTER)
     return None

@@ -67,7 +67,7 @@ class Lab:
             central_topic=central,
             edge_registry=self.edge,
             central_registry=self.central,
-            keys=self.keys,
+            key_rings=self.keys,
             now_s=time.monotonic,
             today=lambda: today,
         )

@@ -95,7 +95,7 @@ def topic(policy, registry=TAGGED.registry, central=None, *, made=topic_strip, t
         central_topic="eu.orders",
         edge_registry=registry,
         central_registry=central or MemoryRegistry(),
-        keys=KEYS,
+        key_rings=KEYS,
         now_s=now_s,
         today=today if callable(today) else lambda: today,
     )

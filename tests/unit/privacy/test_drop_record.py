@@ -65,7 +65,7 @@ def _became(lab, policy, records, headers=None, edge="eu"):
         central_topic="eu.orders",
         edge_registry=lab.edge,
         central_registry=lab.central,
-        keys=lab.keys,
+        key_rings=lab.keys,
         now_s=time.monotonic,
         today=lambda: TODAY,
         edge=edge,

@@ -71,7 +71,7 @@ def strip(double, topic="default: keep", made=KernelStrip, *, name="orders"):
         central_topic="eu.orders",
         edge_registry=open_registry(double.address),
         central_registry=MemoryRegistry(),
-        keys={},
+        key_rings={},
         now_s=time.monotonic,
         today=lambda: TODAY,
     )
@@ -379,7 +379,7 @@ def test_a_folder_inherits_too(tmp_path):
     made = KernelStrip(
         policy=parse_policy("policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {orders: {default: keep}}\n"),
         edge_topic="orders", central_topic="eu.orders", edge_registry=registry, central_registry=MemoryRegistry(),
-        keys={}, now_s=time.monotonic, today=lambda: TODAY)  # fmt: skip
+        key_rings={}, now_s=time.monotonic, today=lambda: TODAY)  # fmt: skip
     value = frame(number, body(schema, {"contact": CANARY, "kept": "yes"}))
     left = made.strip(Batch([None], [value], [None])).values[0]
     assert CANARY.encode() not in left

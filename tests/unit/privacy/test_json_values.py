@@ -34,7 +34,7 @@ def _strip(fields, more="", edge="eu"):
     text = f"policy: p\nversion: 1\ndefault: redact\ntopics:\n  orders:\n{topic}"
     return KernelStrip(
         policy=parse_policy(text), edge_topic="orders", central_topic="eu.orders", edge_registry=MemoryRegistry(),
-        central_registry=None, keys=KEYS, now_s=time.monotonic, today=lambda: TODAY, edge=edge,
+        central_registry=None, key_rings=KEYS, now_s=time.monotonic, today=lambda: TODAY, edge=edge,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def _strip(form, value="", more="", *, made=KernelStrip, others="", today=lambda
     text = f"policy: p\nversion: 1\ndefault: redact\ntopics: {{orders: {{value_format: {form}{rule}{more}}}{others}}}\n"
     return made(
         policy=parse_policy(text), edge_topic="orders", central_topic="eu.orders", edge_registry=MemoryRegistry(),
-        central_registry=None, keys=KEYS, today=today, now_s=time.monotonic, edge="eu",
+        central_registry=None, key_rings=KEYS, today=today, now_s=time.monotonic, edge="eu",
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_what_nobody_declared_as_text_passes_nothing():
     policy = parse_policy("policy: p\nversion: 1\ntopics: {orders: {default: keep}}\n")
     registry = MemoryRegistry()
     strip = KernelStrip(policy=policy, edge_topic="orders", central_topic="eu.orders", edge_registry=registry,
-                        central_registry=registry, keys={}, today=lambda: TODAY, now_s=time.monotonic)  # fmt: skip
+                        central_registry=registry, key_rings={}, today=lambda: TODAY, now_s=time.monotonic)  # fmt: skip
     out = strip.strip(_batch([b"jane", b"\0jane at home"]))
     assert (list(out.values), len(out.rejected)) == ([None, None], 2)
 

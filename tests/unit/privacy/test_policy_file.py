@@ -210,7 +210,7 @@ def test_the_examples_of_the_demo_policy_are_true():
     assert "loyalty" not in parse_policy(text).topics
     strip = KernelStrip(
         policy=parse_policy(text.replace("  #: ", "  ")), edge_topic="loyalty", central_topic="eu.loyalty",
-        edge_registry=MemoryRegistry(), central_registry=MemoryRegistry(), keys=KEYS,
+        edge_registry=MemoryRegistry(), central_registry=MemoryRegistry(), key_rings=KEYS,
         today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
     member = {"member": 42, "residency": "DE", "joined": "2020-05-01", "visits": [{"shop": "s", "card": "1"}]}

@@ -68,7 +68,7 @@ def test_nothing_of_a_sample_is_a_dead_letter_under_its_format(values):
     found = sniffed([(value, []) for value in values], registry, has_schema=False)
     policy = f"policy: p\nversion: 1\ntopics: {{orders: {{value_format: {found.value_format}}}}}\n"
     strip = KernelStrip(policy=parse_policy(policy), edge_topic="orders", central_topic="eu.orders",
-                        edge_registry=registry, central_registry=MemoryRegistry(), keys={},
+                        edge_registry=registry, central_registry=MemoryRegistry(), key_rings={},
                         today=lambda: TODAY, now_s=time.monotonic)  # fmt: skip
     out = strip.strip(Batch([None] * len(values), values, [None] * len(values)))
     if found.value_format is AVRO:

@@ -522,7 +522,7 @@ def test_bytes_of_a_record_that_has_no_frame_are_told_as_no_schema_id():
         central_topic="t",
         edge_registry=MemoryRegistry(),
         central_registry=MemoryRegistry(),
-        keys=keys,
+        key_rings=keys,
         today=lambda: date(2026, 1, 1),
         now_s=lambda: 0.0,
         edge="eu",

@@ -53,7 +53,7 @@ def _delivered(plan, tags, keys, times=None, require_planned=lambda *_: None):
     contents = [None if key is None else frame(schema_id, bytes([2 * key])) for key in keys]
     strip = ReferenceStrip(
         policy=parse_policy(POLICY), edge_topic="orders", central_topic="eu.orders",
-        edge_registry=edge, central_registry=central, keys={}, today=utc_today, now_s=time.monotonic,
+        edge_registry=edge, central_registry=central, key_rings={}, today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
     size, log, flow, begun = len(keys), _Log(), Flow(plan, plan.entry, persisted=True), []
     chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, times or [0] * size, list(range(size)))

@@ -30,6 +30,6 @@ def strip_of(keys, encode="hex", key_format=""):
     policy = parse_policy(POLICY % (encode, f"\n    format: {key_format}" if key_format else ""))
     made = ReferenceStrip(
         policy=policy, edge_topic="orders", central_topic="eu.orders", edge_registry=edge, central_registry=central,
-        keys=keys, today=utc_today, now_s=time.monotonic,
+        key_rings=keys, today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
     return made, *ids

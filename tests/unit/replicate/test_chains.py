@@ -177,7 +177,7 @@ def strip():
             " drop_record: [{header: z, is_null: true}]}}"
         ),
         edge_topic="orders", central_topic="eu.orders", edge_registry=registry, central_registry=MemoryRegistry(),
-        keys={}, today=utc_today, now_s=time.monotonic,
+        key_rings={}, today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
 
 

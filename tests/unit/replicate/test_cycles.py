@@ -91,7 +91,8 @@ def test_what_comes_back_is_not_read(headers, patience_s):
             "policy: p\nversion: 1\ntopics: {orders: {key: keep, headers: [x], fields: {id: keep},"
             " drop_record: [{header: y, equals: z}]}}"
         ),
-        edge_topic="orders", central_topic=CENTRAL, edge_registry=registry, central_registry=MemoryRegistry(), keys={},
+        edge_topic="orders", central_topic=CENTRAL, edge_registry=registry, central_registry=MemoryRegistry(),
+        key_rings={},
         today=utc_today, now_s=time.monotonic, patience_s=patience_s,
     )  # fmt: skip
     value = frame(value_id, b"\x02")

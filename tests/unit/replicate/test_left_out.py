@@ -36,7 +36,7 @@ def topic():
     edge, central = MemoryRegistry(), MemoryRegistry()
     schema = edge.register("orders-value", SCHEMA)
     strip = ReferenceStrip(policy=parse_policy(POLICY), edge_topic="orders", central_topic="eu.orders",
-                           edge_registry=edge, central_registry=central, keys={},
+                           edge_registry=edge, central_registry=central, key_rings={},
                            today=utc_today, now_s=time.monotonic)  # fmt: skip
     return strip, lambda number: frame(schema, bytes([2 * number]))
 

@@ -77,7 +77,7 @@ class Hub:
         strip = KernelStrip(
             policy=parse_policy(f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{orders: {{{topic}}}}}\n"),
             edge_topic="orders", central_topic="eu.orders", edge_registry=self.registry,
-            central_registry=self.central, keys={}, today=utc_today, now_s=time.monotonic,
+            central_registry=self.central, key_rings={}, today=utc_today, now_s=time.monotonic,
         )  # fmt: skip
         plan = FlowPlan(
             SOURCE,

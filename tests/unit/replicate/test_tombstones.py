@@ -110,7 +110,7 @@ def test_a_part_of_a_key_that_is_encrypted_goes_to_every_version_too(monkeypatch
         versions = tuple((n, SecretRef("env", f"KEY_{n}")) for n in range(1, current + 1))
         strip = ReferenceStrip(
             policy=parse_policy(text), edge_topic="orders", central_topic="eu.orders", edge_registry=edge,
-            central_registry=central, keys={"customer": KeyRing(current, versions)},
+            central_registry=central, key_rings={"customer": KeyRing(current, versions)},
             today=utc_today, now_s=time.monotonic,
         )  # fmt: skip
         return [key for key, _, _ in deliver(strip, [None], [frame(key_id, b"\x08jane")]).central]

@@ -37,7 +37,7 @@ def topic(registry, name="orders", patience_s=0.0, more=""):
         central_topic=f"eu.{name}",
         edge_registry=registry,
         central_registry=MemoryRegistry(),
-        keys={},
+        key_rings={},
         today=lambda: date(2026, 11, 1),
         now_s=time.monotonic,
         patience_s=patience_s,

@@ -91,7 +91,7 @@ def strip(opened, tmp_path):
         central_topic="eu.orders",
         edge_registry=opened,
         central_registry=open_registry(f"directory:{tmp_path / 'central'}"),
-        keys={},
+        key_rings={},
         now_s=time.monotonic,
         today=lambda: date(2026, 11, 1),
     )

@@ -45,7 +45,7 @@ def make(tmp_path):
             central_topic="eu.orders",
             edge_registry=edge,
             central_registry=central or open_registry(f"directory:{tmp_path / 'central'}"),
-            keys={},
+            key_rings={},
             now_s=time.monotonic,
             today=lambda: date(2026, 11, 1),
             patience_s=patience_s,

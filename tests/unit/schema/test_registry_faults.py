@@ -46,7 +46,7 @@ def strip(policy, edge, central, topic="eu.orders"):
         central_topic=topic,
         edge_registry=edge,
         central_registry=central,
-        keys={},
+        key_rings={},
         now_s=time.monotonic,
         today=lambda: date(2026, 11, 1),
     )

@@ -25,7 +25,7 @@ def strips(case):
             central_topic="eu.orders",
             edge_registry=case.registry,
             central_registry=type(case.registry)(),
-            keys=KEYS,
+            key_rings=KEYS,
             now_s=time.monotonic,
             today=lambda: TODAY,
             edge="eu",

@@ -42,7 +42,7 @@ def _both(schema, topic, bodies):
     for made in (ReferenceStrip, KernelStrip):
         strip = made(
             policy=parse_policy(f"policy: p\nversion: 1\ntopics: {{orders: {{{topic}}}}}\n"), edge_topic="orders",
-            central_topic="eu.orders", edge_registry=registry, central_registry=MemoryRegistry(), keys=KEYS,
+            central_topic="eu.orders", edge_registry=registry, central_registry=MemoryRegistry(), key_rings=KEYS,
             today=lambda: TODAY, now_s=time.monotonic,
         )  # fmt: skip
         out.append(strip.strip(batch))

@@ -129,7 +129,7 @@ def test_both_implementations_agree(lab, keys, data, law):
         central_topic="eu.orders",
         edge_registry=lab.edge,
         central_registry=lab.central,
-        keys=keys,
+        key_rings=keys,
         now_s=time.monotonic,
         today=lambda: TODAY,
     ).strip(batch)
