@@ -24,7 +24,7 @@ T = TypeVar("T")
 Pulse = Callable[[], None]
 Body = Callable[[Pulse], None]
 # Takes an error, and the text that may be shown of it.
-Dying = Callable[[BaseException, str], None]
+ErrorCallback = Callable[[BaseException, str], None]
 
 # A thread that ran for this long starts again with its failures reset.
 _LASTED_S = 60.0
@@ -35,7 +35,7 @@ _MAX_FRAMES = 3
 log = logging.getLogger(__name__)
 
 
-def ask_aside(question: Callable[[], T], name: str) -> "Future[T]":
+def run_in_thread(question: Callable[[], T], name: str) -> "Future[T]":
     """Ask a question without a time limit in a thread of its own; the process does not wait for the thread at its end.
 
     Args:
@@ -104,7 +104,7 @@ class Supervised:
         """Record that the thread still works."""
         self.pulse_s = time.monotonic()
 
-    def turn(self, condition: ThreadCondition) -> None:
+    def set_condition(self, condition: ThreadCondition) -> None:
         """Set the thread's condition and the time of the change."""
         self.condition, self.since_s = condition, time.monotonic()
         self.pulse()
@@ -149,7 +149,7 @@ class Threads:
         stop: threading.Event,
         bound_s: float | None,
         vital: bool = False,
-        dying: Dying | None = None,
+        on_error: ErrorCallback | None = None,
     ) -> Supervised:
         """Start a daemon thread that begins again after every error.
 
@@ -159,10 +159,10 @@ class Threads:
             stop: Set: it does not begin again.
             bound_s: A turn never takes so many seconds; None where nobody can say.
             vital: The process cannot live without it: an `ExitError`, or five failures in a row, end the process.
-            dying: Takes its first error, instead of a restart: its owner decides what follows.
+            on_error: Takes its first error, instead of a restart: its owner decides what follows.
         """
         made = Supervised(name, bound_s)
-        supervision = _Supervision(self, made, body, stop, vital=vital, dying=dying)
+        supervision = _Supervision(self, made, body, stop, vital=vital, on_error=on_error)
         made.thread = threading.Thread(target=supervision.run, name=name, daemon=True)
         with self._lock:
             self._known[name] = made
@@ -258,10 +258,10 @@ class _Supervision:
         stop: threading.Event,
         *,
         vital: bool,
-        dying: Dying | None,
+        on_error: ErrorCallback | None,
     ) -> None:
         self._threads, self._own, self._body, self._stop = threads, own, body, stop
-        self._vital, self._dying = vital, dying
+        self._vital, self._on_error = vital, on_error
 
     def run(self) -> None:
         failures = 0
@@ -271,36 +271,36 @@ class _Supervision:
                 self._body(self._own.pulse)
             except BaseException as error:  # noqa: BLE001 - libraries of Rust raise what is no Exception
                 failures = 1 if time.monotonic() - began > _LASTED_S else failures + 1
-                if not self._goes_on(error, failures):
+                if not self._restart_after(error, failures):
                     return
             else:
                 self._threads.forget(self._own)
                 return
 
-    def _goes_on(self, error: BaseException, failures: int) -> bool:
-        """Say what ended it; whether it begins again, after a pause."""
+    def _restart_after(self, error: BaseException, failures: int) -> bool:
+        """Log what ended it, and wait for the pause of a restart; return whether it begins again."""
         own, said = self._own, error_text(error)
         own.error = said
-        if self._ends(error, failures, said):
-            own.turn(ThreadCondition.DEAD)
+        if self._stop_if_fatal(error, failures, said):
+            own.set_condition(ThreadCondition.DEAD)
             log.error("thread %s ended: %s", own.name, said)
             return False
         if self._stop.is_set():
             log.warning("thread %s ended at the stop: %s", own.name, said)
             self._threads.forget(own)
             return False
-        own.turn(ThreadCondition.RESTARTING)
+        own.set_condition(ThreadCondition.RESTARTING)
         pause_s = _PAUSES.pause_s(failures)
         log.error("thread %s ended and begins again in %.1f s: %s", own.name, pause_s, said)
         if self._stop.wait(pause_s):
             return False
         own.restarts += 1
-        own.turn(ThreadCondition.RUNNING)
+        own.set_condition(ThreadCondition.RUNNING)
         return True
 
-    def _ends(self, error: BaseException, failures: int, said: str) -> bool:
-        if self._dying is not None:
-            self._dying(error, said)
+    def _stop_if_fatal(self, error: BaseException, failures: int, said: str) -> bool:
+        if self._on_error is not None:
+            self._on_error(error, said)
             return True
         if self._vital and isinstance(error, ExitError):
             self._threads.end(error)

@@ -33,7 +33,7 @@ class PolicyReload:
     Args:
         config: The hub's configuration.
         policies: Policies of its rules at its start, by path.
-        turn_to: Makes the hub go by others.
+        use_policies: Makes the hub go by others.
         told: Takes what speaks against the new ones; nothing, where they are in force.
         is_stale: Whether the hub's own file changed since its start, and counts at the next one only.
         today: Asked at every reload.
@@ -43,7 +43,7 @@ class PolicyReload:
         self,
         config: HubConfig,
         policies: Mapping[Path, Policy],
-        turn_to: Callable[[Mapping[Path, Policy]], None],
+        use_policies: Callable[[Mapping[Path, Policy]], None],
         *,
         told: Callable[[Sequence[str]], None],
         is_stale: Callable[[], bool],
@@ -51,7 +51,7 @@ class PolicyReload:
     ) -> None:
         self._config = config
         self._policies = policies
-        self._turn_to = turn_to
+        self._turn_to = use_policies
         self._told = told
         self._is_stale = is_stale
         self._today = today

@@ -172,7 +172,7 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
             refuse_duplicate_clusters(central or "", {edge: one for edge, one in edges.items() if one})
             require_own_clusters(asked.result())
             if options.standby:
-                beacon.turn(Stage.STANDBY)
+                beacon.set_stage(Stage.STANDBY)
             return _run(config, options, spark, policies, _Process(stop, threads, beacon))
         finally:
             spark.stop()
@@ -226,7 +226,7 @@ def _run(
 
     def on_leading(watches: "Collection[EdgeWatch]" = ()) -> None:
         nonlocal lake_thread
-        beacon.turn(Stage.LEADING)
+        beacon.set_stage(Stage.LEADING)
         _end_after(options.for_s, stop, over)
         written.begin(threads)
         if lake and not options.drain:

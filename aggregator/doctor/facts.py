@@ -31,7 +31,7 @@ from aggregator.machine_clock import utc_now_ms
 from aggregator.replicate.slot.key_checks import Checks, unrecorded
 from aggregator.sandbox.java import usable_java
 from aggregator.schema.registry import Registry, UnknownSchema
-from aggregator.threads import ask_aside, map_concurrently
+from aggregator.threads import map_concurrently, run_in_thread
 
 # Seconds for one step of a connection. A connection round the world takes a third of a second.
 STEP_S = 5.0
@@ -53,7 +53,7 @@ def with_timeout(question: Callable[[], T], seconds: float, what: str) -> T:
     Raises:
         Unreachable: no answer in time; beside whatever the question itself raises.
     """
-    future = ask_aside(question, what)
+    future = run_in_thread(question, what)
     try:
         return future.result(seconds)
     except TimeoutError:

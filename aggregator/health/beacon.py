@@ -59,8 +59,8 @@ class Beacon:
                 self._path.unlink(missing_ok=True)
             self._path = None
 
-    def turn(self, stage: Stage) -> None:
-        """The process has come to another stage."""
+    def set_stage(self, stage: Stage) -> None:
+        """Set the stage that the process has reached, and tell it."""
         self._stage = stage
         self._beat()
         if stage is not Stage.STARTING:

@@ -103,10 +103,10 @@ def spokes(edges: Sequence[EdgeStatus], per_s: Mapping[str, float]) -> tuple[Spo
 
 
 def _spoke(at: int, count: int, edge: EdgeStatus, per_s: float, *, many: bool) -> Spoke:
-    turn = _turn(at, count)
+    angle = _angle(at, count)
     away = _FAR if many else _CLOSE
     radius = max(4.0, min(18.0, math.pi * away / count * 0.8)) if many else 24.0
-    cos, sin = math.cos(turn), math.sin(turn)
+    cos, sin = math.cos(angle), math.sin(angle)
     x, y = _CENTRE + away * cos, _CENTRE + away * sin
     badge = badge_of(edge.state)
     named = not many or badness(edge.state) > 0
@@ -133,7 +133,7 @@ def _spoke(at: int, count: int, edge: EdgeStatus, per_s: float, *, many: bool) -
     )
 
 
-def _turn(at: int, count: int) -> float:
+def _angle(at: int, count: int) -> float:
     """Angle of a node: from the top, clockwise; two lie side by side."""
     first = math.pi if count == 2 else -math.pi / 2  # noqa: PLR2004 - above and below would leave the sides empty
     return first + 2 * math.pi * at / count

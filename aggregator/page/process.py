@@ -76,7 +76,7 @@ class PageProcess:
         auth = token_auth(config.ui, "the page")
         self._application = Application(config.hub, frames, explanations, auth, hosts)
         self._turned_s = time.monotonic()
-        self._web = WebServer(self._application.asgi, ConnectionLimits(), self._turn)
+        self._web = WebServer(self._application.asgi, ConnectionLimits(), self._note_alive)
         self._link = link
         self._serving = threading.Thread(target=self._web.run, args=(listens,), daemon=True)
 
@@ -102,7 +102,7 @@ class PageProcess:
         if isinstance(found, Snapshot):
             self._received.seen = found
 
-    def _turn(self) -> None:
+    def _note_alive(self) -> None:
         self._turned_s = time.monotonic()
 
 

@@ -54,12 +54,12 @@ class Departures(NamedTuple):
     """Flights of one airport for one edge, in order of time; `sharers` edges divide the airport's flights in turn."""
 
     airport: str
-    turn: int = 0
+    edge_index: int = 0
     sharers: int = 1
 
     def read(self, count: int) -> list[Flight]:
         """The first `count` of them; fewer if the year had fewer."""
-        return read_flights(self.airport, count * self.sharers)[self.turn :: self.sharers]
+        return read_flights(self.airport, count * self.sharers)[self.edge_index :: self.sharers]
 
 
 def departures(edges: Sequence[str]) -> dict[str, Departures]:

@@ -44,12 +44,12 @@ class WebServer:
     Args:
         app: What answers.
         limits: How much anybody may have.
-        turn: Called once a second, in the server's own loop.
+        on_tick: Called once a second, in the server's own loop.
     """
 
-    def __init__(self, app: ASGIApp, limits: ConnectionLimits, turn: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits, on_tick: Callable[[], None]) -> None:
         async def notify() -> None:
-            turn()
+            on_tick()
 
         self._server = uvicorn.Server(
             uvicorn.Config(

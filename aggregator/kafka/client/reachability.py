@@ -9,7 +9,7 @@ import socket
 from functools import partial
 
 from aggregator.kafka.client.address import Address
-from aggregator.threads import ask_aside
+from aggregator.threads import run_in_thread
 
 
 def why_not_listening(bootstrap_servers: str, *, timeout_s: float) -> str:
@@ -22,7 +22,7 @@ def why_not_listening(bootstrap_servers: str, *, timeout_s: float) -> str:
     why = ""
     for text in bootstrap_servers.split(","):
         try:
-            why = ask_aside(partial(_attempt, Address.parse(text), timeout_s), "connection").result(timeout_s)
+            why = run_in_thread(partial(_attempt, Address.parse(text), timeout_s), "connection").result(timeout_s)
         except (OSError, ValueError):  # a time-out is an OSError
             return ""
         if not why:

@@ -28,7 +28,7 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.cluster_view import Acl, ClusterView, ProbedTopic, SignInResult, Topics
 from aggregator.kafka.readers.codes import name_of
-from aggregator.threads import ask_aside
+from aggregator.threads import run_in_thread
 
 # How often a client that signs in is polled, and how often it reports the brokers that it has learned.
 _LOOK_S = 0.1
@@ -49,10 +49,8 @@ def sign_in(cluster: ClusterConfig, *, timeout_s: float) -> SignInResult:
     client = _client(
         cluster, {"error_cb": heard.append, "stats_cb": statistics.append, "statistics.interval.ms": _STATISTICS_MS}
     )
-    asked, deadline = (
-        ask_aside(lambda: client.list_topics(timeout=timeout_s), "sign in"),
-        time.monotonic() + timeout_s,
-    )
+    asked = run_in_thread(lambda: client.list_topics(timeout=timeout_s), "sign in")
+    deadline = time.monotonic() + timeout_s
     final: KafkaError | None = None
     while not asked.done() and final is None and time.monotonic() < deadline + 1:
         client.poll(_LOOK_S)

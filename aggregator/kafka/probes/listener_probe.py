@@ -21,7 +21,7 @@ from aggregator.config.secrets import SecretRef
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes.listener import Certificate, Listener, Obstacle
 from aggregator.kafka.probes.tls import blind_context, certificates, has_certificate
-from aggregator.threads import ask_aside
+from aggregator.threads import run_in_thread
 
 _METADATA, _SASL_HANDSHAKE, _API_VERSIONS = 3, 17, 18
 _ILLEGAL_SASL_STATE = 34
@@ -106,7 +106,9 @@ def _greeted(line: socket.socket, found: Listener) -> Listener:
 
 def _resolved(address: Address, timeout_s: float) -> list[Any]:
     """What the name stands for; the system's own look-up knows no time limit, so it runs behind our back."""
-    future = ask_aside(lambda: socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM), "name look-up")
+    future = run_in_thread(
+        lambda: socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM), "name look-up"
+    )
     try:
         return future.result(timeout_s)
     except TimeoutError:

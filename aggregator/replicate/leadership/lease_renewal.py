@@ -47,7 +47,7 @@ class LeaseRenewal:
             Fenced: another driver was quicker.
         """
         self.renew()
-        self._thread = threads.start("lease", self._keep, stop=self._stop, bound_s=_BOUND_S, dying=self._lose)
+        self._thread = threads.start("lease", self._keep, stop=self._stop, bound_s=_BOUND_S, on_error=self._lose)
 
     def renew(self, *, released: bool = False) -> None:
         """Publish the lease once, with the next beat.

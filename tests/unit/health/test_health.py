@@ -90,8 +90,8 @@ def test_systemd_and_probes_are_told_of_each_stage(environ, systemd):
     with Beacon("hub", Threads(), stop, environ) as beacon:
         (first,) = beats.read(place, "hub")
         assert (first.stage, "READY=1" in told(systemd)) == (Stage.STARTING, False)
-        beacon.turn(Stage.STANDBY)
-        beacon.turn(Stage.LEADING)
+        beacon.set_stage(Stage.STANDBY)
+        beacon.set_stage(Stage.LEADING)
         (leading,) = beats.read(place, "hub")
         assert (leading.stage, beats.read(place, "other")) == (Stage.LEADING, [])
         assert [one for one in told(systemd) if not one.startswith("WATCHDOG")] == [
@@ -112,7 +112,7 @@ def test_a_driver_that_hangs_beats_without_the_watchdog(environ, systemd):
     with threads.watching("driver", 0.01), Beacon("hub", threads, threading.Event(), environ) as beacon:
         time.sleep(0.1)
         told(systemd)
-        beacon.turn(Stage.LEADING)
+        beacon.set_stage(Stage.LEADING)
         assert told(systemd) == ["STATUS=leading", "READY=1"]
         assert "driver" in why_unhealthy(ProbeQuestion.LIVE, beats.read(beats.folder(environ), "hub"), time.monotonic())
 
@@ -142,13 +142,13 @@ def test_a_hub_that_cannot_beat_goes_on(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     environ = {"RUNTIME_DIRECTORY": str(tmp_path / "file")}
     with Beacon("hub", Threads(), threading.Event(), environ) as beacon:
-        beacon.turn(Stage.LEADING)
+        beacon.set_stage(Stage.LEADING)
     assert caplog.text.count("RUNTIME_DIRECTORY") == 1
     place = beats.folder(fine := {"RUNTIME_DIRECTORY": str(tmp_path / "runtime")})
     with Beacon("hub", Threads(), threading.Event(), fine) as beacon:
         shutil.rmtree(place)
-        beacon.turn(Stage.LEADING)
-        beacon.turn(Stage.STOPPING)
+        beacon.set_stage(Stage.LEADING)
+        beacon.set_stage(Stage.STOPPING)
     assert caplog.text.count("cannot be written") == 1
 
 
