@@ -28,7 +28,7 @@ from aggregator.schema.compatibility import incompatibility
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Registered, Registry
+from aggregator.schema.registry import Registry, SchemaVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class NewestSchema(NamedTuple):
     edge: str
     topic: str
     subject: str
-    version: Registered
-    earlier: tuple[Registered, ...]
+    version: SchemaVersion
+    earlier: tuple[SchemaVersion, ...]
     scope: Scope
 
     def plan(self, today: date) -> StripPlan:

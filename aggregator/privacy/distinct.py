@@ -47,8 +47,8 @@ class OperatorCache:
         self._operator = operator
         self._raw_operator = raw_operator
         self._capacity = capacity
-        self._may_grow = bool(call.beside) or call.leaf.kind in (Kind.STRING, Kind.BYTES)
-        self._length: Callable[[Raw], int] = _pair_length if call.beside else len
+        self._may_grow = bool(call.other_field) or call.leaf.kind in (Kind.STRING, Kind.BYTES)
+        self._length: Callable[[Raw], int] = _pair_length if call.other_field else len
         self._known: dict[Raw, Raw] = {}
 
     @classmethod
@@ -98,7 +98,7 @@ class OperatorCache:
     @property
     def is_cacheable(self) -> bool:
         """Whether a raw value's result may serve again: it is kept at all, and nothing beside the value decides it."""
-        return self._capacity > 0 and not self._call.beside
+        return self._capacity > 0 and not self._call.other_field
 
     def compute(self, fresh: Sequence[Raw]) -> list[Raw]:
         """Results of raw values, whatever is remembered; None for one that failed."""
@@ -114,9 +114,9 @@ class OperatorCache:
             return None
 
     def _apply(self, fresh: Sequence[Raw]) -> list[Raw]:
-        rule, leaf, result, _, beside = self._call
+        rule, leaf, result, _, other_field = self._call
         values: Sequence[Value] | Sequence[Paired] = fresh
-        if beside:
+        if other_field:
             values = [Paired(value_of(leaf, raw), other) for raw, other in fresh]
         elif not reads_value(rule):
             values = [b""] * len(fresh)

@@ -82,7 +82,7 @@ class KeyStripper:
         """Return the rows of the report on all keys so far."""
         return list(self._tally.rows(self._programs.report()))
 
-    def open(self, contents: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
+    def prepare(self, contents: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """What strips the keys of the batch that was begun; None stays None, and is what a dropped key becomes.
 
         Raises:

@@ -46,10 +46,10 @@ class PlainValues:
         tokens_of: What makes tokens of many values at once, from what they are made of; None: nothing does.
 
     Attributes:
-        met: Empty, because nothing names a schema.
+        batch_schemas: Empty, because nothing names a schema.
     """
 
-    met: ClassVar[Mapping[str, FoundSchema]] = {}
+    batch_schemas: ClassVar[Mapping[str, FoundSchema]] = {}
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PlainValues:
             self._tokens = self._tokens_of(token_spec) if token_spec else None
             self._day = today
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
+    def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Return a function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, BytesColumn.of(values))
 

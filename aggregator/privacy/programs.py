@@ -26,7 +26,7 @@ from aggregator.privacy.tally import NodeCounts, report_rows, summed
 from aggregator.privacy.unknown_ids import PendingIds
 from aggregator.schema.avro import Schema, parse
 from aggregator.schema.inherited_tags import fingerprint, with_inherited_tags
-from aggregator.schema.registry import Asker, Listing, Registry, UnknownSchema
+from aggregator.schema.registry import Listing, Registry, Requester, UnknownSchema
 
 
 class Program(Protocol):
@@ -41,7 +41,7 @@ class Program(Protocol):
         """
         ...
 
-    def met(self) -> NodeCounts:
+    def node_counts(self) -> NodeCounts:
         """Return the counts so far."""
         ...
 
@@ -54,7 +54,7 @@ Maker = Callable[[StripPlan, Sequence[OperatorCache], int, int | None], Program]
 class Programs:
     """The programs of one scope, made when a schema id is first met.
 
-    `met` maps each schema id of the present batch to its meaning.
+    `batch_schemas` maps each schema id of the present batch to its meaning.
 
     Args:
         scope: What the policy says.
@@ -64,7 +64,7 @@ class Programs:
         key_rings: Key rings by name.
         subjects: Which of the edge's subjects are the topic's.
         maker: Makes programs; where implementations differ.
-        late: Ids that are waited for.
+        pending_ids: Ids that are waited for.
         drops_whole: A value of which nothing is left becomes None instead of an empty one; for keys.
     """
 
@@ -78,7 +78,7 @@ class Programs:
         *,
         subjects: Subjects,
         maker: Maker,
-        late: PendingIds,
+        pending_ids: PendingIds,
         drops_whole: bool = False,
     ) -> None:
         self._scope = scope
@@ -88,12 +88,12 @@ class Programs:
         self._central_registry = central_registry
         self._key_rings = key_rings
         self._maker = maker
-        self._late = late
+        self._pending_ids = pending_ids
         self._drops_whole = drops_whole
         self._day: date | None = None
         self._known: dict[int, Program | Rejection] = {}
         self._meanings: dict[int, tuple[str, FoundSchema]] = {}
-        self.met: dict[str, FoundSchema] = {}
+        self.batch_schemas: dict[str, FoundSchema] = {}
         self._calls: dict[Call, OperatorCache] = {}
         self._running: list[tuple[int, StripPlan, Program]] = []
         self._past: list[ReportRow] = []
@@ -108,19 +108,19 @@ class Programs:
             key_rings,
             subjects=self._subjects,
             maker=self._maker,
-            late=self._late,
+            pending_ids=self._pending_ids,
             drops_whole=self._drops_whole,
         )
 
     def begin(self, today: date) -> None:
         """A new batch: what was unknown may be known by now, and what was open may have expired."""
-        self.met = {}
+        self.batch_schemas = {}
         if today != self._day:
             self._past, self._running = self.report(), []
             self._day, self._known = today, {}
             self._calls = {call: made for call, made in self._calls.items() if is_deterministic(call.rule)}
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
+    def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Return a function that strips the values of the batch that was begun. Nothing is counted before it is called.
 
         Raises:
@@ -139,50 +139,54 @@ class Programs:
             ConfigError: a key cannot be read.
         """
         members = groups.members
-        self._late.expect(one for one in members if one not in self._known)
+        self._pending_ids.expect(one for one in members if one not in self._known)
         programs = {one: self._program(one, int(places[0])) for one, places in members.items()}
-        self.met = dict(self._meanings[one] for one, made in programs.items() if not isinstance(made, Rejection))
+        self.batch_schemas = dict(
+            self._meanings[one] for one, made in programs.items() if not isinstance(made, Rejection)
+        )
         return programs
 
     def report(self) -> list[ReportRow]:
         """Every leaf of every schema met so far, on other days under other rules perhaps."""
-        rows = [row for schema_id, plan, made in self._running for row in report_rows(schema_id, plan, made.met())]
+        rows = [
+            row for schema_id, plan, made in self._running for row in report_rows(schema_id, plan, made.node_counts())
+        ]
         return summed([*self._past, *rows])
 
     def _program(self, schema_id: int, place: int) -> Program | Rejection:
         """Return the program of an id that this record is the first to name; an id that is put off counts nothing."""
-        if schema_id >= self._edge_registry.ids_end and not self._late.is_numbered:
+        if schema_id >= self._edge_registry.ids_end and not self._pending_ids.is_numbered:
             return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)  # else it would stand for whichever GUID has the number
         known = self._known.get(schema_id)
         if known is not None:
             return known
-        if self._late.asks(schema_id, place, self._edge_registry.ids_end, self._listing):
+        if self._pending_ids.should_ask(schema_id, place, self._edge_registry.ids_end, self._listing):
             try:
                 return self._asked(schema_id, place)
             except Unreachable as error:  # what stands before it goes on
-                self._late.put_off(schema_id, place, error)
+                self._pending_ids.put_off(schema_id, place, error)
         return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
 
-    def _asker(self) -> Asker:
-        return Asker(self._subjects.topic, self._subjects.opened, self._late.source_partition)
+    def _requester(self) -> Requester:
+        return Requester(self._subjects.topic, self._subjects.opened, self._pending_ids.source_partition)
 
     def _listing(self, since_s: float) -> Listing:
-        return self._edge_registry.listing(self._asker(), self._subjects.may_own, since_s=since_s)
+        return self._edge_registry.listing(self._requester(), self._subjects.may_own, since_s=since_s)
 
     def _asked(self, schema_id: int, place: int) -> Program | Rejection:
-        since_s = self._late.since_s(schema_id, place)
+        since_s = self._pending_ids.since_s(schema_id, place)
         try:
-            text = self._edge_registry.schema(schema_id, asker=self._asker(), since_s=since_s)
+            text = self._edge_registry.schema(schema_id, requester=self._requester(), since_s=since_s)
         except UnknownSchema as error:  # not remembered here: it may be registered in a moment
-            self._late.miss(schema_id, place, error.asked_s, error.where)
+            self._pending_ids.mark_missing(schema_id, place, error.asked_s, error.where)
             return Rejection(error.reason, schema_id)
         except DeadLetterError as error:
-            self._late.find(schema_id)
+            self._pending_ids.mark_known(schema_id)
             self._known[schema_id] = Rejection(error.reason, schema_id)
             return self._known[schema_id]
-        self._late.find(schema_id)
+        self._pending_ids.mark_known(schema_id)
         try:
-            self._known[schema_id] = self._compiled(schema_id, text)
+            self._known[schema_id] = self._compile_and_register(schema_id, text)
         except DeadLetterError as error:
             self._known[schema_id] = Rejection(error.reason, schema_id)
         except AggregatorError:
@@ -194,14 +198,14 @@ class Programs:
             ) from None
         return self._known[schema_id]
 
-    def _compiled(self, schema_id: int, text: str) -> Program:
+    def _compile_and_register(self, schema_id: int, text: str) -> Program:
         if self._day is None:
             raise AssertionError("`begin` comes before `program`")
         schema = self._with_inherited_tags(schema_id, text)
         plan = compile_plan(schema, self._scope, self._day)
         calls = [self._call(call) for call in plan.calls]
         leaves_nothing = plan.dropped and self._drops_whole
-        central_id = None if leaves_nothing else self._central_registry.admit(self._subject, plan.schema)
+        central_id = None if leaves_nothing else self._central_registry.register_compatible(self._subject, plan.schema)
         made = self._maker(plan, calls, schema_id, central_id)
         self._running.append((schema_id, plan, made))
         return made
@@ -211,7 +215,7 @@ class Programs:
         origin = self._edge_registry.origin(schema_id)
         bare = parse(text)
         bound = self._subjects.bound(origin, bare.nodes[bare.root].name)
-        self._late.own(schema_id)
+        self._pending_ids.mark_own(schema_id)
         earlier = [one for subject in bound for one in self._edge_registry.history(subject, origin.versions[subject])]
         others = [one for one in earlier if (one.text, one.tags) != (text, origin.tags)]
         schema = with_inherited_tags(text, origin.tags, others)

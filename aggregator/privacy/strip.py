@@ -41,7 +41,7 @@ class Rejection(NamedTuple):
     schema_id: SchemaName | None = None
 
 
-class Awaited(Unreachable):
+class SchemaIdsPending(Unreachable):
     """A batch names schema ids for which the topic still waits; nothing of the batch was decided.
 
     Args:
@@ -60,7 +60,7 @@ class Awaited(Unreachable):
         return super().__reduce__()
 
 
-class Unasked(Awaited):
+class SchemaIdsUnasked(SchemaIdsPending):
     """A batch names schema ids about which nothing is known yet; nothing of the batch was decided.
 
     Args:
@@ -186,7 +186,7 @@ class Strip(Protocol):
 
         Raises:
             RetryError: the registry does not answer and a schema is not cached; nothing of the batch was decided.
-            Awaited: the same, and what stands before a place can go on.
+            SchemaIdsPending: the same, and what stands before a place can go on.
             HoldError: this topic cannot go on (the derived schema is refused at central, for example).
         """
         ...

@@ -71,9 +71,9 @@ class TopicStrip:
         patience_s: float = 0.0,
     ) -> None:
         view = policy.view(edge_topic)
-        self._late, self._now_s = PendingIds(patience_s, edge_registry.name), now_s
+        self._pending_ids, self._now_s = PendingIds(patience_s, edge_registry.name), now_s
         parts = (edge_registry, central_registry, key_rings)
-        common: dict[str, Any] = {"maker": self._maker(), "late": self._late}
+        common: dict[str, Any] = {"maker": self._maker(), "pending_ids": self._pending_ids}
         opened = view.subjects if all(view.subjects) else ()  # all patterns that match the topic must open a subject
         own = Subjects(edge_topic, "value", view.opens, opened, dict(view.reissued))
         self._values = values_of(
@@ -104,7 +104,7 @@ class TopicStrip:
         self._today = today
 
     def _maker(self) -> Maker:
-        """What makes a program of a plan; with `_tokens_of` all in which implementations differ."""
+        """Return the function that compiles a plan. Implementations differ only in this and in `_tokens_of`."""
         raise NotImplementedError
 
     def _tokens_of(self, _token_spec: HmacTokenSpec) -> TokensOf | None:
@@ -140,13 +140,13 @@ class TopicStrip:
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)
-        self._late.begin(
+        self._pending_ids.begin(
             self._now_s(), numbered=glued or named, source_partition=batch.source_partition, offsets=batch.offsets
         )
-        open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
-        self._late.raise_if_waiting()
-        open_former = self._open_former(batch, today) if self._former else []
-        values, keys = open_values(), open_keys()  # values may be too much for one batch: then no key was counted
+        strip_keys, strip_values = self._keys.prepare(batch.keys), self._values.prepare(batch.values)
+        self._pending_ids.raise_if_waiting()
+        strip_former = self._prepare_former(batch, today) if self._former else []
+        values, keys = strip_values(), strip_keys()  # values may be too much for one batch: then no key was counted
         suppressed, undecided = self._suppression.verdicts(batch, values)
         rejected = {**keys.rejected, **values.rejected, **unreadable}
         rejected.update((place, Rejection(Reason.UNDECIDED)) for place in undecided - rejected.keys())
@@ -159,8 +159,8 @@ class TopicStrip:
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
         dead = {place: self._told(one, is_own=not (glued or named)) for place, one in dead.items()}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
-        further = _further([made() for made in open_former], left_keys, lost)
-        schemas = {name: meaning for programs in self._by_schema for name, meaning in programs.met.items()}
+        further = _further([strip() for strip in strip_former], left_keys, lost)
+        schemas = {name: meaning for programs in self._by_schema for name, meaning in programs.batch_schemas.items()}
         sealed = self._sealed(values.counts) if self._sealing else {}
         return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas, sealed)
 
@@ -178,11 +178,11 @@ class TopicStrip:
         count = sum(number for (_, operator), number in counts.items() if operator in GCM_OPERATORS)
         return dict.fromkeys(self._sealing, count) if count else {}
 
-    def _open_former(self, batch: Batch, today: date) -> list[Callable[[], ResultColumn]]:
-        """What makes the keys that tombstones have under each other version: what lies there is deleted, too.
+    def _prepare_former(self, batch: Batch, today: date) -> list[Callable[[], ResultColumn]]:
+        """Return functions that transform tombstones' keys under every other key version, so that older copies go, too.
 
         Raises:
-            Awaited: a registry is away that one of them needs.
+            SchemaIdsPending: a registry is away that one of them needs.
         """
         nulls = BytesColumn.of(batch.values).nulls
         if nulls is None:
@@ -190,8 +190,8 @@ class TopicStrip:
         of_tombstones = BytesColumn.of(batch.keys).without(np.flatnonzero(~nulls).tolist())
         for keys in self._former:
             keys.begin(today)
-        found = [keys.open(of_tombstones) for keys in self._former]
-        self._late.raise_if_waiting()
+        found = [keys.prepare(of_tombstones) for keys in self._former]
+        self._pending_ids.raise_if_waiting()
         return found
 
 

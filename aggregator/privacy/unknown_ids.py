@@ -26,7 +26,7 @@ from aggregator.budgets import UNKNOWN_IDS
 from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.privacy.read_times import ReadTimes
-from aggregator.privacy.strip import Awaited, Unasked
+from aggregator.privacy.strip import SchemaIdsPending, SchemaIdsUnasked
 from aggregator.schema.registry import AnswerPending, Listing, UnknownSchema
 
 # The allowance for a wait in vain returns within twenty times the length of the wait.
@@ -63,7 +63,7 @@ class PendingIds:
     def __init__(self, patience_s: float, name: Callable[[int], SchemaName | None]) -> None:
         self._patience_s = self._allowance_s = patience_s
         self._name = name
-        self._late: OrderedDict[int, _Pending] = OrderedDict()
+        self._pending: OrderedDict[int, _Pending] = OrderedDict()
         # Each id, with the time of the question whose answer was the newest to lack the id.
         self._lost: OrderedDict[int, float] = OrderedDict()
         self._there: set[int] = set()
@@ -104,24 +104,24 @@ class PendingIds:
         self._is_few = sum(one not in self._there for one in schema_ids) <= _FEW
 
     def since_s(self, schema_id: int, place: int) -> float:
-        """Return the earliest time of a question to the registry whose answer about an id counts for this record."""
-        read_s, late = self._reads.at_s(place), self._late.get(schema_id)
+        """Return the earliest request time from which a registry's answer about the id is valid for this record."""
+        read_s, pending = self._reads.at_s(place), self._pending.get(schema_id)
         if schema_id in self._there:
             return self._began_s
         if schema_id in self._lost:
             return read_s
-        until_s = self._until_s(read_s) if late is None else late.until_s
+        until_s = self._until_s(read_s) if pending is None else pending.until_s
         if self._began_s >= until_s:
             return max(read_s, until_s)
-        return read_s if late is None else max(read_s, math.nextafter(late.asked_s, math.inf))
+        return read_s if pending is None else max(read_s, math.nextafter(pending.asked_s, math.inf))
 
     def _until_s(self, read_s: float) -> float:
         """Return until when a newcomer is waited for."""
         is_worth = self._allowance_s >= min(_LEAST_S, self._patience_s)
         return read_s + self._allowance_s if is_worth else read_s
 
-    def asks(self, schema_id: int, place: int, ids_end: int, ask: Callable[[float], Listing]) -> bool:
-        """Whether to ask the registry about this id alone; if not, it is judged, or put off.
+    def should_ask(self, schema_id: int, place: int, ids_end: int, ask: Callable[[float], Listing]) -> bool:
+        """Whether to ask the registry about this id alone; if not, the id is judged here, or put off.
 
         Args:
             schema_id: From a record.
@@ -141,7 +141,7 @@ class PendingIds:
         listing = None if self._is_few else self._listed(ask, since_s, ids_end)
         is_listed = listing is not None and (schema_id in listing.ids or schema_id in listing.known)
         if listing is not None and not is_listed and (schema_id < ids_end or listing.has_guids):
-            self.miss(schema_id, place, self._newest_s, listing.where)
+            self.mark_missing(schema_id, place, self._newest_s, listing.where)
             return False
         if place >= self._away_at or not (self._room or is_listed):
             self.put_off(schema_id, place)
@@ -188,7 +188,7 @@ class PendingIds:
             self._away_at, self._error = place, why
         self._error = self._error or why
 
-    def miss(self, schema_id: int, place: int, asked_s: float | None, where: str) -> None:
+    def mark_missing(self, schema_id: int, place: int, asked_s: float | None, where: str) -> None:
         """Note that a registry does not know an id.
 
         Args:
@@ -200,21 +200,21 @@ class PendingIds:
         asked_s = self._began_s if asked_s is None else asked_s
         self._there.discard(schema_id)
         if schema_id not in self._lost:
-            late = self._late.get(schema_id) or self._newcomer(schema_id, place)
-            late.asked_s = max(asked_s, late.asked_s)
-            if asked_s < late.until_s:
+            pending = self._pending.get(schema_id) or self._newcomer(schema_id, place)
+            pending.asked_s = max(asked_s, pending.asked_s)
+            if asked_s < pending.until_s:
                 self._waiting[schema_id] = place, where
                 return
-            if late.until_s > late.since_s:
-                self._allowance_s = max(0.0, self._allowance_s - (asked_s - late.since_s))
-            del self._late[schema_id]
+            if pending.until_s > pending.since_s:
+                self._allowance_s = max(0.0, self._allowance_s - (asked_s - pending.since_s))
+            del self._pending[schema_id]
         self._judge(schema_id, place, asked_s)
 
     def _newcomer(self, schema_id: int, place: int) -> _Pending:
         read_s = self._reads.at_s(place)
-        late = self._late[schema_id] = _Pending(read_s, self._until_s(read_s))
-        _forget_oldest(self._late)
-        return late
+        pending = self._pending[schema_id] = _Pending(read_s, self._until_s(read_s))
+        _forget_oldest(self._pending)
+        return pending
 
     def _judge(self, schema_id: int, place: int, asked_s: float) -> None:
         """Reject an id in the records that were read before the registry was asked; postpone it in later ones."""
@@ -224,22 +224,22 @@ class PendingIds:
         if newer is not None:
             self.put_off(schema_id, max(place, newer))
 
-    def find(self, schema_id: int) -> None:
+    def mark_known(self, schema_id: int) -> None:
         """Note that the registry knows an id now."""
         self._there.add(schema_id)
-        self._late.pop(schema_id, None)
+        self._pending.pop(schema_id, None)
         self._lost.pop(schema_id, None)
 
-    def own(self, schema_id: int) -> None:
-        """An id is one of the topic's subjects."""
+    def mark_own(self, schema_id: int) -> None:
+        """Note that an id is of one of the topic's subjects."""
         self._own.add(schema_id)
 
     def raise_if_waiting(self) -> None:
         """Let the batch pass, unless an id of it is waited for, or nothing is known of it.
 
         Raises:
-            Awaited: one is; nothing of the batch may be decided.
-            Unasked: nothing is known of one; the same.
+            SchemaIdsPending: one is; nothing of the batch may be decided.
+            SchemaIdsUnasked: nothing is known of one; the same.
         """
         if not self._unasked and not self._waiting:
             self._reads.passed()
@@ -248,11 +248,11 @@ class PendingIds:
         if self._unasked:
             is_away = self._away_at <= first
             why = self._error if is_away else self._listing_error or self._error
-            raise Unasked(first, len(self._unasked), why, is_away=is_away)
+            raise SchemaIdsUnasked(first, len(self._unasked), why, is_away=is_away)
         schema_id, (_, where) = next(iter(self._waiting.items()))
         unknown = UnknownSchema(self._name(schema_id), where).message
         others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
-        raise Awaited(
+        raise SchemaIdsPending(
             f"{unknown} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
             first,
             is_soon=False,

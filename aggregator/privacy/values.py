@@ -17,17 +17,17 @@ from aggregator.privacy.strip import FoundSchema, ReportRow
 from aggregator.privacy.tokens import HmacTokenSpec
 
 
-class Values(Protocol):
+class ValueStripper(Protocol):
     """Strips the values of one topic, batch by batch."""
 
     @property
-    def met(self) -> Mapping[str, FoundSchema]:
+    def batch_schemas(self) -> Mapping[str, FoundSchema]:
         """Name of each schema that the batch had to what it means; empty where a format has no schemas."""
 
     def begin(self, today: date) -> None:
         """Begin a batch: what was unknown may be known by now, and what was open may have expired."""
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
+    def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Return a function that strips the values of the batch that was begun. Nothing is counted before it is called.
 
         Raises:
@@ -46,7 +46,7 @@ def values_of(
     key_rings: Mapping[str, KeyRing],
     programs: Callable[[Scope], Programs],
     tokens_of: Callable[[HmacTokenSpec], TokensOf | None],
-) -> Values:
+) -> ValueStripper:
     """What strips the values of an edge topic, in the format that the policy says.
 
     Args:

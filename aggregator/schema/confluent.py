@@ -40,7 +40,7 @@ from aggregator.schema.entries import (
 )
 from aggregator.schema.listings import Named
 from aggregator.schema.references import self_contained
-from aggregator.schema.registry import NOBODY, Asker, Registered, SchemaOrigin, TagPaths
+from aggregator.schema.registry import NO_REQUESTER, Requester, SchemaOrigin, SchemaVersion, TagPaths
 from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.tokens import TokenRefused
 
@@ -82,19 +82,19 @@ class ConfluentRegistry(RemoteRegistry):
         """Give the text an id; the registry does so once."""
         return self._id(subject, text, self._registered)
 
-    def admit(self, subject: str, text: str) -> int:
+    def register_compatible(self, subject: str, text: str) -> int:
         """Register, after the registry's own compatibility check; which rule holds is set there."""
         return self._id(subject, text, self._admitted)
 
     def _id(self, subject: str, text: str, way: Callable[[str, str], int]) -> int:
         if (subject, text) not in self._ids:
-            self._asker = NOBODY if way == self._registered else Asker(subject)
+            self._requester = NO_REQUESTER if way == self._registered else Requester(subject)
             self._ids[subject, text] = self._ask((way.__name__, subject, text), lambda: way(subject, text))
         return self._ids[subject, text]
 
     # The methods below run as a question, in another thread.
 
-    def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
+    def _fetch_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         answer = self._of_id(schema_id) if guid is None else self._of_guid(guid)
         if answer is None:
             return None
@@ -115,7 +115,7 @@ class ConfluentRegistry(RemoteRegistry):
                 raise
             return None
 
-    def _origin(self, schema_id: int) -> SchemaOrigin:
+    def _fetch_origin(self, schema_id: int) -> SchemaOrigin:
         """Every subject and version that has the schema, those that were deleted among them."""
         guid = self._guids.guid(schema_id)
         ids = [schema_id]
@@ -128,15 +128,15 @@ class ConfluentRegistry(RemoteRegistry):
         versions = {self._context.plain(subject): version for subject, version in newest.items()}
         return SchemaOrigin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
-    def _history(self, subject: str) -> Mapping[int, Registered]:
-        def asked(number: int) -> Registered | None:
-            one = self._present(subject, number)
+    def _fetch_history(self, subject: str) -> Mapping[int, SchemaVersion]:
+        def asked(number: int) -> SchemaVersion | None:
+            one = self._require_version(subject, number)
             is_avro = one.kind == AVRO
-            return Registered(subject, number, one.schema_id, *self._whole(one), one.references) if is_avro else None
+            return SchemaVersion(subject, number, one.schema_id, *self._whole(one), one.references) if is_avro else None
 
-        return self._gathered(subject, self._numbers(subject), asked)
+        return self._gathered(subject, self._fetch_version_numbers(subject), asked)
 
-    def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
+    def _fetch_version_numbers(self, subject: str, *, newest: bool = False) -> list[int]:
         there = numbers(self._list_of(f"{self._context.path(subject)}/versions", **_DELETED))
         if len(there) > SUBJECT_VERSIONS.limit and newest:
             return sorted(there)[-SUBJECT_VERSIONS.limit :]
@@ -147,15 +147,15 @@ class ConfluentRegistry(RemoteRegistry):
             )
         return there
 
-    def _called(self, subject: str, number: int) -> Named:
-        one = self._present(subject, number)
+    def _fetch_version_ids(self, subject: str, number: int) -> Named:
+        one = self._require_version(subject, number)
         if not 0 <= one.schema_id < self.ids_end:
             raise ValueError("no id")
         return Named(one.schema_id, UUID(one.guid) if one.guid else None)
 
-    def _present(self, subject: str, number: int) -> SchemaAnswer:
+    def _require_version(self, subject: str, number: int) -> SchemaAnswer:
         """A version that is listed; without it, what it tags or names would be lost in silence."""
-        one = self._version(subject, number)
+        one = self._fetch_version(subject, number)
         if one is None:
             raise Unreachable(
                 f"registry {self._where} lists version {number} of subject {subject} and does not have it",
@@ -163,21 +163,21 @@ class ConfluentRegistry(RemoteRegistry):
             )
         return one
 
-    def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> SchemaAnswer | None:
+    def _fetch_version(self, subject: str, number: int | str, *, deleted: bool = True) -> SchemaAnswer | None:
         """A version may be deleted and still be needed to read what was written under it."""
         answers: dict[tuple[str, int | str, bool], SchemaAnswer | None] = self._within.answers
         if (subject, number, deleted) not in answers:
-            answers[subject, number, deleted] = self._undamaged(subject, number, deleted=deleted)
+            answers[subject, number, deleted] = self._retry_damaged(subject, number, deleted=deleted)
         return answers[subject, number, deleted]
 
-    def _undamaged(self, subject: str, number: int | str, *, deleted: bool) -> SchemaAnswer | None:
+    def _retry_damaged(self, subject: str, number: int | str, *, deleted: bool) -> SchemaAnswer | None:
         """A damaged answer among hundreds is asked for again, and the others are not."""
         for _ in range(_MAX_DAMAGED):
             with contextlib.suppress(ValueError):
-                return self._fetched(subject, number, deleted=deleted)
-        return self._fetched(subject, number, deleted=deleted)
+                return self._request_version(subject, number, deleted=deleted)
+        return self._request_version(subject, number, deleted=deleted)
 
-    def _fetched(self, subject: str, number: int | str, *, deleted: bool) -> SchemaAnswer | None:
+    def _request_version(self, subject: str, number: int | str, *, deleted: bool) -> SchemaAnswer | None:
         query = _DELETED if deleted else {}
         answer = self._found(lambda: self._get(f"{self._context.path(subject)}/versions/{number}", **query))
         if answer is None:
@@ -208,7 +208,7 @@ class ConfluentRegistry(RemoteRegistry):
             seen.add(at)
             if len(seen) > SCHEMA_REFERENCES.limit:
                 raise _too_large(f"it refers to more than {SCHEMA_REFERENCES.limit} others")
-            other = self._version(*at)
+            other = self._fetch_version(*at)
             if other is None:
                 raise Unreachable(
                     f"registry {self._where}: a schema refers to {at[0]} version {at[1]}, which is not there",
@@ -220,16 +220,16 @@ class ConfluentRegistry(RemoteRegistry):
             yield other
             waiting.extend(other.references)
 
-    def _versions(self, subject: str) -> list[Registered]:
+    def _versions(self, subject: str) -> list[SchemaVersion]:
         there = numbers(self._list_of(f"{self._context.path(subject)}/versions"))
-        found = [(number, self._version(subject, number)) for number in sorted(there)]
+        found = [(number, self._fetch_version(subject, number)) for number in sorted(there)]
         return [
-            Registered(subject, number, one.schema_id, *self._whole(one))
+            SchemaVersion(subject, number, one.schema_id, *self._whole(one))
             for number, one in found
             if one is not None and one.kind == AVRO
         ]
 
-    def _listed(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
+    def _fetch_subjects(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
         """Registries list the subjects of every context; those that do not know a prefix, all of them."""
         query = {
             **(_DELETED if deleted else {}),
@@ -280,7 +280,7 @@ class ConfluentRegistry(RemoteRegistry):
             raise
 
     def _breaking(self, subject: str, text: str) -> HoldError:
-        newest = self._version(subject, "latest", deleted=False)
+        newest = self._fetch_version(subject, "latest", deleted=False)
         if newest is None:
             return HoldError(f"registry {self._where} refuses the schema of subject {subject}", hint="see its rules")
         return breaking(subject, newest.version, text, self._whole(newest)[0])
@@ -304,7 +304,7 @@ class ConfluentRegistry(RemoteRegistry):
     def _give_up(self) -> None:
         if self._connection.exchange.hangs:
             self._connection.close()  # ends the questions that hang
-            self._questions, self._lists = self._questions.anew(), self._lists.anew()
+            self._questions, self._lists = self._questions.restarted(), self._lists.restarted()
             self._renew()
 
     def _renew(self) -> None:

@@ -20,7 +20,15 @@ from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.regular_files import read_bytes
 from aggregator.schema.compatibility import incompatibility
-from aggregator.schema.registry import NOBODY, Asker, GoneSchema, Listing, Registered, SchemaOrigin, UnknownSchema
+from aggregator.schema.registry import (
+    NO_REQUESTER,
+    GoneSchema,
+    Listing,
+    Requester,
+    SchemaOrigin,
+    SchemaVersion,
+    UnknownSchema,
+)
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 _FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
@@ -53,9 +61,9 @@ class DirectoryRegistry:
         self._stale: set[int] = set()
         self._is_fresh = False
 
-    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
+    def schema(self, schema_id: int, *, requester: Requester = NO_REQUESTER, since_s: float | None = None) -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
-        del asker, since_s
+        del requester, since_s
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # known schemas stay valid
                 self._look_anew(schema_id)
@@ -81,9 +89,9 @@ class DirectoryRegistry:
         self._texts[schema_id] = _one_meaning(found)
         self._stale.discard(schema_id)
 
-    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
+    def listing(self, requester: Requester, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """The ids of the files in these folders."""
-        del asker, since_s
+        del requester, since_s
         self._scan()
         ids = frozenset(entry.schema_id for entry in self._entries if is_own(entry.subject))
         return Listing(f"directory:{self._root}", ids)
@@ -95,7 +103,7 @@ class DirectoryRegistry:
             newest[entry.subject] = max(entry.version, newest.get(entry.subject, 0))
         return SchemaOrigin(newest, (), str(schema_id))
 
-    def history(self, subject: str, version: int) -> list[Registered]:
+    def history(self, subject: str, version: int) -> list[SchemaVersion]:
         """Return the versions of a subject up to this one, from the files of its folder."""
         return [one for one in self._listed(subject) if one.version <= version]
 
@@ -115,7 +123,7 @@ class DirectoryRegistry:
         """Give the text an id, under the lock of the folder; idempotent."""
         return self._registered(subject, text, judge=False)
 
-    def admit(self, subject: str, text: str) -> int:
+    def register_compatible(self, subject: str, text: str) -> int:
         """Register, after a look at the newest version under the same lock."""
         return self._registered(subject, text, judge=True)
 
@@ -141,14 +149,14 @@ class DirectoryRegistry:
         self._scan()
         return sorted({entry.subject for entry in self._entries})
 
-    def versions(self, subject: str) -> list[Registered]:
+    def versions(self, subject: str) -> list[SchemaVersion]:
         """Every version of a subject, oldest first."""
         self._scan()
         return self._listed(subject)
 
-    def _listed(self, subject: str) -> list[Registered]:
+    def _listed(self, subject: str) -> list[SchemaVersion]:
         return [
-            Registered(subject, entry.version, entry.schema_id, _text(entry.path))
+            SchemaVersion(subject, entry.version, entry.schema_id, _text(entry.path))
             for entry in sorted(self._entries, key=lambda entry: entry.version)
             if entry.subject == subject
         ]

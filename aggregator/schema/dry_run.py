@@ -5,7 +5,7 @@ Invariant: it refuses the same schemas as the registry itself, in the same words
 
 from aggregator.schema.compatibility import incompatibility
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.registry import Registered, Registry
+from aggregator.schema.registry import Registry, SchemaVersion
 
 
 class DryRunRegistry(MemoryRegistry):
@@ -18,9 +18,9 @@ class DryRunRegistry(MemoryRegistry):
     def __init__(self, registry: Registry) -> None:
         super().__init__()
         self._registry = registry
-        self._there: dict[str, list[Registered]] = {}
+        self._there: dict[str, list[SchemaVersion]] = {}
 
-    def admit(self, subject: str, text: str) -> int:
+    def register_compatible(self, subject: str, text: str) -> int:
         """Give a derived schema an id of its own here, if the registry would have taken it.
 
         Raises:

@@ -17,7 +17,7 @@ from aggregator.config.glue import PROFILE, glue_place
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, HoldError, Unreachable
 from aggregator.schema.listings import Named
-from aggregator.schema.registry import Registered, SchemaOrigin
+from aggregator.schema.registry import SchemaOrigin, SchemaVersion
 from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.wire import Framing
 
@@ -46,10 +46,10 @@ class GlueRegistry(RemoteRegistry):
         self._client = _client(reference, region, options.get(PROFILE))
 
     def register(self, subject: str, text: str) -> int:
-        """Refuse as `admit` does."""
-        return self.admit(subject, text)
+        """Refuse as `register_compatible` does."""
+        return self.register_compatible(subject, text)
 
-    def admit(self, subject: str, text: str) -> int:
+    def register_compatible(self, subject: str, text: str) -> int:
         """Refused; central's records are in Confluent's wire format."""
         del text
         raise HoldError(
@@ -59,7 +59,7 @@ class GlueRegistry(RemoteRegistry):
 
     # All methods below run as a question, in another thread.
 
-    def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
+    def _fetch_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         del schema_id
         found = None if guid is None else self._found(SchemaVersionId=str(guid))
         if found is None or self._schema_of(found) is None:
@@ -69,7 +69,7 @@ class GlueRegistry(RemoteRegistry):
             return FetchedSchema(kind if kind in _KINDS else "unknown")
         return FetchedSchema(AVRO, _text(found))
 
-    def _origin(self, schema_id: int) -> SchemaOrigin:
+    def _fetch_origin(self, schema_id: int) -> SchemaOrigin:
         guid = self._guids.guid(schema_id)
         found = None if guid is None else self._found(SchemaVersionId=str(guid))
         name = None if found is None else self._schema_of(found)
@@ -77,20 +77,22 @@ class GlueRegistry(RemoteRegistry):
             return SchemaOrigin({}, (), str(guid or schema_id))
         return SchemaOrigin(dict.fromkeys(_subjects(name), _number(found)), (), str(guid))
 
-    def _history(self, subject: str) -> Mapping[int, Registered]:
-        return self._gathered(subject, self._numbers(subject), lambda at: self._registered(subject, at))
+    def _fetch_history(self, subject: str) -> Mapping[int, SchemaVersion]:
+        return self._gathered(subject, self._fetch_version_numbers(subject), lambda at: self._registered(subject, at))
 
-    def _versions(self, subject: str) -> list[Registered]:
+    def _versions(self, subject: str) -> list[SchemaVersion]:
         """Version by version: deleted ones are gone."""
-        return [one for at in self._numbers(subject) if (one := self._registered(subject, at)) is not None]
+        return [
+            one for at in self._fetch_version_numbers(subject) if (one := self._registered(subject, at)) is not None
+        ]
 
-    def _registered(self, subject: str, at: int) -> Registered | None:
-        one = self._version(subject, at)
+    def _registered(self, subject: str, at: int) -> SchemaVersion | None:
+        one = self._fetch_version(subject, at)
         if one is None or one.get("DataFormat") != AVRO:
             return None
-        return Registered(subject, at, self._guids.number(_guid(one), self._texts), _text(one))
+        return SchemaVersion(subject, at, self._guids.number(_guid(one), self._texts), _text(one))
 
-    def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
+    def _fetch_version_numbers(self, subject: str, *, newest: bool = False) -> list[int]:
         name = _schema(subject)
         found = None if name is None else self._asked(self._client.get_schema, SchemaId=self._of(name))
         if found is None:
@@ -105,17 +107,17 @@ class GlueRegistry(RemoteRegistry):
             )
         return list(range(1, count + 1))
 
-    def _called(self, subject: str, number: int) -> Named | None:
+    def _fetch_version_ids(self, subject: str, number: int) -> Named | None:
         """Versions that were deleted leave their numbers behind, and no record that names them can be read."""
-        one = self._version(subject, number)
+        one = self._fetch_version(subject, number)
         return None if one is None else Named(None, _guid(one))
 
-    def _version(self, subject: str, number: int) -> Mapping[str, Any] | None:
+    def _fetch_version(self, subject: str, number: int) -> Mapping[str, Any] | None:
         name = _schema(subject)
         at = {"VersionNumber": number}
         return None if name is None else self._found(SchemaId=self._of(name), SchemaVersionNumber=at)
 
-    def _listed(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
+    def _fetch_subjects(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
         del prefix, deleted  # AWS has no prefix, and those are gone
         pages = self._client.get_paginator("list_schemas").paginate(RegistryId={"RegistryName": self._name})
         names = (str(one["SchemaName"]) for page in pages for one in page["Schemas"])

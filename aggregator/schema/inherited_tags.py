@@ -19,13 +19,13 @@ from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError, HoldError, Reason
 from aggregator.schema.avro import Kind, Schema, parse, printable_tags
 from aggregator.schema.former_fields import Lineage
-from aggregator.schema.registry import Registered, TagPaths
+from aggregator.schema.registry import SchemaVersion, TagPaths
 
 _WILD = re.compile(r"\\.|\*\*(?:\.\*)?|\*|\?|[^*?\\]+|\\", re.DOTALL)
 _STANDS_FOR = {"**": ".*", "**.*": ".*", "*": "[^.]*", "?": "[^.]"}
 
 
-def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Registered]) -> Schema:
+def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVersion]) -> Schema:
     """A writer's schema with all tags that its fields have had.
 
     Args:
@@ -44,7 +44,7 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Register
         raise _refused("it nests too deep") from None
 
 
-def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[Registered]) -> Schema:
+def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVersion]) -> Schema:
     schema = _tagged(parse(text), beside)
     for is_referenced, budget in ((False, SUBJECT_VERSIONS), (True, REFERENCED_VERSIONS)):
         if sum(version.is_referenced is is_referenced for version in versions) > budget.limit:

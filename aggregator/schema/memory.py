@@ -9,7 +9,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from aggregator.coordinates import SchemaName
-from aggregator.schema.registry import NOBODY, Asker, Listing, Registered, SchemaOrigin, UnknownSchema
+from aggregator.schema.registry import NO_REQUESTER, Listing, Requester, SchemaOrigin, SchemaVersion, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 
@@ -23,20 +23,20 @@ class MemoryRegistry:
         self._texts: list[str] = []
         self._subjects: dict[str, list[str]] = defaultdict(list)
 
-    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
+    def schema(self, schema_id: int, *, requester: Requester = NO_REQUESTER, since_s: float | None = None) -> str:
         """Return the text that has an id.
 
         Raises:
             UnknownSchema: no text has it.
         """
-        del asker, since_s
+        del requester, since_s
         if not 0 < schema_id <= len(self._texts):
             raise UnknownSchema(schema_id, "memory")
         return self._texts[schema_id - 1]
 
-    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
+    def listing(self, requester: Requester, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """The ids of all versions of these subjects."""
-        del asker, since_s
+        del requester, since_s
         ids = (one.schema_id for subject in self.subjects() if is_own(subject) for one in self.versions(subject))
         return Listing("memory", frozenset(ids))
 
@@ -46,7 +46,7 @@ class MemoryRegistry:
         having = {subject: texts.index(text) + 1 for subject, texts in self._subjects.items() if text in texts}
         return SchemaOrigin(having, (), str(schema_id))
 
-    def history(self, subject: str, version: int) -> list[Registered]:
+    def history(self, subject: str, version: int) -> list[SchemaVersion]:
         """Return the versions of a subject up to this one."""
         return self.versions(subject)[:version]
 
@@ -69,7 +69,7 @@ class MemoryRegistry:
             self._subjects[subject].append(text)
         return self._texts.index(text) + 1
 
-    def admit(self, subject: str, text: str) -> int:
+    def register_compatible(self, subject: str, text: str) -> int:
         """Register a text, as `register` does."""
         return self.register(subject, text)
 
@@ -77,7 +77,7 @@ class MemoryRegistry:
         """Return the names of all subjects, sorted."""
         return sorted(self._subjects)
 
-    def versions(self, subject: str) -> list[Registered]:
+    def versions(self, subject: str) -> list[SchemaVersion]:
         """Every version of a subject, oldest first."""
         texts = self._subjects.get(subject, [])
-        return [Registered(subject, at, self._texts.index(text) + 1, text) for at, text in enumerate(texts, 1)]
+        return [SchemaVersion(subject, at, self._texts.index(text) + 1, text) for at, text in enumerate(texts, 1)]

@@ -1,10 +1,10 @@
 """Asks a registry questions in background threads, so that the loop that needs the answers goes on.
 
 Invariants: a question may be put many times but is asked once. Its answer or its error waits for the next time that the
-question is put, however late the answer comes. Each asker has a lane, and the questions of a lane are asked one after
-the other. Lanes take turns, so that no asker delays another. A question of two askers is in both lanes, and the first
-lane to reach it asks it. The loop waits as long as its budget allows, and never for a full lane. All askers are in one
-thread.
+question is put, however late the answer comes. Each requester has a lane, and the questions of a lane are asked one
+after the other. Lanes take turns, so that no requester delays another. A question of two requesters is in both lanes,
+and the first lane to reach it asks it. The loop waits as long as its budget allows, and never for a full lane. All
+requesters are in one thread.
 """
 
 import logging
@@ -16,7 +16,7 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from aggregator.schema.asking_budget import AskingBudget
-from aggregator.threads import ask_aside
+from aggregator.threads import run_in_thread
 
 T = TypeVar("T")
 # The subject of a question, mapped to the future of its answer and the function that asks; the first is asked next.
@@ -33,8 +33,8 @@ class StillWaiting(Exception):
     """The question has no answer yet."""
 
 
-class Questions:
-    """The open questions, and the answers that have not been fetched yet.
+class LookupQueue:
+    """Queues the open questions, and keeps the answers that have not been fetched yet.
 
     Args:
         budget: The loop's longest wait.
@@ -49,13 +49,13 @@ class Questions:
         self._running = 0
         self._lock = threading.Lock()
 
-    def anew(self) -> "Questions":
+    def restarted(self) -> "LookupQueue":
         """The same without any question: what hangs is left behind, and what was to be asked after it is not asked."""
         with self._lock:
             self._lanes, self._turns = {}, deque()
-        return Questions(self._budget, self._runners)
+        return LookupQueue(self._budget, self._runners)
 
-    def ask(
+    def fetch(
         self,
         about: Hashable,
         question: Callable[[], T],
@@ -117,7 +117,7 @@ class Questions:
 
     def _start(self) -> None:
         try:
-            ask_aside(self._run, "registry")
+            run_in_thread(self._run, "registry")
         except RuntimeError:  # the machine gives no thread; whoever puts a question next tries again
             with self._lock:
                 self._running -= 1

@@ -21,7 +21,7 @@ def reportable_id(name: SchemaName | None) -> SchemaName | None:
 
 
 def describe_id(name: SchemaName | None) -> str:
-    """How errors call a schema; of what only its writer knows nothing is told, because it may be anything."""
+    """Return the name of a schema for errors. A name that no registry knows is not quoted: it may be any bytes."""
     return "what a record names its schema by" if name is None else f"schema id {name}"
 
 
@@ -78,7 +78,7 @@ class GoneSchema(HoldError):
         return super().__reduce__()
 
 
-class Registered(NamedTuple):
+class SchemaVersion(NamedTuple):
     """Describes one version of a subject.
 
     Attributes:
@@ -114,8 +114,8 @@ class SchemaOrigin(NamedTuple):
     name: str
 
 
-class Asker(NamedTuple):
-    """The asker; askers get equal shares of a registry's time, and none waits for another.
+class Requester(NamedTuple):
+    """Who asks; requesters get equal shares of a registry's time, and none waits for another.
 
     Attributes:
         topic: Edge topic.
@@ -133,7 +133,7 @@ class Asker(NamedTuple):
         return "" if self.opened else f"{self.topic}-"
 
 
-NOBODY = Asker()
+NO_REQUESTER = Requester()
 
 
 class Listing(NamedTuple):
@@ -167,12 +167,12 @@ class Registry(Protocol):
     framing: Framing
     ids_end: int
 
-    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
+    def schema(self, schema_id: int, *, requester: Requester = NO_REQUESTER, since_s: float | None = None) -> str:
         """The schema's text; a registry is asked again about an id that it did not know before.
 
         Args:
             schema_id: The id from a record.
-            asker: Who needs it.
+            requester: Who needs it.
             since_s: What the registry said before that time, on the clock of `time.monotonic`, does not count against
                 the id; None: nothing that it said.
 
@@ -183,11 +183,11 @@ class Registry(Protocol):
             HoldError: the id has two meanings, or the registry had it and has it no more.
         """
 
-    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
+    def listing(self, requester: Requester, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """The schemas of a topic's subjects: one answer about any number of ids that the registry may not know.
 
         Args:
-            asker: Whose subjects they are; equal topics that open equal subjects share a listing.
+            requester: Whose subjects they are; equal topics that open equal subjects share a listing.
             is_own: Whether a subject is one of them.
             since_s: Only a listing that was asked for since then will do; None: a new one is asked for.
 
@@ -204,7 +204,7 @@ class Registry(Protocol):
             Unreachable: the registry does not answer.
         """
 
-    def history(self, subject: str, version: int) -> list[Registered]:
+    def history(self, subject: str, version: int) -> list[SchemaVersion]:
         """Versions of a subject up to this one, oldest first; deleted ones too, others than Avro not.
 
         Before a version that refers to another subject stand that one's versions, up to the one that it names.
@@ -214,7 +214,7 @@ class Registry(Protocol):
         """
 
     def refresh(self) -> None:
-        """What is known may have changed: it is asked for again, and counts on while the registry does not answer."""
+        """Mark cached answers as stale: they are fetched again, and stay valid while the registry does not answer."""
 
     def number(self, guid: UUID) -> int | None:
         """The id under which `schema` knows the schema of a GUID, without asking; None: this registry has no GUIDs."""
@@ -230,7 +230,7 @@ class Registry(Protocol):
             HoldError: the registry refuses.
         """
 
-    def admit(self, subject: str, text: str) -> int:
+    def register_compatible(self, subject: str, text: str) -> int:
         """Register a derived schema, unless readers of it could not read what the newest version wrote.
 
         Raises:
@@ -241,5 +241,5 @@ class Registry(Protocol):
     def subjects(self) -> list[str]:
         """Return the names of all subjects, sorted."""
 
-    def versions(self, subject: str) -> list[Registered]:
+    def versions(self, subject: str) -> list[SchemaVersion]:
         """Every version of a subject, oldest first; none for an unknown subject."""

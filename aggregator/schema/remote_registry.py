@@ -21,15 +21,15 @@ from aggregator.errors import AggregatorError, DeadLetterError, Reason, Unreacha
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.guids import FIRST, Guids
 from aggregator.schema.listings import Listed, Named, SubjectVersions
-from aggregator.schema.questions import Questions, StillWaiting
+from aggregator.schema.questions import LookupQueue, StillWaiting
 from aggregator.schema.registry import (
-    NOBODY,
+    NO_REQUESTER,
     AnswerPending,
-    Asker,
     GoneSchema,
     Listing,
-    Registered,
+    Requester,
     SchemaOrigin,
+    SchemaVersion,
     TagPaths,
     UnknownSchema,
     describe_id,
@@ -79,15 +79,15 @@ class RemoteRegistry(ABC):
     def __init__(self, where: str, wait_s: float) -> None:
         self._where = where
         self.wait_at_most(wait_s)
-        self._asker = NOBODY
+        self._requester = NO_REQUESTER
         self._texts: dict[int, str] = {}
         self._tags: dict[int, TagPaths] = {}
         self._stale: set[int] = set()
         self._refreshed_s = time.monotonic()
         self._origins: dict[int, SchemaOrigin] = {}
         self._former: dict[int, SchemaOrigin] = {}
-        self._histories: dict[str, Mapping[int, Registered]] = {}
-        self._begun: dict[str, dict[int, Registered | None]] = {}
+        self._histories: dict[str, Mapping[int, SchemaVersion]] = {}
+        self._begun: dict[str, dict[int, SchemaVersion | None]] = {}
         self._foreign: dict[int, str] = {}
         self._missing: dict[int, float] = {}
         self._listings: dict[Hashable, SubjectVersions] = {}
@@ -104,11 +104,11 @@ class RemoteRegistry(ABC):
         """
         self._alone_s = 2 * wait_s
         budget = AskingBudget(2 * wait_s)
-        self._questions, self._lists = Questions(budget, _RUNNERS), Questions(budget, _LISTERS)
+        self._questions, self._lists = LookupQueue(budget, _RUNNERS), LookupQueue(budget, _LISTERS)
 
-    def schema(self, schema_id: int, *, asker: Asker = NOBODY, since_s: float | None = None) -> str:
+    def schema(self, schema_id: int, *, requester: Requester = NO_REQUESTER, since_s: float | None = None) -> str:
         """The text of an id, self-contained; asked for once, and once more after each `refresh`."""
-        self._asker = asker
+        self._requester = requester
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # known answers stay valid
                 self._look(schema_id)
@@ -145,8 +145,8 @@ class RemoteRegistry(ABC):
     def _look(self, schema_id: int) -> bool:
         """Ask the registry about an id; whether it is there. Ids that a listing named are asked about first."""
         kind = "listed" if schema_id in self._listed_ids else "ids"
-        lane = kind, self._asker.topic, self._asker.source_partition
-        own = f"{self._asker.topic}-"
+        lane = kind, self._requester.topic, self._requester.source_partition
+        own = f"{self._requester.topic}-"
         try:
             return self._ask(("schema", schema_id), lambda: self._fetch(schema_id, own), lane=lane)
         except AnswerPending:
@@ -155,19 +155,19 @@ class RemoteRegistry(ABC):
             self._awaited.add(schema_id)
             raise
 
-    def listing(self, asker: Asker, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
+    def listing(self, requester: Requester, is_own: Callable[[str], bool], *, since_s: float | None = None) -> Listing:
         """List versions. A known version is not asked for again until the next `refresh`, or until its subject changes.
 
         The listing does not judge ids that this client knows already. The registry is asked about those one by one.
         """
-        self._asker = asker
+        self._requester = requester
         since_s = time.monotonic() if since_s is None else since_s
-        key = asker.topic, asker.opened
+        key = requester.topic, requester.opened
         versions = self._listings.setdefault(key, SubjectVersions())
         for _ in range(2):  # as for ids
             if versions.listed is None or versions.listed.asked_s < since_s:
                 about = "listing", key
-                self._ask(about, lambda: self._list(asker, is_own, versions), listing=True)
+                self._ask(about, lambda: self._list(requester, is_own, versions), listing=True)
         if versions.listed is None or versions.listed.asked_s < since_s:
             raise AnswerPending(self._where)
         return self._listing(versions.listed)
@@ -181,19 +181,21 @@ class RemoteRegistry(ABC):
         known = self._texts.keys() | self._foreign.keys()
         return Listing(self._where, ids, has_guids, found.asked_s, len(found.names), known)
 
-    def _list(self, asker: Asker, is_own: Callable[[str], bool], versions: SubjectVersions) -> Listed:
+    def _list(self, requester: Requester, is_own: Callable[[str], bool], versions: SubjectVersions) -> Listed:
         """List the versions of the subjects that belong to a topic.
 
         Whoever may register a subject that begins like the topic cannot make this fail by its size: of its versions the
         newest are listed. A record that names another one holds its flow when it is asked about alone.
         """
-        asked_s, alone = time.monotonic(), {f"{asker.topic}-value", f"{asker.topic}-key"}
+        asked_s, alone = time.monotonic(), {f"{requester.topic}-value", f"{requester.topic}-key"}
 
         def numbers(subject: str) -> Sequence[int]:
-            return self._numbers(subject, newest=subject.startswith(f"{asker.topic}-") and subject not in alone)
+            return self._fetch_version_numbers(
+                subject, newest=subject.startswith(f"{requester.topic}-") and subject not in alone
+            )
 
-        own = [one for one in self._listed(asker.prefix, deleted=True) if is_own(one)]
-        return versions.find(asked_s, own, numbers, self._called)
+        own = [one for one in self._fetch_subjects(requester.prefix, deleted=True) if is_own(one)]
+        return versions.find(asked_s, own, numbers, self._fetch_version_ids)
 
     def refresh(self) -> None:
         """Ids are asked for again, and where they come from; versions do not change while their ids do not."""
@@ -207,17 +209,17 @@ class RemoteRegistry(ABC):
         """The registry's word, kept until the next `refresh`."""
         if schema_id not in self._origins:
             try:
-                self._origins[schema_id] = self._ask(("origin", schema_id), lambda: self._origin(schema_id))
+                self._origins[schema_id] = self._ask(("origin", schema_id), lambda: self._fetch_origin(schema_id))
             except Unreachable:
                 if schema_id in self._former:
                     return self._former[schema_id]
                 raise
         return self._origins[schema_id]
 
-    def history(self, subject: str, version: int) -> list[Registered]:
+    def history(self, subject: str, version: int) -> list[SchemaVersion]:
         """Return the versions of a subject up to this one; each is asked for once."""
         if version not in self._histories.get(subject, {}):
-            found = self._ask(("history", subject), lambda: with_references(subject, self._history))
+            found = self._ask(("history", subject), lambda: with_references(subject, self._fetch_history))
             if version not in found.get(subject, {}):  # tags of earlier versions would be lost silently
                 raise Unreachable(
                     f"registry {self._where}: version {version} of subject {subject} is not in its list of versions",
@@ -239,16 +241,16 @@ class RemoteRegistry(ABC):
 
     def subjects(self) -> list[str]:
         """Return the names of all subjects, sorted."""
-        return self._ask("subjects", self._listed, wait_s=_COMMAND_WAIT_S)
+        return self._ask("subjects", self._fetch_subjects, wait_s=_COMMAND_WAIT_S)
 
-    def versions(self, subject: str) -> list[Registered]:
+    def versions(self, subject: str) -> list[SchemaVersion]:
         """Every version of a subject, oldest first; those that are not Avro are left out."""
         return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_COMMAND_WAIT_S)
 
     def _fetch(self, schema_id: int, own: str = "") -> bool:
         """Whether the registry has the id; what it says is kept. Where it means another schema, nothing else is."""
         asked_s = time.monotonic()
-        found = self._fetched_schema(schema_id, self._guids.guid(schema_id))
+        found = self._fetch_schema(schema_id, self._guids.guid(schema_id))
         is_awaited = schema_id in self._awaited
         self._awaited.discard(schema_id)
         with self._lock:
@@ -274,19 +276,19 @@ class RemoteRegistry(ABC):
         return True
 
     def _read_on(self, schema_id: int, own: str) -> None:
-        """Ask for what is needed next of a schema whose answer nobody waits for: each would cost another try."""
-        origin = self._origins.get(schema_id) or self._origin(schema_id)
+        """Prefetch the origin and history of a schema whose caller gave up waiting: each would cost it a retry."""
+        origin = self._origins.get(schema_id) or self._fetch_origin(schema_id)
         self._origins.setdefault(schema_id, origin)
         for subject, version in origin.versions.items():
             if own and subject.startswith(own) and version not in self._histories.get(subject, {}):
-                found = with_references(subject, self._history)
+                found = with_references(subject, self._fetch_history)
                 if version in found.get(subject, {}):
                     with self._lock:
                         self._histories = {**self._histories, **found}
 
     def _gathered(
-        self, subject: str, numbers: Sequence[int], asked: Callable[[int], Registered | None]
-    ) -> Mapping[int, Registered]:
+        self, subject: str, numbers: Sequence[int], asked: Callable[[int], SchemaVersion | None]
+    ) -> Mapping[int, SchemaVersion]:
         """A subject's versions, each asked for once: what was told stays told when the rest fails, at a rate limit say.
 
         Args:
@@ -314,9 +316,9 @@ class RemoteRegistry(ABC):
         wait_s: float | None = None,
         listing: bool = False,
     ) -> T:
-        """Put a question to the registry, in the lane of what the newest asker needs beside ids if none is named."""
-        topic = self._asker.topic
-        if self._asker == NOBODY and wait_s is None:
+        """Put a question to the registry, by default in the lane of what the newest requester needs beside ids."""
+        topic = self._requester.topic
+        if self._requester == NO_REQUESTER and wait_s is None:
             wait_s = self._alone_s
 
         def translated() -> T:
@@ -326,8 +328,8 @@ class RemoteRegistry(ABC):
         self._prepare()
         try:
             if listing:
-                return self._lists.ask(about, translated, lane=about, topic=topic, share=LISTING_SHARE, wait_s=wait_s)
-            return self._questions.ask(about, translated, lane=lane or ("more", topic), topic=topic, wait_s=wait_s)
+                return self._lists.fetch(about, translated, lane=about, topic=topic, share=LISTING_SHARE, wait_s=wait_s)
+            return self._questions.fetch(about, translated, lane=lane or ("more", topic), topic=topic, wait_s=wait_s)
         except StillWaiting:
             self._give_up()
             raise AnswerPending(self._where) from None
@@ -345,23 +347,23 @@ class RemoteRegistry(ABC):
     # All methods below run as a question, in another thread.
 
     @abstractmethod
-    def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
+    def _fetch_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         """A schema by its id, or by the GUID whose number the id is; None: the registry has none."""
 
     @abstractmethod
-    def _origin(self, schema_id: int) -> SchemaOrigin:
+    def _fetch_origin(self, schema_id: int) -> SchemaOrigin:
         """Every subject and version that has the schema."""
 
     @abstractmethod
-    def _history(self, subject: str) -> Mapping[int, Registered]:
+    def _fetch_history(self, subject: str) -> Mapping[int, SchemaVersion]:
         """The versions of a subject that are Avro."""
 
     @abstractmethod
-    def _listed(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
+    def _fetch_subjects(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
         """The name of every subject, or of those that begin so at least, sorted; of deleted ones too, if asked for."""
 
     @abstractmethod
-    def _numbers(self, subject: str, *, newest: bool = False) -> list[int]:
+    def _fetch_version_numbers(self, subject: str, *, newest: bool = False) -> list[int]:
         """The numbers of a subject's versions, deleted ones among them.
 
         Args:
@@ -373,7 +375,7 @@ class RemoteRegistry(ABC):
         """
 
     @abstractmethod
-    def _called(self, subject: str, number: int) -> Named | None:
+    def _fetch_version_ids(self, subject: str, number: int) -> Named | None:
         """What records call a version that is listed; None: it was deleted for good, and leaves its number behind.
 
         Raises:
@@ -381,5 +383,5 @@ class RemoteRegistry(ABC):
         """
 
     @abstractmethod
-    def _versions(self, subject: str) -> list[Registered]:
+    def _versions(self, subject: str) -> list[SchemaVersion]:
         """Every version of a subject that is there, oldest first."""

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from aggregator.budgets import REFERENCED_VERSIONS, SCHEMA_REFERENCES
 from aggregator.errors import HoldError, Unreachable
-from aggregator.schema.registry import Registered
+from aggregator.schema.registry import SchemaVersion
 
 # Subject to its versions by number.
-Versions = Mapping[str, Mapping[int, Registered]]
+Versions = Mapping[str, Mapping[int, SchemaVersion]]
 
 
-def with_references(subject: str, asked: Callable[[str], Mapping[int, Registered]]) -> Versions:
+def with_references(subject: str, asked: Callable[[str], Mapping[int, SchemaVersion]]) -> Versions:
     """The versions of a subject, and of all that some of them refer to, directly or not.
 
     Args:
@@ -25,7 +25,7 @@ def with_references(subject: str, asked: Callable[[str], Mapping[int, Registered
         HoldError: these are too many subjects, or versions.
         Unreachable: a version that another one refers to is not among its subject's, so that its tags are not known.
     """
-    found: dict[str, Mapping[int, Registered]] = {}
+    found: dict[str, Mapping[int, SchemaVersion]] = {}
     waiting = [subject]
     while waiting:
         name = waiting.pop()
@@ -48,7 +48,7 @@ def with_references(subject: str, asked: Callable[[str], Mapping[int, Registered
     return found
 
 
-def _require(found: Versions, one: Registered) -> None:
+def _require(found: Versions, one: SchemaVersion) -> None:
     for subject, version in one.refers:
         if version not in found[subject]:
             raise Unreachable(
@@ -58,16 +58,16 @@ def _require(found: Versions, one: Registered) -> None:
             )
 
 
-def history(known: Versions, subject: str, version: int) -> list[Registered]:
+def history(known: Versions, subject: str, version: int) -> list[SchemaVersion]:
     """A subject's versions up to one, oldest first, each behind what it refers to."""
     return [one._replace(is_referenced=one.subject != subject) for one in _lineage(known, subject, version)]
 
 
-def _lineage(known: Versions, subject: str, version: int) -> Iterator[Registered]:
+def _lineage(known: Versions, subject: str, version: int) -> Iterator[SchemaVersion]:
     """Walk the references depth first, with a stack of its own, because they may go deeper than Python calls."""
     # The newest first: whoever comes to a subject goes on with the oldest version that nobody has come to.
     left = {name: sorted(some.values(), key=lambda one: -one.version) for name, some in known.items()}
-    walks: list[tuple[Iterator[Registered], Registered | None]] = [(_taken(left, [(subject, version)]), None)]
+    walks: list[tuple[Iterator[SchemaVersion], SchemaVersion | None]] = [(_taken(left, [(subject, version)]), None)]
     while walks:
         versions, behind = walks[-1]
         one = next(versions, None)
@@ -79,7 +79,7 @@ def _lineage(known: Versions, subject: str, version: int) -> Iterator[Registered
             yield behind
 
 
-def _taken(left: Mapping[str, list[Registered]], wanted: Iterable[tuple[str, int]]) -> Iterator[Registered]:
+def _taken(left: Mapping[str, list[SchemaVersion]], wanted: Iterable[tuple[str, int]]) -> Iterator[SchemaVersion]:
     for subject, newest in wanted:
         versions = left.get(subject, [])
         while versions and versions[-1].version <= newest:

@@ -16,7 +16,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Asker, UnknownSchema
+from aggregator.schema.registry import Requester, UnknownSchema
 from aggregator.schema.remote_registry import RemoteRegistry
 from aggregator.schema.wire import VALUE_ID_HEADER, frame
 from tests.apicurio import apicurio
@@ -135,7 +135,7 @@ def test_a_text_has_one_id_in_every_subject(place, topic):
     again = place.opened()
     assert [again.register(f"{topic}-value", first), again.register(f"{topic}-key", first)] == [schema_id] * 2
     other = record(("x", "int"), ("y", "int", 1), name=topic)
-    second = again.admit(f"{topic}-value", other)
+    second = again.register_compatible(f"{topic}-value", other)
     assert second != schema_id
     # Apicurio gives a text without its white space.
     assert [json.loads(again.schema(one)) for one in (schema_id, second)] == [json.loads(first), json.loads(other)]
@@ -152,40 +152,40 @@ def test_a_listing_has_the_ids_of_a_topics_subjects(place, topic):
     registry, subjects = place.opened(), (f"{topic}-value", f"{topic}-key")
     ids = [registry.register(f"{topic}-value", record(("x", kind), name=topic)) for kind in ("int", "long")]
     other = registry.register(f"{topic}.other", record(("x", "bytes"), name=topic))
-    listed = registry.listing(Asker(topic), subjects.__contains__).ids
+    listed = registry.listing(Requester(topic), subjects.__contains__).ids
     assert set(ids) <= listed
     assert other not in listed
     if place.ask:
         place.delete(f"{topic}-value", 1)
     ids.append(place.opened().register(f"{topic}-key", record(("x", "string"), name=topic)))
-    assert set(ids) <= registry.listing(Asker(topic), subjects.__contains__).ids
+    assert set(ids) <= registry.listing(Requester(topic), subjects.__contains__).ids
 
 
 def test_what_readers_could_not_read_is_refused_by_name(place, topic):
     """With what differs, and the next step; nothing is registered. A version that is there already needs no check."""
     registry, subject = place.opened(), f"{topic}-value"
     wide, narrow = record(("x", "int"), ("y", "int"), name=topic), record(("x", "int"), name=topic)
-    ids = [registry.admit(subject, wide), registry.admit(subject, narrow)]
+    ids = [registry.register_compatible(subject, wide), registry.register_compatible(subject, narrow)]
     with pytest.raises(HoldError) as caught:
-        registry.admit(subject, record(("x", "string"), ("z", "int"), name=topic))
+        registry.register_compatible(subject, record(("x", "string"), ("z", "int"), name=topic))
     assert f"subject {subject}: readers" in caught.value.message
     assert "~ x: int -> string" in caught.value.message
     assert "+ z: int, without a default" in caught.value.message
     assert "{edge}.{topic}.v2" in caught.value.hint
     assert [one.schema_id for one in registry.versions(subject)] == ids
-    assert place.opened().admit(subject, wide) == ids[0]
+    assert place.opened().register_compatible(subject, wide) == ids[0]
 
 
 @pytest.mark.parametrize("place", BOTH, indirect=True)
 def test_a_registrys_own_rule_decides(place, topic):
     """`NONE` lets a breaking schema in, set where the registry is; with `BACKWARD` registration itself is refused."""
     subject, breaking = f"{topic}-value", record(("x", "string"), name=topic)
-    place.opened().admit(subject, record(("x", "int"), name=topic))
+    place.opened().register_compatible(subject, record(("x", "int"), name=topic))
     place.ask("PUT", f"/config/{subject}", {"compatibility": "BACKWARD"})
     with pytest.raises(HoldError, match="~ x: int -> string"):
         place.opened().register(subject, breaking)
     place.ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})
-    assert place.opened().admit(subject, breaking)
+    assert place.opened().register_compatible(subject, breaking)
 
 
 @pytest.mark.parametrize("place", BOTH, indirect=True)
@@ -234,9 +234,9 @@ def test_a_deleted_version_still_counts_for_what_it_tagged(place, topic):
 def test_a_text_comes_back_after_its_version_was_deleted(place, topic):
     """The same id, as a new version."""
     subject, text = f"{topic}-value", record(("x", "int"), name=topic)
-    first = place.opened().admit(subject, text)
+    first = place.opened().register_compatible(subject, text)
     place.delete(subject, 1)
-    assert place.opened().admit(subject, text) == first
+    assert place.opened().register_compatible(subject, text) == first
     assert [one.version for one in place.opened().versions(subject)] == [2]
 
 
@@ -245,7 +245,7 @@ def test_contexts_are_rooms_of_their_own(place, topic):
     """Subjects of one are none of another; what another one has is told by its whole name, and never is a topic's."""
     subject, text = f"{topic}-value", record(("x", "int"), name=topic)
     inside, outside = place.opened(context=".eu"), place.opened()
-    schema_id = inside.admit(subject, text)
+    schema_id = inside.register_compatible(subject, text)
     assert json.loads(inside.schema(schema_id)) == json.loads(text)
     assert dict(inside.origin(schema_id).versions) == {subject: 1}
     assert [one.schema_id for one in inside.history(subject, 1)] == [schema_id]
@@ -259,9 +259,9 @@ def test_contexts_are_rooms_of_their_own(place, topic):
 def test_an_id_of_another_context_is_no_topics(server, secret, topic):
     """Apicurio's ids are one sequence for all contexts: one of another context is told by its subject's whole name."""
     place = Place(server.address, server.client(secret), server.ask)
-    schema_id = place.opened(context=".eu").admit(f"{topic}-value", record(("x", "int"), name=topic))
+    schema_id = place.opened(context=".eu").register_compatible(f"{topic}-value", record(("x", "int"), name=topic))
     assert dict(place.opened().origin(schema_id).versions) == {f":.eu:{topic}-value": 1}
-    other = place.opened().admit(f"{topic}-value", record(("y", "int"), name=topic))
+    other = place.opened().register_compatible(f"{topic}-value", record(("y", "int"), name=topic))
     assert dict(place.opened(context=".eu").origin(other).versions) == {f":.:{topic}-value": 1}
 
 

@@ -47,7 +47,7 @@ class ReferenceProgram:
         self._failed: Counter[int] = Counter()
         self._paths = sorted({one.path for one in plan.side_inputs})
 
-    def met(self) -> NodeCounts:
+    def node_counts(self) -> NodeCounts:
         """What was met so far."""
         return NodeCounts(self._visits, self._failed)
 

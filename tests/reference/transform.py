@@ -46,7 +46,7 @@ class Transform:
             [(field_name(place), child) for place, child in enumerate(node.children)] for node in plan.nodes
         ]
         self._side_inputs = plan.side_inputs
-        self._beside = [call.beside for call in plan.calls]
+        self._beside = [call.other_field for call in plan.calls]
         self._reads = [operators.reads_value(call.rule) for call in plan.calls]
         applied = {number for number, node in enumerate(plan.nodes) if node.action is Action.APPLY}
         self._asking = _leading(plan, applied, {Action.WALK})  # what is dropped may hold a type that is live elsewhere

@@ -21,7 +21,7 @@ from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import AppliedRule, Scope
-from aggregator.privacy.policy.rules import beside
+from aggregator.privacy.policy.rules import other_field
 from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind
 
@@ -176,6 +176,6 @@ class AllowList:
                 rule = Drop()
             else:
                 context = operators.context(rule, self._scope.topic, path, self._today)
-                call = Call(rule, leaf, result, context, beside(rule))
+                call = Call(rule, leaf, result, context, other_field(rule))
         shown = AppliedRule(rule, because)
         return PlaceRule(Row(path, kind, (), because, rule.operator, shown.privacy_class), call)

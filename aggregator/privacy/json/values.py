@@ -59,10 +59,10 @@ class JsonValues:
         key_rings: Key rings by name.
 
     Attributes:
-        met: Empty, because nothing names a schema.
+        batch_schemas: Empty, because nothing names a schema.
     """
 
-    met: ClassVar[Mapping[str, FoundSchema]] = {}
+    batch_schemas: ClassVar[Mapping[str, FoundSchema]] = {}
 
     def __init__(self, scope: Scope, key_rings: Mapping[str, KeyRing]) -> None:
         self._scope = scope
@@ -80,7 +80,7 @@ class JsonValues:
             self._calls = {call: made for call, made in self._calls.items() if is_deterministic(call.rule)}
             self._root = AllowList(self._scope, today).root
 
-    def open(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
+    def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
         """Return a function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, values)
 

@@ -78,7 +78,7 @@ class _Walk(ABC):
 
     def _changed(self, value: Json, decision: PlaceRule, call: Call, beside: Mapping[str, Shown]) -> Any:
         raw = _raw(value)
-        return self.asked(decision, call, (raw, entity(beside.get(call.beside))) if call.beside else raw)
+        return self.asked(decision, call, (raw, entity(beside.get(call.other_field))) if call.other_field else raw)
 
 
 class InputCollector(_Walk):

@@ -64,7 +64,7 @@ class Calls:
         calls = plan.calls
         self._calls = calls
         self._side_inputs = dict(enumerate(plan.side_inputs, len(calls)))
-        self._sees_beside = [number for number, call in enumerate(calls) if call.beside]
+        self._sees_other = [number for number, call in enumerate(calls) if call.other_field]
         self._operators = operators_by_call
         self._memory = memory
         self._numbers = memory.numbers(operators_by_call)
@@ -125,7 +125,7 @@ class Calls:
         come_again = self._memory.is_empty or len(recalled.rows) * _REPEATS >= asked
         step = 1 if come_again else _SAMPLE
         for number in np.flatnonzero(np.bincount(values[:, 0], minlength=1)).tolist():
-            if number < len(self._calls) and not self._calls[number].beside:
+            if number < len(self._calls) and not self._calls[number].other_field:
                 members = np.flatnonzero(values[:, 0] == number)
                 rows, made = self._computed(number, data, values[members], step, room)
                 parts.append((rows, made))
@@ -137,7 +137,7 @@ class Calls:
         of_spans[is_recalled] = np.arange(at, at + len(recalled.rows))
         of_spans[is_token] = tokens.which[is_token] + at + len(recalled.rows)
         parts += [(recalled.rows, recalled.made), (tokens.rows, tokens.made)]
-        if not self._side_inputs and not self._sees_beside:
+        if not self._side_inputs and not self._sees_other:
             return _joined(parts, of_spans)
         return self._with_side_inputs(data, spans, which, scanned.spans_to, parts, of_spans)
 
@@ -157,10 +157,10 @@ class Calls:
         """The same where operators see other fields, and where fields are side inputs, whose spans have no result."""
         held = side_values(data, spans, which, spans_to, self._side_inputs)
         at = sum(len(rows) for rows, _ in parts)
-        for number in self._sees_beside:
+        for number in self._sees_other:
             members = np.flatnonzero(spans[:, 0] == number)
-            beside = held.get(self._calls[number].beside)
-            pairs, numbers = paired(data, spans, which, members, beside, records_of(spans_to, members))
+            others = held.get(self._calls[number].other_field)
+            pairs, numbers = paired(data, spans, which, members, others, records_of(spans_to, members))
             parts.append(_rows(self._calls[number].result, self._operators[number].answers(pairs)))
             places[members] = at + numbers
             at += len(pairs)

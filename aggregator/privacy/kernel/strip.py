@@ -135,7 +135,7 @@ class KernelProgram:
             column.counts = counts - counts_of(lost)
         return column, len(scanned.verdicts)
 
-    def met(self) -> NodeCounts:
+    def node_counts(self) -> NodeCounts:
         """Return the counts so far: records at the root, the rest from the counters of unions and arrays."""
         inner = Counter({node: 0 for node, _ in self._code.inner})
         for node, counter in self._code.inner:

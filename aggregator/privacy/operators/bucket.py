@@ -46,7 +46,7 @@ class Bucket(Justified):
         return self
 
 
-def leaves(rule: Bucket) -> PrivacyClass:
+def privacy_class(rule: Bucket) -> PrivacyClass:
     """A fixed number of ranges bounds what is left of any type; of one size there are as many as there are numbers."""
     if rule.size is not None:
         return PrivacyClass.CLEAR if rule.size < _ALONE else PrivacyClass.PSEUDONYMOUS
@@ -134,7 +134,7 @@ def boundary_values(rule: Bucket) -> Sequence[float]:
 BUCKET = Descriptor(
     parameters=Bucket,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=result,
     build=build,
     boundary_values=boundary_values,

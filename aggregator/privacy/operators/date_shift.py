@@ -123,6 +123,6 @@ DATE_SHIFT = Descriptor(
     strongest=PrivacyClass.PSEUDONYMOUS,
     result=result,
     build=build,
-    beside=lambda rule: rule.entity,
+    other_field=lambda rule: rule.entity,
     is_sampled=False,
 )

@@ -43,7 +43,7 @@ class DateTruncate(Justified):
     tz: Annotated[str, AfterValidator(_zone)] = "UTC"
 
 
-def leaves(rule: DateTruncate) -> PrivacyClass:
+def privacy_class(rule: DateTruncate) -> PrivacyClass:
     """Return the privacy class of a unit: days and shorter units leave a birth date in clear."""
     return clear_if(rule.unit == "day" or rule.unit in _WITHIN_DAY)
 
@@ -93,7 +93,7 @@ def _zoned(unit: str, zone: ZoneInfo, seconds: int) -> int:
 DATE_TRUNCATE = Descriptor(
     parameters=DateTruncate,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=result,
     build=build,
     is_coarser=is_coarser,

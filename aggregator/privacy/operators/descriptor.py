@@ -67,7 +67,7 @@ class Descriptor(Generic[P]):
     Attributes:
         parameters: What a policy writes, and with it the name.
         strongest: The class of the result where the parameters are at their strictest.
-        leaves: The class of the most that is left of a value, where it depends on the parameters; None: as `strongest`.
+        privacy_class: The class of the most that is left of a value, where the parameters decide it; None: `strongest`.
         result: The type that it makes of a leaf's; None for one that it does not take.
         build: The function of distinct values, from rule, type, key rings and `context`; None: it has no code, because
             the plan keeps or drops the value itself. Raises ConfigError where a key, or foreign code, is missing.
@@ -75,7 +75,7 @@ class Descriptor(Generic[P]):
         token_spec: What its tokens are made of, where the machine can make them itself; `build` has to make the same.
         reads_bytes: Whether it makes the same of a text's UTF-8 as of the text.
         context: What else its results depend on, from topic, path and day.
-        beside: Path of the other field of the record that it looks at.
+        other_field: Path of the other field of the record that it looks at.
         is_coarser: Whether its result follows from that of a rule with other parameters, for every value.
         is_constant: It makes the same of every value, which is not even decoded; among the constants, the earlier one
             in the registry leaves less.
@@ -93,14 +93,14 @@ class Descriptor(Generic[P]):
 
     parameters: type[P]
     strongest: PrivacyClass
-    leaves: Callable[[P], PrivacyClass] | None = None
+    privacy_class: Callable[[P], PrivacyClass] | None = None
     result: Callable[[P, Leaf], Leaf | None] = _no_type
     build: Callable[[P, Leaf, KeyRings, str], Operator] | None = None
     build_raw: Callable[[P, Leaf, KeyRings], RawOperator | None] = _none
     token_spec: Callable[[P, Leaf, KeyRings], HmacTokenSpec | None] = _none
     reads_bytes: Callable[[P, Leaf], bool] = _never
     context: Callable[[P, str, str, date], str] = _nothing
-    beside: Callable[[P], str] = _nothing
+    other_field: Callable[[P], str] = _nothing
     is_coarser: Callable[[P, P], bool] = _never
     is_constant: bool = False
     is_deterministic: bool = True

@@ -40,7 +40,7 @@ class Geo(Justified):
         return self
 
 
-def leaves(rule: Geo) -> PrivacyClass:
+def privacy_class(rule: Geo) -> PrivacyClass:
     """Return the privacy class: a place as fine as one house is left in clear."""
     return clear_if((rule.decimals or 0) > _DECIMALS or (rule.geohash or 0) > _GEOHASH)
 
@@ -108,7 +108,7 @@ def geohash(latitude: float, longitude: float, length: int) -> str:
 GEO = Descriptor(
     parameters=Geo,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=result,
     build=build,
     is_coarser=is_coarser,

@@ -33,7 +33,7 @@ class Lookup(Justified):
     table: Annotated[tuple[tuple[Text, Text], ...], BeforeValidator(_pairs), Field(min_length=1, max_length=10_000)]
 
 
-def leaves(rule: Lookup) -> PrivacyClass:
+def privacy_class(rule: Lookup) -> PrivacyClass:
     """A text that only one value becomes tells that value to whoever has the table."""
     if any(key == text for key, text in rule.table):
         return PrivacyClass.CLEAR
@@ -49,7 +49,7 @@ def build(rule: Lookup, *_: object) -> Operator:
 LOOKUP = Descriptor(
     parameters=Lookup,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=text_type,
     build=build,
     boundary_values=lambda rule: [key for key, _ in rule.table],

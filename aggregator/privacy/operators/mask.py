@@ -28,7 +28,7 @@ class Mask(Justified):
     keep_last: Count = 0
 
 
-def leaves(rule: Mask) -> PrivacyClass:
+def privacy_class(rule: Mask) -> PrivacyClass:
     """Return the privacy class: many graphemes of a short value leave it in clear."""
     return clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)
 
@@ -46,7 +46,7 @@ def masked(rule: Mask, text: str) -> str:
 MASK = Descriptor(
     parameters=Mask,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=text_type,
     build=each(masked),
 )

@@ -28,7 +28,7 @@ class MaskCard(Parameters):
     keep_last: Annotated[int, Field(ge=0, le=4)] = 4
 
 
-def leaves(rule: MaskCard) -> PrivacyClass:
+def privacy_class(rule: MaskCard) -> PrivacyClass:
     """Return the privacy class: with few digits hidden the number can be found by trying."""
     shown = rule.keep_first + rule.keep_last
     return PrivacyClass.REVERSIBLE if shown > _SHOWN_DIGITS else PrivacyClass.IRREVERSIBLE
@@ -46,7 +46,7 @@ def masked(rule: MaskCard, text: str) -> str | None:
 MASK_CARD = Descriptor(
     parameters=MaskCard,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=text_type,
     build=each(masked),
 )

@@ -28,7 +28,7 @@ class MaskEmail(Justified):
     parts: Annotated[tuple[Part, ...], Field(min_length=1), AfterValidator(each_once)] = ("local",)
 
 
-def leaves(rule: MaskEmail) -> PrivacyClass:
+def privacy_class(rule: MaskEmail) -> PrivacyClass:
     """Return the privacy class: an address that keeps its local part is left in clear."""
     return clear_if("local" not in rule.parts)
 
@@ -45,7 +45,7 @@ def masked(rule: MaskEmail, text: str) -> str | None:
 MASK_EMAIL = Descriptor(
     parameters=MaskEmail,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=word_type,
     build=each(masked),
 )

@@ -38,7 +38,7 @@ class MaskIp(Justified):
     v6_prefix: Annotated[int, Field(ge=0, le=127)] = 48
 
 
-def leaves(rule: MaskIp) -> PrivacyClass:
+def privacy_class(rule: MaskIp) -> PrivacyClass:
     """Fewer addresses than a network has tell who it is."""
     return clear_if(rule.v4_prefix > _V4_PREFIX or rule.v6_prefix > _V6_PREFIX)
 
@@ -73,7 +73,7 @@ def _v6_prefix(rule: MaskIp, address: int) -> int:
 MASK_IP = Descriptor(
     parameters=MaskIp,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=word_type,
     build=each(masked),
     is_coarser=is_coarser,

@@ -33,7 +33,7 @@ class MaskUrl(Justified):
     parts: Annotated[tuple[Part, ...], Field(min_length=1), AfterValidator(each_once)] = ("fragment", "path", "query")
 
 
-def leaves(rule: MaskUrl) -> PrivacyClass:
+def privacy_class(rule: MaskUrl) -> PrivacyClass:
     """What follows the host may be anything."""
     return clear_if(not _PATH_PARTS.issubset(rule.parts))
 
@@ -71,7 +71,7 @@ def _url(rule: MaskUrl, parts: SplitResult, host: str, port: int | None) -> str:
 MASK_URL = Descriptor(
     parameters=MaskUrl,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=word_type,
     build=each(masked),
 )

@@ -21,7 +21,7 @@ class Round(Justified):
     digits: Annotated[int, Field(ge=-18, le=15)]
 
 
-def leaves(rule: Round) -> PrivacyClass:
+def privacy_class(rule: Round) -> PrivacyClass:
     """Most long numbers stay distinct after rounding to digits, and whole numbers pass unchanged."""
     return PrivacyClass.CLEAR if rule.digits >= 0 else PrivacyClass.PSEUDONYMOUS
 
@@ -36,4 +36,6 @@ def build(rule: Round, leaf: Leaf, *_: object) -> Operator:
     return number.rounding(leaf, rule.digits)
 
 
-ROUND = Descriptor(parameters=Round, strongest=PrivacyClass.PSEUDONYMOUS, leaves=leaves, result=result, build=build)
+ROUND = Descriptor(
+    parameters=Round, strongest=PrivacyClass.PSEUDONYMOUS, privacy_class=privacy_class, result=result, build=build
+)

@@ -21,7 +21,7 @@ class Truncate(Justified):
     length: Annotated[int, Field(ge=0, le=100_000)]
 
 
-def leaves(rule: Truncate) -> PrivacyClass:
+def privacy_class(rule: Truncate) -> PrivacyClass:
     """Return the privacy class: a text that is short enough is left in clear."""
     return clear_if(rule.length > 0)
 
@@ -49,7 +49,7 @@ def _beginning(value: Value, length: int) -> Value:
 TRUNCATE = Descriptor(
     parameters=Truncate,
     strongest=PrivacyClass.IRREVERSIBLE,
-    leaves=leaves,
+    privacy_class=privacy_class,
     result=result,
     build=build,
     is_coarser=lambda rule, other: rule.length <= other.length,

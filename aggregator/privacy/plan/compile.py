@@ -25,7 +25,7 @@ from aggregator.privacy.plan.plan import Action, Call, PlanNode, Row, StripPlan
 from aggregator.privacy.plan.side_inputs import with_side_inputs
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import AppliedRule, Scope
-from aggregator.privacy.policy.rules import beside
+from aggregator.privacy.policy.rules import other_field
 from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 
 # Above this number of places, equal contexts share nodes and report lines.
@@ -61,7 +61,7 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> StripPlan:
     marked, side_inputs = with_side_inputs(compiler.schema, compiler.nodes, root, scope.side_inputs)
     nodes = decide_containers(marked, root, calls, compiler.undeclared)
     seen = {one.path for one in side_inputs}
-    lonely = {number for number, call in enumerate(calls) if call.beside and call.beside not in seen}
+    lonely = {number for number, call in enumerate(calls) if call.other_field and call.other_field not in seen}
     rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())
     try:
         derived = derive(compiler.schema, nodes, root, calls, scope.policy)
@@ -187,7 +187,7 @@ class _Compiler:
                 rule = Drop()
             else:
                 context = operators.context(rule, self.scope.topic, path, self.today)
-                made = Call(rule, leaf, result, context, beside(rule))
+                made = Call(rule, leaf, result, context, other_field(rule))
                 call = self.calls.setdefault(made, len(self.calls))
         action = Action.DROP if isinstance(rule, Drop) else Action.KEEP if call is None else Action.APPLY
         published = rule.operator if call is not None or (at.tags and action is Action.KEEP) else ""

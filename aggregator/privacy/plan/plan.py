@@ -64,14 +64,14 @@ class Call(NamedTuple):
         leaf: The leaf that the call takes.
         result: The leaf that the call makes.
         context: What else its results depend on (a place, a day); empty for most.
-        beside: Path of the field whose value the operator sees beside each of its own; empty for most.
+        other_field: Path of the field whose value the operator sees beside each of its own; empty for most.
     """
 
     rule: AnyRule
     leaf: Leaf
     result: Leaf
     context: str = ""
-    beside: str = ""
+    other_field: str = ""
 
 
 class SideInput(NamedTuple):

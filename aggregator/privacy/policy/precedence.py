@@ -17,7 +17,7 @@ from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.rules import AnyRule, beside, is_deterministic, most_restrictive, privacy_class
+from aggregator.privacy.policy.rules import AnyRule, is_deterministic, most_restrictive, other_field, privacy_class
 
 
 class PathRule(NamedTuple):
@@ -86,7 +86,7 @@ class Scope(NamedTuple):
     def side_inputs(self) -> frozenset[str]:
         """Paths whose values others see: those of conditions, and of what operators look at."""
         named = [*(item.rule for item in self.rules), *self.tags.values(), self.default, self.closed]
-        return frozenset(self.condition_fields) | frozenset(path for rule in named if (path := beside(rule)))
+        return frozenset(self.condition_fields) | frozenset(path for rule in named if (path := other_field(rule)))
 
     def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> AppliedRule:
         """Return the decision for a leaf.

@@ -56,7 +56,7 @@ else:
 def privacy_class(rule: AnyRule) -> PrivacyClass:
     """Return the class of the most that a rule leaves of a value."""
     known = descriptor(rule)
-    return known.strongest if known.leaves is None else known.leaves(rule)
+    return known.strongest if known.privacy_class is None else known.privacy_class(rule)
 
 
 def is_deterministic(rule: AnyRule) -> bool:
@@ -64,9 +64,9 @@ def is_deterministic(rule: AnyRule) -> bool:
     return descriptor(rule).is_deterministic
 
 
-def beside(rule: AnyRule) -> str:
+def other_field(rule: AnyRule) -> str:
     """Path of the other field that the operator looks at; empty for none."""
-    return descriptor(rule).beside(rule)
+    return descriptor(rule).other_field(rule)
 
 
 def key_name(rule: AnyRule) -> str:

@@ -7,7 +7,7 @@ from aggregator.privacy import operators
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.policy.rules import AnyRule, beside
+from aggregator.privacy.policy.rules import AnyRule, other_field
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import Kind
 
@@ -21,7 +21,7 @@ def leaf_of_whole(value_format: ValueFormat) -> Leaf:
 
 def result_of_whole(value_format: ValueFormat, rule: AnyRule) -> Leaf | None:
     """Return the operator's result for a whole value; None where it does not take one."""
-    made = None if beside(rule) else operators.result(rule, leaf_of_whole(value_format))
+    made = None if other_field(rule) else operators.result(rule, leaf_of_whole(value_format))
     return made if made is not None and not made.nullable and made.kind in _MADE[value_format] else None
 
 

@@ -15,7 +15,7 @@ from aggregator.count_text import format_count
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import PollResult
-from aggregator.privacy.strip import Awaited
+from aggregator.privacy.strip import SchemaIdsPending
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
@@ -282,10 +282,10 @@ class _ProducerSession:
                 return
             self._readers.hold(flow, HoldReason.REFUSED, str(error))
         except Unreachable as error:
-            if isinstance(error, Awaited) and error.place:
+            if isinstance(error, SchemaIdsPending) and error.place:
                 self._deliver(flow, chunk.before(error.place))
             if flow.is_readable:
-                self._readers.wait(flow, str(error), is_soon=isinstance(error, Awaited) and error.is_soon)
+                self._readers.wait(flow, str(error), is_soon=isinstance(error, SchemaIdsPending) and error.is_soon)
 
     def _begin(self) -> None:
         if self._open_since is None:

@@ -15,7 +15,7 @@ from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.strip import Batch, FoundSchema
 from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
-from aggregator.schema.registry import Registered, SchemaOrigin
+from aggregator.schema.registry import SchemaOrigin, SchemaVersion
 from aggregator.schema.wire import frame
 from tests.canary import recognised
 from tests.reference.reference import ReferenceStrip
@@ -72,7 +72,7 @@ class Versioned(MemoryRegistry):
         return SchemaOrigin({self.SUBJECT: schema_id}, beside, str(schema_id))
 
     def history(self, subject, version):
-        return [Registered(subject, n, n, text) for n, text in enumerate(self.texts[:version], 1)]
+        return [SchemaVersion(subject, n, n, text) for n, text in enumerate(self.texts[:version], 1)]
 
 
 class Foreign(Versioned):
@@ -84,7 +84,7 @@ class Foreign(Versioned):
 class Strict(MemoryRegistry):
     """A central registry that refuses every derived schema."""
 
-    def admit(self, subject, text):
+    def register_compatible(self, subject, text):
         raise HoldError(f"{subject}: refused")
 
 

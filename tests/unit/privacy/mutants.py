@@ -315,7 +315,12 @@ RECORDS = [
         "        except UnknownSchema as error:  # not remembered",
         "        except Exception as error:\n            error.reason = Reason.UNKNOWN_SCHEMA  # not remembered",
     ),
-    _one("central is asked before anything is delivered", PROGRAMS, "self._central_registry.admit(", "(lambda *_: 1)("),
+    _one(
+        "central is asked before anything is delivered",
+        PROGRAMS,
+        "self._central_registry.register_compatible(",
+        "(lambda *_: 1)(",
+    ),
 ]
 
 SCHEMAS = [

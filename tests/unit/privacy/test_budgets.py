@@ -327,7 +327,7 @@ class FarRegistry(MemoryRegistry):
         self.ask(1)
         raise UnknownSchema(schema_id, "far")
 
-    def listing(self, _asker, _is_own, **_):
+    def listing(self, _requester, _is_own, **_):
         self.ask(3)
         return Listing("far", frozenset({1, *self.by_id()}))
 

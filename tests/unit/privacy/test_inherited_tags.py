@@ -19,7 +19,7 @@ from aggregator.schema.avro import Kind
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Registered
+from aggregator.schema.registry import SchemaVersion
 from aggregator.schema.wire import frame
 from tests.effort import turns
 from tests.reference.reference import ReferenceStrip
@@ -304,7 +304,7 @@ def test_following_a_field_has_a_budget():
 
 def inherited(before, after):
     """The later version with the tags of the earlier one."""
-    return with_inherited_tags(json.dumps(after), (), [Registered("orders-value", 1, 1, json.dumps(before))])
+    return with_inherited_tags(json.dumps(after), (), [SchemaVersion("orders-value", 1, 1, json.dumps(before))])
 
 
 CHAIN = {"name": "shop.Customer", "subject": "customers"}

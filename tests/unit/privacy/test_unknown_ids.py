@@ -16,7 +16,7 @@ from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.fixtures import written_ring
-from aggregator.privacy.strip import Awaited, Batch, Rejection, Unasked
+from aggregator.privacy.strip import Batch, Rejection, SchemaIdsPending, SchemaIdsUnasked
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import AnswerPending, Listing, SchemaOrigin, UnknownSchema
@@ -73,12 +73,12 @@ class LateRegistry(MemoryRegistry):
                 return asked_s, said
         raise AnswerPending("far")
 
-    def schema(self, schema_id, *, asker, since_s):
+    def schema(self, schema_id, *, requester, since_s):
         if schema_id in self.found:
             self.asked.append(schema_id)
             return ORDER
         asked_s, is_there = self.answer(
-            schema_id, asker.source_partition, since_s, lambda at_s: self.has(schema_id, at_s), took_s=self.far_s
+            schema_id, requester.source_partition, since_s, lambda at_s: self.has(schema_id, at_s), took_s=self.far_s
         )
         if not is_there:
             raise UnknownSchema(schema_id, "far", asked_s)
@@ -88,9 +88,9 @@ class LateRegistry(MemoryRegistry):
     def has(self, schema_id, at_s):
         return at_s >= self.known.get(schema_id, float("inf"))
 
-    def listing(self, asker, is_own, *, since_s):
+    def listing(self, requester, is_own, *, since_s):
         """Three questions, each as far as the others."""
-        assert (asker.topic, is_own("orders-value"), is_own("other-value")) == ("orders", True, False)
+        assert (requester.topic, is_own("orders-value"), is_own("other-value")) == ("orders", True, False)
         took_s = max(3 * self.far_s, self.slow_s)
         asked_s, ids = self.answer(None, "listing", since_s, self.listed, took_s=took_s, share=LISTING_SHARE)
         return Listing("far", ids, asked_s=asked_s)
@@ -114,7 +114,7 @@ def topic(request):
             central_topic="eu.orders",
             edge_registry=registry,
             central_registry=MemoryRegistry(),
-            keys={},
+            key_rings={},
             today=today,
             patience_s=patience_s,
             now_s=lambda: registry.now_s,
@@ -154,7 +154,7 @@ def flowed(strip, registry, *values, most=5000, most_s=3000.0):
         try:
             found = strip.strip(read(*part, at=at))
         except Unreachable as error:
-            place, is_soon = getattr(error, "place", 0), isinstance(error, Unasked)
+            place, is_soon = getattr(error, "place", 0), isinstance(error, SchemaIdsUnasked)
             part = part[:place]
             found = strip.strip(read(*part, at=at)) if place else None
         if found is not None:
@@ -281,7 +281,7 @@ def test_a_flood_makes_no_dead_letter_of_what_the_registry_has(topic, place, pat
             out = strip.strip(Batch(keys[: len(part)], values[: len(part)], none[: len(part)]))
             delivered += [at not in out.rejected for at in range(len(part))]
             most = len(all_)
-        except Unasked as error:
+        except SchemaIdsUnasked as error:
             assert error.place < len(part)
             most = error.place or most
             registry.now_s += 0.5
@@ -318,7 +318,7 @@ def test_a_listing_that_says_nothing_is_asked_for_once_in_a_batch(topic):
     """A registry that lists nothing, as a proxy does: no id is judged by it, and the error says so."""
     registry = LateRegistry(0.02)
     registry.listed = lambda _: frozenset()
-    with pytest.raises(Unasked, match="far lists less than the topic is known to have"):
+    with pytest.raises(SchemaIdsUnasked, match="far lists less than the topic is known to have"):
         topic(registry, 0.0).strip(batch(*(frame(1000 + n, b"") for n in range(300))))
     assert registry.asked.count(None) == 1
 
@@ -327,12 +327,12 @@ def test_a_slow_listing_judges_what_was_read_before_it_was_asked_for(topic):
     """It goes on while the flow waits; of records that were read after it began it decides nothing."""
     registry = LateRegistry(0.7, slow_s=3.0)
     strip, flood = topic(registry, 0.0), [frame(1000 + n, b"") for n in range(10)]
-    with pytest.raises(Unasked, match="no answer yet") as raised:
+    with pytest.raises(SchemaIdsUnasked, match="no answer yet") as raised:
         strip.strip(read(*flood))
     assert raised.value.place == 1, "one was asked about alone"
     registry.known = {5: registry.now_s}
     registry.now_s += 6.0
-    with pytest.raises(Unasked) as raised:
+    with pytest.raises(SchemaIdsUnasked) as raised:
         strip.strip(read(*flood, frame(5, BODY)))
     assert raised.value.place == 10, "the listing was too early for the last one"
     assert sorted(strip.strip(read(*flood)).rejected) == list(range(10)), "what stands before goes on"
@@ -354,7 +354,7 @@ def test_what_stands_before_an_id_that_is_waited_for_goes_on(topic):
     registry = LateRegistry()
     registry.known = {1: 0.0}
     strip, good = topic(registry), frame(1, BODY)
-    with pytest.raises(Awaited, match=r"schema id 7 .* yet, nor are 1 more: waited for up to 10 s") as raised:
+    with pytest.raises(SchemaIdsPending, match=r"schema id 7 .* yet, nor are 1 more: waited for up to 10 s") as raised:
         strip.strip(read(good, good, frame(7, b""), good, frame(8, b"")))
     assert raised.value.place == 2
     assert strip.strip(read(good, good)).rejected == {}
@@ -376,7 +376,7 @@ def test_a_key_that_the_registry_fails_at_holds_up_no_value_before_it(topic):
     registry.known, registry.schema = {1: 0.0, 2: 0.0}, failing.__get__(registry)
     values, keys = [frame(one, BODY) for one in (1, 101, 2, 102)], [None, None, frame(103, b""), None]
     strip = topic(registry)
-    with pytest.raises(Unasked, match="101 fails") as raised:
+    with pytest.raises(SchemaIdsUnasked, match="101 fails") as raised:
         strip.strip(replace(read(*values), keys=keys))
     assert (raised.value.place, raised.value.is_soon, registry.asked) == (1, False, [103, 1, 101])
     assert strip.strip(read(values[0])).rejected == {}
@@ -442,12 +442,12 @@ def test_no_record_is_judged_by_what_was_asked_before_it_was_read(topic):
     """Not even behind older ones of its partition which that listing judges, and whatever comes in between."""
     registry = LateRegistry(0.02, slow_s=30.0)
     strip, flood = topic(registry, 0.0), senseless(100)
-    with pytest.raises(Unasked):
+    with pytest.raises(SchemaIdsUnasked):
         strip.strip(read(*flood))
     registry.now_s = 20.0
     registry.known = {5: 20.0}
     later = frame(5, BODY)
-    with pytest.raises(Unasked):
+    with pytest.raises(SchemaIdsUnasked):
         strip.strip(read(*flood, *senseless(300)[100:], later))
     registry.now_s = 31.0
     assert 300 not in flowed(strip, registry, *flood, *senseless(300)[100:], later)
@@ -508,7 +508,9 @@ def test_a_guid_that_gets_another_number_is_in_the_listing_that_is_at_hand():
     for now_s, ids, listed in ((0.0, [2, number - 1], numbers[0]), (1.0, [3, number], numbers[1])):
         latecomers.begin(now_s, numbered=True, source_partition=0, offsets=range(20))
         latecomers.expect(range(20))
-        asks = [latecomers.asks(one, 0, 2**31, lambda _, ids=listed: Listing("far", ids, asked_s=0.5)) for one in ids]
+        asks = [
+            latecomers.should_ask(one, 0, 2**31, lambda _, ids=listed: Listing("far", ids, asked_s=0.5)) for one in ids
+        ]
     assert asks == [False, True]
 
 

@@ -16,7 +16,7 @@ from aggregator.errors import Unreachable
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Awaited
+from aggregator.privacy.strip import SchemaIdsPending
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
@@ -80,12 +80,12 @@ def test_a_tombstone_waits_for_what_its_other_keys_need(rings, of_batch):
     assert len(deliver(strip, [value], [key]).central) == 1
     keys, values = [key] * of_batch, [value] * (of_batch - 1) + [None]
     for registry in (strip._edge_registry, strip._by_schema[0]._central_registry):
-        registry.origin = registry.admit = _away
-    with pytest.raises(Awaited, match="is away") as raised:
+        registry.origin = registry.register_compatible = _away
+    with pytest.raises(SchemaIdsPending, match="is away") as raised:
         deliver(strip, values, keys)
     assert raised.value.place == of_batch - 1
     for registry in (strip._edge_registry, strip._by_schema[0]._central_registry):
-        del registry.origin, registry.admit
+        del registry.origin, registry.register_compatible
     assert len(deliver(strip, values, keys).central) == of_batch + 1
 
 

@@ -9,7 +9,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import PollResult
-from aggregator.privacy.strip import Unasked
+from aggregator.privacy.strip import SchemaIdsUnasked
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.commit_policy import CommitPolicy
@@ -121,7 +121,7 @@ class Flood(Delivery):
 
     def deliver(self, _writer, flow, chunk, _begin, *, now_ms):
         if chunk.offsets[-1] >= 2 and not self.taken:
-            raise Unasked(2 - chunk.offsets[0], 1)
+            raise SchemaIdsUnasked(2 - chunk.offsets[0], 1)
         self.taken.append(list(chunk.offsets))
         flow.cursor = flow.cursor.with_chunk(chunk, dead=0, suppressed=0, stripped=0, schemas={})
         return 0

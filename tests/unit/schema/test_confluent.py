@@ -20,7 +20,7 @@ from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.connection import connect
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import AnswerPending, Asker, Registered, UnknownSchema
+from aggregator.schema.registry import AnswerPending, Requester, SchemaVersion, UnknownSchema
 
 CANARY = "jane@example.com"
 
@@ -142,11 +142,11 @@ def test_a_slow_registry_holds_up_its_asker_once(double):
     double.fault = "slow"
     started = time.monotonic()
     with pytest.raises(Unreachable, match="slow"):
-        registry.schema(1, asker=Asker("a"))
+        registry.schema(1, requester=Requester("a"))
     waited = time.monotonic() - started
     for schema_id in (1, 2, 3, 1):
         with pytest.raises(Unreachable, match="slow"):
-            registry.schema(schema_id, asker=Asker("a"))
+            registry.schema(schema_id, requester=Requester("a"))
     assert 0.2 <= waited < 1
     assert time.monotonic() - started < waited + 0.2
     assert len(double.asked) == 1
@@ -155,7 +155,7 @@ def test_a_slow_registry_holds_up_its_asker_once(double):
     deadline = time.monotonic() + 5
     while True:
         try:
-            assert registry.schema(1, asker=Asker("a")) == '"string"'
+            assert registry.schema(1, requester=Requester("a")) == '"string"'
             break
         except Unreachable:
             assert time.monotonic() < deadline
@@ -170,7 +170,10 @@ def test_a_flood_of_senseless_ids_is_bounded(double, registry):
     registry._questions._budget.spend(time.monotonic(), 2.5, "a")
     double.fault = "slow"
     started = time.monotonic()
-    for question in (lambda: registry.schema(1001, asker=Asker("a")), lambda: registry.listing(Asker("a"), bool)):
+    for question in (
+        lambda: registry.schema(1001, requester=Requester("a")),
+        lambda: registry.listing(Requester("a"), bool),
+    ):
         with pytest.raises(AnswerPending, match="no answer yet"):
             question()
     assert registry.schema(1) == '"string"'
@@ -181,7 +184,7 @@ def test_a_flood_of_senseless_ids_is_bounded(double, registry):
 def test_what_a_listing_has_is_asked_about_in_a_flood(double, patient):
     """An id that is there costs no question in vain."""
     double.add("a", '"string"')
-    assert patient.listing(Asker("a"), bool).ids == {1}
+    assert patient.listing(Requester("a"), bool).ids == {1}
     patient._questions._budget.spend(time.monotonic(), 2.5, "a")
     assert patient.schema(1) == '"string"'
 
@@ -196,17 +199,17 @@ def test_a_listing_has_every_version_of_some_subjects(double, patient):
     double.add("orders-key", '"bytes"')
     double.deleted.add(("orders-key", 1))
     before = time.monotonic()
-    listing = patient.listing(Asker("orders"), lambda subject: subject.startswith("orders"))
+    listing = patient.listing(Requester("orders"), lambda subject: subject.startswith("orders"))
     assert listing.ids == {1, 2, 4, 5}
     assert before <= listing.asked_s <= time.monotonic()
     assert not listing.has_guids
     asked = len(double.asked)
     double.add("orders-value", '"float"')
-    assert patient.listing(Asker("orders"), lambda subject: subject.startswith("orders")).ids == {1, 2, 4, 5, 6}
+    assert patient.listing(Requester("orders"), lambda subject: subject.startswith("orders")).ids == {1, 2, 4, 5, 6}
     assert len(double.asked) - asked == 7, "subjects, versions of two, the newest known of two, an older one, a new one"
     patient.refresh()
     asked = len(double.asked)
-    patient.listing(Asker("orders"), lambda subject: subject.startswith("orders"))
+    patient.listing(Requester("orders"), lambda subject: subject.startswith("orders"))
     assert len(double.asked) - asked == 8, "an epoch asks for everything once more"
 
 
@@ -215,7 +218,7 @@ def test_a_listing_speaks_of_guids_where_the_registry_tells_them(double, patient
     double.add("a", '"string"')
     guid = UUID(double.ask("GET", "/subjects/a/versions/1")["guid"])
     number, other = patient.number(guid), patient.number(uuid4())
-    listing = patient.listing(Asker("a"), bool)
+    listing = patient.listing(Requester("a"), bool)
     assert number in listing.ids
     assert other not in listing.ids
     assert listing.has_guids
@@ -225,11 +228,11 @@ def test_a_listing_knows_of_a_subject_that_was_made_anew(double, patient):
     """Its versions have the numbers of former ones, and other ids."""
     for text in ('"string"', '"long"'):
         double.add("a", text)
-    assert patient.listing(Asker("a"), bool).ids == {1, 2}
+    assert patient.listing(Requester("a"), bool).ids == {1, 2}
     double.rebuild()
     for schema_id, text in [(7, '"int"'), (9, '"bytes"')]:
         double.add("a", text, schema_id=schema_id)
-    assert patient.listing(Asker("a"), bool).ids == {7, 9}
+    assert patient.listing(Requester("a"), bool).ids == {7, 9}
 
 
 def test_a_listing_that_takes_long_says_when_it_began(double):
@@ -238,14 +241,14 @@ def test_a_listing_that_takes_long_says_when_it_began(double):
     double.add("a", '"string"')
     double.fault = "slow"
     with pytest.raises(Unreachable, match="slow"):
-        registry.listing(Asker("a"), bool, since_s=0.0)
+        registry.listing(Requester("a"), bool, since_s=0.0)
     given_up = time.monotonic()
     double.fault = None
     double.released.set()
     deadline = time.monotonic() + 5
     while True:
         try:
-            listing = registry.listing(Asker("a"), bool, since_s=0.0)
+            listing = registry.listing(Requester("a"), bool, since_s=0.0)
             break
         except Unreachable:
             assert time.monotonic() < deadline
@@ -407,11 +410,11 @@ def test_registering_is_idempotent_across_subjects(double, registry):
     assert registry.register("us.orders-value", '"string"') == 1
     asked = len(double.asked)
     assert registry.register("eu.orders-value", '"string"') == 1
-    assert registry.admit("eu.orders-value", '"string"') == 1
+    assert registry.register_compatible("eu.orders-value", '"string"') == 1
     assert len(double.asked) == asked, "an id that was given is known, also while the registry is down"
-    assert open_registry(double.address).admit("eu.orders-value", '"string"') == 1
+    assert open_registry(double.address).register_compatible("eu.orders-value", '"string"') == 1
     assert registry.subjects() == ["eu.orders-value", "us.orders-value"]
-    assert registry.versions("eu.orders-value") == [Registered("eu.orders-value", 1, 1, '"string"')]
+    assert registry.versions("eu.orders-value") == [SchemaVersion("eu.orders-value", 1, 1, '"string"')]
     assert registry.versions("none") == []
 
 
@@ -423,7 +426,7 @@ def test_concurrent_registration_gives_one_id(double):
 
     def work():
         registry = open_registry(double.address)
-        answers.append([registry.admit("a", text) for text in texts])
+        answers.append([registry.register_compatible("a", text) for text in texts])
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -437,10 +440,10 @@ def test_concurrent_registration_gives_one_id(double):
 
 def test_a_breaking_schema_is_held_with_what_differs(double, registry):
     """The registry's own check comes before the first record; the refusal names fields and types and the next step."""
-    registry.admit("a", record(("x", "long"), ("y", "string", CANARY)))
-    assert registry.admit("a", record(("x", "long"))) == 2
+    registry.register_compatible("a", record(("x", "long"), ("y", "string", CANARY)))
+    assert registry.register_compatible("a", record(("x", "long"))) == 2
     with pytest.raises(HoldError) as caught:
-        registry.admit("a", record(("x", "string"), ("z", "int"), policy="p/2"))
+        registry.register_compatible("a", record(("x", "string"), ("z", "int"), policy="p/2"))
     assert "~ x: long -> string" in caught.value.message
     assert "+ z: int, without a default" in caught.value.message
     assert "p/2" in caught.value.message
@@ -448,14 +451,14 @@ def test_a_breaking_schema_is_held_with_what_differs(double, registry):
     assert CANARY not in str(caught.value)
     assert len(double.subjects["a"]) == 2
     double.level = "NONE"
-    assert registry.admit("a", record(("x", "string"))) == 3
+    assert registry.register_compatible("a", record(("x", "string"))) == 3
 
 
 def test_an_older_version_needs_no_check(double, registry):
     """What is in the subject already flows, whatever came after it."""
-    first = registry.admit("a", record(("x", "long"), ("y", "int")))
-    registry.admit("a", record(("x", "long")))
-    assert open_registry(double.address).admit("a", record(("x", "long"), ("y", "int"))) == first
+    first = registry.register_compatible("a", record(("x", "long"), ("y", "int")))
+    registry.register_compatible("a", record(("x", "long")))
+    assert open_registry(double.address).register_compatible("a", record(("x", "long"), ("y", "int"))) == first
 
 
 @pytest.mark.parametrize("status", [409, 422])
@@ -557,7 +560,7 @@ def test_only_a_yes_is_a_yes(double, registry, given):
     double.add("a", '"string"')
     double.instead["/compatibility/subjects/a/versions/latest"] = 200, {"is_compatible": given}
     with pytest.raises(Unreachable, match="none of a registry"):
-        registry.admit("a", '"long"')
+        registry.register_compatible("a", '"long"')
 
 
 def test_what_versions_refer_to_is_asked_for_once_in_a_question(double, registry):

@@ -48,11 +48,11 @@ def test_an_id_means_what_it_means_in_its_context(rooms, how):
 def test_derived_schemas_are_registered_in_the_context(rooms):
     """With ids of that context; what lies in the others stays as it is."""
     eu = open_registry(rooms.address, {"context": ".eu"})
-    assert eu.admit("eu.orders-value", '"boolean"') == 2
+    assert eu.register_compatible("eu.orders-value", '"boolean"') == 2
     assert rooms.contexts[".eu"].subjects["eu.orders-value"] == [2]
     assert list(rooms.subjects) == ["orders-value"]
     with pytest.raises(HoldError, match="subject orders-value"):
-        eu.admit("orders-value", '"boolean"')
+        eu.register_compatible("orders-value", '"boolean"')
 
 
 def test_references_within_a_context_have_plain_names(double):

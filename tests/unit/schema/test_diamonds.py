@@ -14,7 +14,7 @@ from aggregator.privacy.policy.precedence import value_scope
 from aggregator.schema.avro import parse
 from aggregator.schema.compatibility import differences, may_follow, reads
 from aggregator.schema.inherited_tags import with_inherited_tags
-from aggregator.schema.registry import Registered
+from aggregator.schema.registry import SchemaVersion
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ def test_many_aliases_that_many_fields_use_are_too_many():
     )
     began = time.process_time()
     with pytest.raises(DeadLetterError) as caught:
-        with_inherited_tags(second, (), [Registered("t-value", 1, 1, first)])
+        with_inherited_tags(second, (), [SchemaVersion("t-value", 1, 1, first)])
     assert caught.value.reason is Reason.SCHEMA_REFUSED
     assert time.process_time() - began < BUDGET_S
 

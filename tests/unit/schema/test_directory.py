@@ -8,7 +8,7 @@ import pytest
 from aggregator.errors import ConfigError, HoldError, Unreachable
 from aggregator.schema.directory import DirectoryRegistry
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import NOBODY, Registered, UnknownSchema
+from aggregator.schema.registry import NO_REQUESTER, SchemaVersion, UnknownSchema
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def test_same_text_same_id_across_subjects(registry):
     assert registry.register("us.orders-value", '"long"') == 2
     assert registry.register("us.orders-value", '"string"') == 1
     assert registry.versions("us.orders-value") == [
-        Registered("us.orders-value", 1, 1, '"string"'),
-        Registered("us.orders-value", 2, 2, '"long"'),
+        SchemaVersion("us.orders-value", 1, 1, '"string"'),
+        SchemaVersion("us.orders-value", 2, 2, '"long"'),
     ]
     assert registry.subjects() == ["eu.orders-value", "us.orders-value"]
 
@@ -59,8 +59,8 @@ def test_a_listing_has_the_ids_of_some_subjects(registry, tmp_path):
     registry.register("a", '"string"')
     DirectoryRegistry(tmp_path / "registry").register("a", '"long"')
     DirectoryRegistry(tmp_path / "registry").register("b", '"int"')
-    assert registry.listing(NOBODY, "a".__eq__).ids == {1, 2}
-    assert registry.listing(NOBODY, "b".__eq__).ids == {3}
+    assert registry.listing(NO_REQUESTER, "a".__eq__).ids == {1, 2}
+    assert registry.listing(NO_REQUESTER, "b".__eq__).ids == {3}
 
 
 def test_one_id_with_two_texts_is_refused_by_name(registry, tmp_path):
@@ -126,27 +126,27 @@ BREAKS = '{"type":"record","name":"R","fields":[{"name":"x","type":"string"}],"h
 
 def test_a_breaking_schema_is_held_with_what_differs(registry):
     """What is admitted can be read by its successors' readers; what is a version already needs no check."""
-    assert [registry.admit("a", text) for text in (V1, V2, V1)] == [1, 2, 1]
+    assert [registry.register_compatible("a", text) for text in (V1, V2, V1)] == [1, 2, 1]
     with pytest.raises(HoldError, match=r"(?s)p/2.*version 2.*~ x: long -> string") as caught:
-        registry.admit("a", BREAKS)
+        registry.register_compatible("a", BREAKS)
     assert 'central: "{edge}.{topic}.v2"' in caught.value.hint
-    assert registry.admit("a.v2", BREAKS) == 3
+    assert registry.register_compatible("a.v2", BREAKS) == 3
     assert [each.version for each in registry.versions("a")] == [1, 2]
 
 
 def test_each_type_of_a_topic_follows_its_own(registry):
     """A topic with several kinds of record: another root name is another line of versions."""
     other = V1.replace('"R"', '"S"')
-    assert [registry.admit("a", text) for text in (V1, other, V2)] == [1, 2, 3]
+    assert [registry.register_compatible("a", text) for text in (V1, other, V2)] == [1, 2, 3]
     with pytest.raises(HoldError, match="version 2"):
-        registry.admit("a", BREAKS.replace('"R"', '"S"'))
+        registry.register_compatible("a", BREAKS.replace('"R"', '"S"'))
 
 
 def test_what_cannot_be_judged_is_held(registry):
     """A central subject that holds something else is told, not written over."""
     registry.register("a", "{")
     with pytest.raises(HoldError, match="cannot be judged"):
-        registry.admit("a", V1)
+        registry.register_compatible("a", V1)
 
 
 def test_unknown_schema_crosses_process_borders():

@@ -14,7 +14,7 @@ from aggregator.privacy.strip import Batch
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import AnswerPending, Asker
+from aggregator.schema.registry import AnswerPending, Requester
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 
@@ -190,11 +190,11 @@ def test_a_subject_made_anew_with_the_same_newest_version_is_noticed(double):
     registry = ConfluentRegistry(double.address, {}, wait_s=60.0)
     double.add("a", text("x"), schema_id=1)
     double.add("a", text("x", "y"), schema_id=2)
-    assert registry.listing(Asker("a"), bool).ids == {1, 2}
+    assert registry.listing(Requester("a"), bool).ids == {1, 2}
     double.rebuild()
     double.add("a", text("z"), schema_id=50)
     double.add("a", text("x", "y"), schema_id=2)
-    assert registry.listing(Asker("a"), bool).ids == {50, 2}
+    assert registry.listing(Requester("a"), bool).ids == {50, 2}
 
 
 @pytest.mark.parametrize("damage", [b'["orders-v', b"", b"<html>"])
@@ -211,7 +211,7 @@ def test_a_damaged_answer_among_many_costs_one_more_question(double, damage):
         return told(method, path, body, **query)
 
     double.answer = answer
-    assert len(registry.listing(Asker("orders"), lambda name: name == "orders-value").ids) == 30
+    assert len(registry.listing(Requester("orders"), lambda name: name == "orders-value").ids) == 30
     assert len(registry.history("orders-value", 30)) == 30
     assert len(count) < 60 + 15
 
@@ -256,11 +256,11 @@ def test_a_version_of_id_zero_stands_in_no_one_s_way(double):
     found = double.answer("GET", "/subjects/a/versions/1", None)[1]
     registry = ConfluentRegistry(double.address, {}, wait_s=60.0)
     double.instead["/subjects/a/versions/1"] = 200, found | {"id": 0}
-    assert registry.listing(Asker("a"), bool).ids == {0}
+    assert registry.listing(Requester("a"), bool).ids == {0}
     registry.refresh()
     double.instead["/subjects/a/versions/1"] = 200, {name: found[name] for name in found if name != "id"}
     with pytest.raises(Unreachable):
-        registry.listing(Asker("a"), bool)
+        registry.listing(Requester("a"), bool)
 
 
 def test_what_is_known_by_a_late_second_look_is_noticed(double):
@@ -291,15 +291,15 @@ def test_what_a_late_answer_needs_next_is_asked_behind_it(double):
     """Where a schema is registered, and its subject's history: neither costs a try. Foreign ones are left alone."""
     new = double.add("orders-value", text("x"))
     double.add("foreign-value", text("x"))
-    registry, asker = ConfluentRegistry(double.address, {}, wait_s=0.05), Asker("orders")
+    registry, requester = ConfluentRegistry(double.address, {}, wait_s=0.05), Requester("orders")
     delayed(double, 0.1)
     with pytest.raises(AnswerPending):
-        registry.schema(new, asker=asker, since_s=0.0)
+        registry.schema(new, requester=requester, since_s=0.0)
     deadline = time.monotonic() + 10
     while not registry._questions._pending["schema", new].done():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert registry.schema(new, asker=asker, since_s=0.0) == text("x")
+    assert registry.schema(new, requester=requester, since_s=0.0) == text("x")
     assert set(registry.origin(new).versions) == {"orders-value", "foreign-value"}
     assert [one.schema_id for one in registry.history("orders-value", 1)] == [new]
     assert not any("foreign" in path for path in double.asked)

@@ -231,8 +231,8 @@ def test_a_flood_is_judged_before_any_good_record_came(glue, opened, strip, is_d
     for fields in (["x"], ["x", "y"]):
         glue.add("orders", record(*fields))
     if is_deleted:
-        found = opened._version
-        opened._version = lambda subject, number: None if number == 1 else found(subject, number)
+        found = opened._fetch_version
+        opened._fetch_version = lambda subject, number: None if number == 1 else found(subject, number)
     flood = [framed(str(uuid.uuid4()), b"\2") for _ in range(100)]
     out = strip.strip(Batch([None] * 100, flood, [None] * 100))
     assert set(out.rejected) == set(range(100))
@@ -240,7 +240,7 @@ def test_a_flood_is_judged_before_any_good_record_came(glue, opened, strip, is_d
 
 def test_nothing_is_registered_there(opened):
     """Central's registry is another one."""
-    for way in (opened.register, opened.admit):
+    for way in (opened.register, opened.register_compatible):
         with pytest.raises(HoldError, match=f"subject a cannot be registered at {REFERENCE}, which is only read"):
             way("a", '"string"')
 

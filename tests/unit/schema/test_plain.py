@@ -100,7 +100,11 @@ def test_two_sides_are_put_beside_each_other():
 def test_a_registry_in_memory_keeps_the_registries_invariant():
     """The same text has one id in every subject; an id that was not given is unknown."""
     registry = MemoryRegistry()
-    assert [registry.admit("a-value", "x"), registry.register("b-value", "x"), registry.admit("a-value", "y")] == [
+    assert [
+        registry.register_compatible("a-value", "x"),
+        registry.register("b-value", "x"),
+        registry.register_compatible("a-value", "y"),
+    ] == [
         1,
         1,
         2,

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from aggregator.schema.asking_budget import AskingBudget
-from aggregator.schema.questions import Questions, StillWaiting
+from aggregator.schema.questions import LookupQueue, StillWaiting
 
 
 def _until(condition):
@@ -18,7 +18,7 @@ def _until(condition):
 
 def questions(wait_s=5.0, runners=4):
     """For who waits so long alone."""
-    return Questions(AskingBudget(2 * wait_s), runners)
+    return LookupQueue(AskingBudget(2 * wait_s), runners)
 
 
 def answered(asked, about, question, **more):
@@ -26,7 +26,7 @@ def answered(asked, about, question, **more):
     deadline = time.monotonic() + 5
     while True:
         try:
-            return asked.ask(about, question, **more)
+            return asked.fetch(about, question, **more)
         except StillWaiting:
             assert time.monotonic() < deadline
             time.sleep(0.005)
@@ -35,9 +35,9 @@ def answered(asked, about, question, **more):
 def test_an_answer_in_time_is_the_answer():
     """Values and errors alike."""
     asked = questions()
-    assert asked.ask("a", lambda: 1) == 1
+    assert asked.fetch("a", lambda: 1) == 1
     with pytest.raises(ZeroDivisionError):
-        asked.ask("a", lambda: 1 // 0)
+        asked.fetch("a", lambda: 1 // 0)
 
 
 @pytest.mark.parametrize("about", ["a", "b"])
@@ -52,13 +52,13 @@ def test_a_late_answer_is_for_who_asked(about):
 
     for _ in range(3):
         with pytest.raises(StillWaiting):
-            asked.ask("a", late, lane="a")
+            asked.fetch("a", late, lane="a")
     goes_on.set()
     _until(asked._pending["a"].done)
     assert len(count) == 1
     if about == "a":
         with pytest.raises(KeyError):
-            asked.ask("a", lambda: 2)
+            asked.fetch("a", lambda: 2)
     assert answered(asked, about, lambda: 2, lane="b") == 2
 
 
@@ -67,28 +67,28 @@ def test_no_asker_waits_for_another():
     asked, goes_on = questions(0.2, runners=2), threading.Event()
     for n in range(3):
         with pytest.raises(StillWaiting):
-            asked.ask(("slow", n), goes_on.wait, lane="slow", wait_s=0.0)
+            asked.fetch(("slow", n), goes_on.wait, lane="slow", wait_s=0.0)
     turns = []
     for n in range(3):
         for lane in ("a", "b"):
             with pytest.raises(StillWaiting):
-                asked.ask((lane, n), lambda name=lane: time.sleep(0.02) or turns.append(name), lane=lane, wait_s=0.0)
+                asked.fetch((lane, n), lambda name=lane: time.sleep(0.02) or turns.append(name), lane=lane, wait_s=0.0)
     _until(lambda: len(turns) == 6)
     assert turns == ["a", "b"] * 3
     goes_on.set()
 
 
 def test_who_asks_what_waits_in_another_lane_waits_for_its_own_only():
-    """A long lane has a question that another asker has, too: the first of both lanes that comes to it asks it."""
+    """A long lane has a question that another requester has, too: the first of both lanes that comes to it asks it."""
     asked, goes_on, count = questions(5.0), threading.Event(), []
     with pytest.raises(StillWaiting):
-        asked.ask("first", goes_on.wait, lane="long", wait_s=0.0)
+        asked.fetch("first", goes_on.wait, lane="long", wait_s=0.0)
     with pytest.raises(StillWaiting):
-        asked.ask("both", lambda: count.append("long"), lane="long", wait_s=0.0)
-    asked.ask("both", lambda: count.append("short"), lane="short")
+        asked.fetch("both", lambda: count.append("long"), lane="long", wait_s=0.0)
+    asked.fetch("both", lambda: count.append("short"), lane="short")
     assert count == ["short"]
     with pytest.raises(StillWaiting):
-        asked.ask("last", lambda: count.append("last"), lane="long", wait_s=0.0)
+        asked.fetch("last", lambda: count.append("last"), lane="long", wait_s=0.0)
     goes_on.set()
     _until(lambda: "last" in count)
     assert count == ["short", "last"], "and once"
@@ -100,11 +100,11 @@ def test_an_asker_s_own_question_is_in_its_lane_once():
     for lane in ("long", "full"):
         for n in range(1000):
             with pytest.raises(StillWaiting):
-                asked.ask((lane, n), goes_on.wait, lane=lane, wait_s=0.0)
+                asked.fetch((lane, n), goes_on.wait, lane=lane, wait_s=0.0)
     for _ in range(1000):
         for lane in ("full", "long", "third"):
             with pytest.raises(StillWaiting):
-                asked.ask("both", lambda: count.append(1), lane=lane, wait_s=0.0)
+                asked.fetch("both", lambda: count.append(1), lane=lane, wait_s=0.0)
     assert sum(map(len, asked._lanes.values())) < 300
     goes_on.set()
     assert answered(asked, "both", lambda: count.append(1), lane="third") is None
@@ -121,7 +121,7 @@ def test_a_machine_that_gives_no_thread_stops_questions_for_the_moment_only(monk
     monkeypatch.setattr(threading.Thread, "start", refuse)
     for about in ("a", "b"):
         with pytest.raises(StillWaiting):
-            asked.ask(about, lambda: 1, lane=about)
+            asked.fetch(about, lambda: 1, lane=about)
     assert "no thread" in caplog.text
     monkeypatch.setattr(threading.Thread, "start", begin)
     assert answered(asked, "b", lambda: 2, lane="b") == 1
@@ -138,10 +138,10 @@ def test_a_question_that_its_lane_has_no_room_for_takes_no_runner(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", refuse)
     for n in range(200):
         with pytest.raises(StillWaiting):
-            asked.ask(n, lambda: 1, lane="full", wait_s=0.0)
+            asked.fetch(n, lambda: 1, lane="full", wait_s=0.0)
     monkeypatch.setattr(threading.Thread, "start", begin)
     with pytest.raises(StillWaiting):
-        asked.ask("no room", lambda: 1, lane="full", wait_s=0.0)
+        asked.fetch("no room", lambda: 1, lane="full", wait_s=0.0)
     assert answered(asked, 0, lambda: 2, lane="full") == 1
 
 
@@ -150,7 +150,7 @@ def test_a_lane_is_bounded():
     asked, goes_on = questions(0.01, runners=1), threading.Event()
     for n in range(1000):
         with pytest.raises(StillWaiting):
-            asked.ask(n, goes_on.wait, lane="a", wait_s=0.0)
+            asked.fetch(n, goes_on.wait, lane="a", wait_s=0.0)
     assert len(asked._pending) < 200
     goes_on.set()
     assert answered(asked, 999, lambda: "asked", lane="a") == "asked"
@@ -160,8 +160,8 @@ def test_what_hangs_is_left_behind():
     """After that the lane is free."""
     asked, goes_on = questions(0.05, runners=1), threading.Event()
     with pytest.raises(StillWaiting):
-        asked.ask("a", goes_on.wait, lane="a")
-    assert answered(asked.anew(), "a", lambda: 2, lane="a") == 2
+        asked.fetch("a", goes_on.wait, lane="a")
+    assert answered(asked.restarted(), "a", lambda: 2, lane="a") == 2
     goes_on.set()
 
 

@@ -10,7 +10,7 @@ from aggregator.errors import DeadLetterError, Unreachable
 from aggregator.schema.avro import Kind, parse
 from aggregator.schema.references import self_contained
 from aggregator.schema.registries import open_registry
-from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.registry import SchemaVersion, UnknownSchema
 from aggregator.schema.version_order import history
 
 COUNTRY = '{"type":"enum","name":"Country","namespace":"geo","symbols":["DE","PL"]}'
@@ -139,15 +139,15 @@ def test_a_type_in_a_type_is_read_as_one():
 
 def test_versions_that_refer_to_each_other_in_turn_are_ordered_however_many():
     """Two subjects, each version refers to the one before in the other: deeper than Python calls may go."""
-    known: dict[str, dict[int, Registered]] = {"a": {}, "b": {}}
+    known: dict[str, dict[int, SchemaVersion]] = {"a": {}, "b": {}}
     for version in range(1, 3_001):
         refers = (("a", version - 1),) if version > 1 else ()
-        known["b"][version] = Registered("b", version, version, "{}", refers=refers)
-        known["a"][version] = Registered("a", version, -version, "{}", refers=(("b", version),))
+        known["b"][version] = SchemaVersion("b", version, version, "{}", refers=refers)
+        known["a"][version] = SchemaVersion("a", version, -version, "{}", refers=(("b", version),))
     found = history(known, "a", 3_000)
     assert [(one.subject, one.version) for one in found] == [(at, n) for n in range(1, 3_001) for at in "ba"]
     assert {(one.subject, one.is_referenced) for one in found} == {("a", False), ("b", True)}
     alone = {
-        "a": {n: Registered("a", n, n, "{}", refers=(("a", n + 1),) if n < 3_000 else ()) for n in range(1, 3_001)}
+        "a": {n: SchemaVersion("a", n, n, "{}", refers=(("a", n + 1),) if n < 3_000 else ()) for n in range(1, 3_001)}
     }
     assert [one.version for one in history(alone, "a", 3_000)] == list(range(3_000, 0, -1))

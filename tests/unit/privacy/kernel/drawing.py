@@ -12,7 +12,7 @@ from datetime import date
 
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.schema.registry import Listing, Registered, SchemaOrigin, UnknownSchema
+from aggregator.schema.registry import Listing, SchemaOrigin, SchemaVersion, UnknownSchema
 from aggregator.schema.wire import Framing, frame
 
 TODAY = date(2026, 11, 1)
@@ -81,7 +81,7 @@ class MemoryRegistry:
         """See the port."""
         return []
 
-    def listing(self, _asker, _is_own, **_):
+    def listing(self, _requester, _is_own, **_):
         """See the port."""
         return Listing("memory", frozenset(range(1, len(self.texts) + 1)))
 
@@ -104,13 +104,13 @@ class MemoryRegistry:
             self.texts.append(text)
         return self.texts.index(text) + 1
 
-    admit = register
+    register_compatible = register
 
     def subjects(self):
         """See the port."""
         return []
 
-    def versions(self, subject) -> list[Registered]:
+    def versions(self, subject) -> list[SchemaVersion]:
         """See the port."""
         return []
 
