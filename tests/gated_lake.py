@@ -18,7 +18,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Reached, StagingOutcome
+from aggregator.lake.ranges import SpanProgress, StagingOutcome
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.formats import open_tables
 from aggregator.state.names import HubNames
@@ -87,18 +87,20 @@ class GatedLake:
             releases=lambda: self.releases,
         )
 
-    def stage(self, _, tables, *, parallel) -> list[list[StagingOutcome]]:
+    def stage(self, _, plans, *, parallel) -> list[list[StagingOutcome]]:
         """What Spark's tasks would stage."""
-        return [self._staged(task) for task in tables]
+        return [self._staged(plan) for plan in plans]
 
-    def _staged(self, task) -> list[StagingOutcome]:
+    def _staged(self, plan) -> list[StagingOutcome]:
         outcomes = []
-        for spans in task.plan:
-            stage = StagingWriter(task.folder, self.columns, divided_by=task.divided_by)
+        for spans in plan.tasks:
+            stage = StagingWriter(plan.folder, self.columns, partition_columns=plan.partition_columns)
             for partition, offsets in spans:
                 rows = [self._row(partition, offset) for offset in range(*offsets)]
                 stage.add(pa.Table.from_pylist(rows, schema=self.columns))
-            outcomes.append(StagingOutcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
+            outcomes.append(
+                StagingOutcome(tuple(SpanProgress(span, span.offsets.end) for span in spans), stage.close())
+            )
         return outcomes
 
     def _row(self, partition, offset):
@@ -114,7 +116,7 @@ class GatedLake:
     def rows(self, query: str, table: str = TABLE) -> list[tuple]:
         """A table as DuckDB reads its live files; nothing where there is none."""
         handle = open_tables(self.config).open(table)
-        files = [str(self.folder / table / path) for path in handle.files()] if handle else []
+        files = [str(self.folder / table / path) for path in handle.live_paths()] if handle else []
         if not files:
             return []
         with duckdb.connect() as connection:

@@ -16,7 +16,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition
 from aggregator.errors import AggregatorError, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import CommittedReader
-from aggregator.lake.columns import arrow_schema, merged
+from aggregator.lake.columns import arrow_schema, merge_schemas
 from aggregator.lake.folder import Folder
 from aggregator.lake.origins import RowOrigins, row_origins
 from aggregator.lake.quality.held_ranges import HELD_DAYS, still_held
@@ -72,7 +72,7 @@ class LakeView:
         try:
             view._handle, apart = tables.open(table), tables.open(f"{table}{QUARANTINE}")
             view.files = {
-                name: handle.live()
+                name: handle.live_files()
                 for name, handle in ((table, view._handle), (f"{table}{QUARANTINE}", apart))
                 if handle is not None
             }
@@ -138,7 +138,7 @@ class LakeView:
         registry = open_registry(self.config.schemas, self.config.schemas_client)
         try:
             theirs = arrow_schema(registry.schema(int.from_bytes(value[1:HEADER_BYTES], "big")))
-            merged(handle.schema(), tables.narrowed(pa.schema(theirs)), tables.promotes)
+            merge_schemas(handle.schema(), tables.narrowed(pa.schema(theirs)), tables.promotes)
         except HoldError as error:
             return error.message
         return ""

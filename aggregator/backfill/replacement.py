@@ -25,7 +25,7 @@ from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
 from aggregator.lake.attempts import Done, commit_with_retries
-from aggregator.lake.columns import conformed
+from aggregator.lake.columns import conform_to_schema
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
@@ -42,21 +42,21 @@ ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)
 class Admission(Protocol):
     """What a table requires of rows before anybody may see them."""
 
-    def admit(self, handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
+    def audit_replacement(self, handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
         """Return the staged rows that the table may commit; a second call decides nothing new."""
 
-    def admitted(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
+    def record_commit(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
         """Record that the outcomes were committed in a version of the table."""
 
 
 class AdmitAll:
     """The admission of a table without rules."""
 
-    def admit(self, _handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
+    def audit_replacement(self, _handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
         """Admit every outcome."""
         return list(outcomes)
 
-    def admitted(self, _version: int, _outcomes: Sequence[StagingOutcome]) -> None:
+    def record_commit(self, _version: int, _outcomes: Sequence[StagingOutcome]) -> None:
         """Do nothing, because nothing is recorded without a gate."""
 
 
@@ -160,7 +160,7 @@ class Replacement:
         Raises:
             TableUnavailable: a file cannot be read.
         """
-        live = handle.live()
+        live = handle.live_files()
         for one in live:
             if one.path not in self._origins:
                 with storage_errors(self._folder, hint=_VACUUMED):
@@ -214,13 +214,13 @@ class Replacement:
         old_rows = _joined(self._origins[one.path] for one in hits)
         with storage_errors(self._folder, hint=_VACUUMED):
             fresh = self._stage_new_rows(handle, hits, old_rows, new_rows)
-            rest = self._staying.retained(handle.live(), hits, fresh.left, fresh.new_keys)
+            rest = self._staying.retained(handle.live_files(), hits, fresh.left, fresh.new_keys)
             kept = self._keep(handle, rest)
         on_removed(fresh.removed)
         files = [*kept, *(file for outcome in fresh.outcomes for file in outcome.files)]
-        replaced = [one for one in handle.live() if one.path in rest.replaced]
+        replaced = [one for one in handle.live_files() if one.path in rest.replaced]
         version = handle.commit(files, {**new_rows.positions, self._mark: 1}, replaced, new_rows.note)
-        self._admission.admitted(version, fresh.outcomes)
+        self._admission.record_commit(version, fresh.outcomes)
         left = _count(fresh.left)
         return Done(Replaced(version, _count(old_rows) - left, left, rest.lost))
 
@@ -236,7 +236,7 @@ class Replacement:
             ]
             missing = _without(old_rows, _joined(self._affected.origins(rows) for rows in new_keys))
             unread, deletions = _without(missing, self._left_out(new_rows)), _joined([self._staying.tombstones(hits)])
-            admitted = self._admission.admit(handle, picked)
+            admitted = self._admission.audit_replacement(handle, picked)
             left = _joined([unread, _without(deletions, self._tombstones(admitted))])
             gone = _without(missing, left)
             removed = {str(source): len(gone.get(source, ())) for source in old_rows}
@@ -273,7 +273,7 @@ class Replacement:
         paths = rest.replaced.keys() - frozenset[str]().union(*(one.paths for one in self._kept))
         if paths:
             with self._stage(handle) as stage:
-                for file in (one for one in handle.live() if one.path in paths):
+                for file in (one for one in handle.live_files() if one.path in paths):
                     for rows in self._staying.of_file(file, rest):
                         _add(stage, rows, handle.schema())
                 self._kept.append(_Kept(rest, frozenset(paths), stage.close()))
@@ -281,8 +281,10 @@ class Replacement:
 
     @contextmanager
     def _stage(self, handle: TableHandle) -> Iterator[StagingWriter]:
-        promotes, division = self._tables.promotes, handle.divided_by()
-        stage = StagingWriter(self._folder, handle.schema(), promotes=promotes, divided_by=division, lease=self._lease)
+        promotes, partition_columns = self._tables.promotes, handle.partition_columns()
+        stage = StagingWriter(
+            self._folder, handle.schema(), promotes=promotes, partition_columns=partition_columns, lease=self._lease
+        )
         try:
             yield stage
         except BaseException:
@@ -321,4 +323,4 @@ def _count(origins: Origins) -> int:
 
 def _add(stage: StagingWriter, rows: pa.Table, schema: pa.Schema) -> None:
     if rows.num_rows:
-        stage.add(conformed(rows, schema))
+        stage.add(conform_to_schema(rows, schema))

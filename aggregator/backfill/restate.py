@@ -36,7 +36,7 @@ from aggregator.lake.ranges import Span, StagingOutcome, tasks
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
-from aggregator.lake.task import StagingTask
+from aggregator.lake.task import StagingPlan
 from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:
@@ -123,15 +123,15 @@ class _Rules:
         self._gate = gate
         self._limits = limits
 
-    def admit(self, handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
+    def audit_replacement(self, handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
         try:
-            return self._gate.admit(handle, outcomes, self._limits)
+            return self._gate.audit_replacement(handle, outcomes, self._limits)
         except HoldError as error:
             hint = "mend the suite, then resume; or mend the policy, cancel this backfill and run the same again"
             raise HoldError(error.lines, hint=hint) from None
 
-    def admitted(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
-        self._gate.admitted(version, outcomes)
+    def record_commit(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
+        self._gate.record_commit(version, outcomes)
 
 
 def records_with_rows(folder: Folder, outcomes: Iterable[StagingOutcome]) -> int:
@@ -165,10 +165,10 @@ def require_whole(table: str, id_: str, *, came: int, notices: int, read: Mappin
 
 def decoding(  # noqa: PLR0917 - what a task needs
     config: HubConfig, tables: Tables, name: str, handle: TableHandle, spans: list[Span], scratch: Folder
-) -> StagingTask:
-    """The job that stages new rows outside of their table, under its columns and divided as it is."""
+) -> StagingPlan:
+    """Return the plan that stages new rows outside of their table, under its columns and divided as it is."""
     assert config.schemas is not None
-    return StagingTask(
+    return StagingPlan(
         name,
         scratch,
         config.central,
@@ -176,7 +176,7 @@ def decoding(  # noqa: PLR0917 - what a task needs
         tables,
         handle.schema().serialize().to_pybytes(),
         tuple(tasks(spans, parallel=_PARALLEL, records=_TASK_RECORDS)),
-        handle.divided_by(),
+        handle.partition_columns(),
         apart=True,
         registry_client=config.schemas_client,
     )
@@ -258,8 +258,8 @@ class _Table:
         spans = [Span(one, offsets) for one, offsets in self._new.items() if len(offsets)]
         if not spans or self._config.schemas is None:
             return []
-        task = decoding(self._config, self._tables, self._name, handle, spans, scratch)
-        outcomes = run_job(spark, task)
+        plan = decoding(self._config, self._tables, self._name, handle, spans, scratch)
+        outcomes = run_job(spark, plan)
         for one in (reached for outcome in outcomes for reached in outcome.reached if reached.held):
             raise HoldError(f"table {self._name}: {one.held}", hint="mend it, then resume this restate")
         return outcomes

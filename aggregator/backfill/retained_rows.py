@@ -15,7 +15,7 @@ from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyEvidence, KeyImages, Tombstones, repeated
 from aggregator.errors import HoldError
 from aggregator.lake.folder import Folder
-from aggregator.lake.tables.live_rows import live_rows, with_division
+from aggregator.lake.tables.live_rows import live_rows, with_partition_columns
 from aggregator.lake.tables.port import LiveFile
 
 # Bytes of `KEY_COLUMNS` on both sides: seven million rows with keys of 33 bytes. Comparing takes five times as much.
@@ -126,7 +126,7 @@ class RetainedRowSearch:
             OSError: it cannot be read.
         """
         start = 0
-        for rows in (with_division(some, file) for some in self._folder.batches(file.path)):
+        for rows in (with_partition_columns(some, file) for some in self._folder.batches(file.path)):
             for ours in self._followed(rows.filter(pa.array(self._stays(rows, rest.retained))), rest.images):
                 again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[file.path])
                 start += ours.num_rows

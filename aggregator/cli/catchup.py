@@ -26,14 +26,14 @@ class CatchUp:
     def __call__(self, report: "CycleReport") -> None:
         """Update the bar with the report of a finished cycle."""
         left = sum(table.lag_records for table in report.tables)
-        if not self._stream.isatty() or not (report.behind or self._bar):
+        if not self._stream.isatty() or not (report.has_backlog or self._bar):
             return
         if self._bar is None:
             self._bar = _bar(self._stream)
             self._total = report.rows + left
         self._total = max(self._total, left)
         self._bar.update(self._bar.task_ids[0], total=self._total, completed=self._total - left)
-        if not report.behind:
+        if not report.has_backlog:
             self.end()
 
     def end(self) -> None:

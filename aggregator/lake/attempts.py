@@ -46,7 +46,7 @@ class CommitTurns:
         self._clock = clock
         self._seen: dict[str, tuple[bytes, float]] = {}
 
-    def is_others(self, folder: Folder) -> bool:
+    def is_reserved_by_other(self, folder: Folder) -> bool:
         """Whether somebody asked for a turn on this table lately; a turn that lasted too long is over.
 
         Args:
@@ -62,10 +62,22 @@ class CommitTurns:
             return False
         if self._seen.get(folder.root, (b"", 0.0))[0] != asked:
             self._seen[folder.root] = asked, self._clock()
-        if self._clock() - self._seen[folder.root][1] < _TURN_S:
-            return True
-        folder.remove(TURN)  # the turn's owner died, or will ask again
-        return False
+        return not self._is_expired(folder)
+
+    def remove_expired(self, folder: Folder) -> None:
+        """Remove the file of a turn that was seen for too long: the turn's owner died, or will ask again.
+
+        Args:
+            folder: The table's, after `is_reserved_by_other` was asked about it.
+
+        Raises:
+            OSError: the storage does not answer.
+        """
+        if folder.root in self._seen and self._is_expired(folder):
+            folder.remove(TURN)
+
+    def _is_expired(self, folder: Folder) -> bool:
+        return self._clock() - self._seen[folder.root][1] >= _TURN_S
 
 
 def commit_with_retries(
@@ -108,7 +120,7 @@ def commit_with_retries(
 
 
 def _ask(folder: Folder) -> None:
-    """A turn; without an answer of the storage there is none."""
+    """Ask for a turn by writing its file. If the storage does not answer, go on without one."""
     with contextlib.suppress(OSError), folder.create(TURN) as sink:
         sink.write(uuid.uuid4().bytes)
 

@@ -42,7 +42,7 @@ _WIDER = {
 }
 
 
-Promotes = Callable[[pa.DataType, pa.DataType], bool]
+TypePromotion = Callable[[pa.DataType, pa.DataType], bool]
 
 
 class Column(NamedTuple):
@@ -85,19 +85,19 @@ def arrow_schema(schema: str) -> pa.Schema:
     return pa.schema([*FIXED_COLUMNS, *fields])
 
 
-def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
+def is_promotable(narrow: pa.DataType, wide: pa.DataType) -> bool:
     """Whether every value of the narrow type is one of the wide type, as Avro promotes its types."""
     if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
         return bool(narrow.scale == wide.scale and narrow.precision < wide.precision)
     return (narrow, wide) in _WIDER
 
 
-def never(narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG001 - a `Promotes`
+def no_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG001 - a `TypePromotion`
     """Return False, because no column may change its type."""
     return False
 
 
-def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa.Schema:
+def merge_schemas(table: pa.Schema, other: pa.Schema, promotes: TypePromotion = no_promotion) -> pa.Schema:
     """Return the table's schema widened by another schema's new columns, and new fields inside of nested ones.
 
     Args:
@@ -120,8 +120,8 @@ def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa
     return pa.schema(fields)
 
 
-def initial_schema(schemas: Iterable[pa.Schema], promotes: Promotes) -> pa.Schema | None:
-    """Return the schema that a new table must begin with, if it could not change from one of these schemas to another.
+def initial_schema(schemas: Iterable[pa.Schema], promotes: TypePromotion) -> pa.Schema | None:
+    """Return the widest of the schemas if the format could not widen a table to it later; else None.
 
     Args:
         schemas: Schemas of all records that the table is to hold.
@@ -133,18 +133,18 @@ def initial_schema(schemas: Iterable[pa.Schema], promotes: Promotes) -> pa.Schem
     known = list(schemas)
     if not known or _holds_all(known, promotes) is not None:
         return None
-    return _holds_all(known, fits)
+    return _holds_all(known, is_promotable)
 
 
-def _holds_all(schemas: list[pa.Schema], promotes: Promotes) -> pa.Schema | None:
+def _holds_all(schemas: list[pa.Schema], promotes: TypePromotion) -> pa.Schema | None:
     try:
-        return reduce(partial(merged, promotes=promotes), schemas)
+        return reduce(partial(merge_schemas, promotes=promotes), schemas)
     except HoldError:
         return None
 
 
 class _Merge(NamedTuple):
-    promotes: Promotes
+    promotes: TypePromotion
     conflicts: list[str]
 
     def fields(self, ours: list[pa.Field], theirs: list[pa.Field], place: str) -> list[pa.Field]:
@@ -165,7 +165,7 @@ class _Merge(NamedTuple):
         return fields
 
     def type(self, ours: pa.DataType, theirs: pa.DataType, place: str) -> pa.DataType:
-        if ours == theirs or fits(theirs, ours):
+        if ours == theirs or is_promotable(theirs, ours):
             return ours
         if self.promotes(ours, theirs):
             return theirs
@@ -175,15 +175,15 @@ class _Merge(NamedTuple):
             return pa.list_(self.type(ours.value_type, theirs.value_type, f"{place}[]"))
         if pa.types.is_map(ours) and pa.types.is_map(theirs):
             return pa.map_(pa.string(), self.type(ours.item_type, theirs.item_type, f"{place}{{}}"))
-        wider = ", to which the table's format does not widen" if fits(ours, theirs) else ""
+        wider = ", to which the table's format does not widen" if is_promotable(ours, theirs) else ""
         self.conflicts.append(f"{place} is {ours} in the table and {theirs} in the schema{wider}")
         return ours
 
 
-def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows under a schema that `merged` made wider: missing columns and nested fields are null."""
+def conform_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows under a schema that `merge_schemas` made wider: missing columns and nested fields are null."""
     columns = [
-        _conformed(table.column(field.name).combine_chunks(), field.type)
+        _conform_array(table.column(field.name).combine_chunks(), field.type)
         if field.name in table.column_names
         else pa.nulls(table.num_rows, field.type)
         for field in schema
@@ -191,24 +191,24 @@ def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _conform_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if array.type == wanted:
         return array
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(wanted):
         have = {field.name: index for index, field in enumerate(array.type)}
         children = [
-            _conformed(array.field(have[field.name]), field.type)
+            _conform_array(array.field(have[field.name]), field.type)
             if field.name in have
             else pa.nulls(len(array), field.type)
             for field in wanted
         ]
         return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
     if pa.types.is_map(wanted):
-        items = _conformed(array.items, wanted.item_type)
+        items = _conform_array(array.items, wanted.item_type)
         return pa.MapArray.from_arrays(array.offsets, array.keys, items, mask=mask).cast(wanted)
     if pa.types.is_list(wanted):
-        return pa.ListArray.from_arrays(array.offsets, _conformed(array.values, wanted.value_type), mask=mask).cast(
+        return pa.ListArray.from_arrays(array.offsets, _conform_array(array.values, wanted.value_type), mask=mask).cast(
             wanted
         )
     return array.cast(wanted)

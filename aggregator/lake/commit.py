@@ -14,10 +14,10 @@ import pyarrow as pa
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.lake.attempts import Done, commit_with_retries
-from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
+from aggregator.lake.columns import FIXED_COLUMNS, TypePromotion, merge_schemas
 from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
-from aggregator.lake.ranges import CommittableOutcomes, Held, StagingOutcome, committable
+from aggregator.lake.ranges import CommittableOutcomes, StagingOutcome, TableHold, committable
 from aggregator.lake.tables.port import TableHandle, Tables
 
 
@@ -35,7 +35,7 @@ class CommitResult:
     version: int | None
     positions: Mapping[CentralPartition, int]
     settled: CommittableOutcomes
-    held: tuple[Held, ...] = ()
+    held: tuple[TableHold, ...] = ()
 
     @property
     def files(self) -> list[StagedFile]:
@@ -52,14 +52,15 @@ class Commit:
         name: Table name.
         outcomes: In the order of the plan.
         force: Commit positions that moved over nothing but markers, too.
-        behind: The table may lie behind where the outcomes begin: it had no part in what came before.
+        may_skip_ahead: Whether outcomes may start beyond the table's positions. True for a quarantine: earlier offsets
+            did not pass through it.
     """
 
     tables: Tables
     name: str
     outcomes: Sequence[StagingOutcome]
     force: bool = False
-    behind: bool = False
+    may_skip_ahead: bool = False
 
     def run(self, handle: TableHandle | None) -> CommitResult:
         """Commit, at first with the handle whose positions the plan was made from.
@@ -89,7 +90,7 @@ class Commit:
         schema = handle.schema() if handle else self.tables.narrowed(FIXED_COLUMNS)
         wider, fitting, held = fitted(schema, self.outcomes, self.tables.promotes)
         positions: Mapping[CentralPartition, int] = handle.positions(partitions) if handle else {}
-        if self.behind:
+        if self.may_skip_ahead:
             positions = _brought_up(positions, self.outcomes)
         settled = committable(fitting, positions)
         if not settled.positions or not (self.force or settled.worth_a_commit()):
@@ -105,8 +106,8 @@ class Commit:
 
 
 def fitted(
-    schema: pa.Schema, outcomes: Sequence[StagingOutcome], promotes: Promotes
-) -> tuple[pa.Schema, list[StagingOutcome], tuple[Held, ...]]:
+    schema: pa.Schema, outcomes: Sequence[StagingOutcome], promotes: TypePromotion
+) -> tuple[pa.Schema, list[StagingOutcome], tuple[TableHold, ...]]:
     """The schema that holds the table and what fits it, what fits, and why the rest does not.
 
     Args:
@@ -115,14 +116,14 @@ def fitted(
         promotes: Types that its columns can change to.
     """
     fitting: list[StagingOutcome] = []
-    held: list[Held] = []
+    held: list[TableHold] = []
     for outcome in outcomes:
         try:
             for file in outcome.files:
-                schema = merged(schema, pa.ipc.read_schema(pa.py_buffer(file.schema)), promotes)
+                schema = merge_schemas(schema, pa.ipc.read_schema(pa.py_buffer(file.schema)), promotes)
         except HoldError as error:
             partitions = [one.span.partition for one in outcome.reached]
-            held += [Held(one, f"central {one.topic}-{one.partition}: {error}") for one in partitions]
+            held += [TableHold(one, f"central {one.topic}-{one.partition}: {error}") for one in partitions]
         else:
             fitting.append(outcome)
     return schema, fitting, tuple(held)

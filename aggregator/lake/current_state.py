@@ -16,14 +16,14 @@ import pyarrow as pa
 from aggregator.config.lake_model import LakeConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake.columns import conformed, merged
+from aggregator.lake.columns import conform_to_schema, merge_schemas
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder, without_views
 from aggregator.lake.orphans import StagingLease
 from aggregator.lake.report import CycleReport
 from aggregator.lake.sources import CURRENT
 from aggregator.lake.storage_errors import storage_errors
-from aggregator.lake.tables.live_rows import live_rows, with_division
+from aggregator.lake.tables.live_rows import live_rows, with_partition_columns
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 _KEY = ["_edge", "_topic", "_partition", "_key"]
@@ -78,7 +78,7 @@ class CurrentState:
             return None  # up to date, or another driver has seen a newer version
         lease = StagingLease(self.folder / self.table)
         try:
-            version = target.commit(self._staged(source, target, lease), moved, replaced=target.live())
+            version = target.commit(self._staged(source, target, lease), moved, replaced=target.live_files())
         finally:
             lease.end()
         ended = time.monotonic()
@@ -92,19 +92,21 @@ class CurrentState:
             if target is None:
                 self.tables.create(self.table, schema)
                 continue
-            wider = merged(target.schema(), schema, self.tables.promotes)
+            wider = merge_schemas(target.schema(), schema, self.tables.promotes)
             if wider == target.schema():
                 return target
             target.widen(wider)
 
     def _staged(self, source: TableHandle, target: TableHandle, lease: StagingLease) -> tuple[StagedFile, ...]:
         schema, folder = target.schema(), self.folder / self.name
-        stage = StagingWriter(self.folder / self.table, schema, divided_by=target.divided_by(), lease=lease)
+        stage = StagingWriter(
+            self.folder / self.table, schema, partition_columns=target.partition_columns(), lease=lease
+        )
         hint = "was the table vacuumed meanwhile, or is the disk full? the next cycle tries again"
         try:
             with storage_errors(f"table {self.table}: its files or those of {folder}", hint=hint):
-                for rows in latest_rows(folder, source.live()):
-                    stage.add(conformed(rows, schema))
+                for rows in latest_rows(folder, source.live_files()):
+                    stage.add(conform_to_schema(rows, schema))
                 return stage.close()
         except BaseException:
             stage.abandon()
@@ -176,5 +178,5 @@ def _picked(folder: Folder, live: LiveFile, rows: pl.Series) -> Iterator[pa.Tabl
             wanted = rows.filter((rows >= start) & (rows < end)).cast(pl.Int64) - start
             if len(wanted):
                 read = without_views(file.read_row_group(group))
-                yield with_division(read.take(wanted.to_arrow()), live)
+                yield with_partition_columns(read.take(wanted.to_arrow()), live)
             start = end

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.readers.committed_reader import CommittedRecords
 from aggregator.lake.arrow_types import RECORD_TIMES, ArrowRecord, Nothing, Shape, read_shape
-from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
+from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conform_to_schema, is_promotable, merge_schemas
 from aggregator.lake.native_columns import lift
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.lake.out_of_range import (
@@ -251,8 +251,8 @@ class BatchDecoder:
         decoded = [self._group(batch, frame, indices) for frame, indices in groups.items()]
         schema = decoded[0].schema
         for table in decoded[1:]:
-            schema = merged(schema, table.schema, fits)  # the table decides whether it can follow
-        stacked = pa.concat_tables([conformed(table, schema) for table in decoded])
+            schema = merge_schemas(schema, table.schema, is_promotable)  # the table decides whether it can follow
+        stacked = pa.concat_tables([conform_to_schema(table, schema) for table in decoded])
         rows: list[int | None] = [None] * len(batch)
         for row, index in enumerate(itertools.chain.from_iterable(groups.values())):
             rows[index] = row
@@ -323,9 +323,7 @@ def record_held(batch: CommittedRecords, index: int, what: str, hint: str = "") 
 
 
 def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]) -> int:
-    """Decode the records one by one and return the index of the first that fails. It is slow, and runs once per held
-    record.
-    """
+    """Decode records one by one and return the index of the first that fails: slow, and once per held record."""
     for value, index in zip(values, indices, strict=True):
         try:
             decoder.columns([value])

@@ -27,14 +27,14 @@ from aggregator.lake.orphans import ORPHAN_AGE, discard, sweep, sweep_scratch
 from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
-from aggregator.lake.ranges import Held, StagingOutcome, backlog, tasks
+from aggregator.lake.ranges import StagingOutcome, TableHold, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.table_plan import OffsetBounds, TablePlan, next_offsets, plan_batches, released_spans, table_limits
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
-from aggregator.lake.task import StagingTask
+from aggregator.lake.task import StagingPlan
 from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
@@ -132,12 +132,14 @@ class LakeDriver:
             Unreachable: central does not answer when asked for the flows.
         """
         limits = self._limits(lake_sources(self._config, self._flows()))
-        planned = self._side_by_side(lambda name: self._told(name, lambda: self._plan(name, limits[name])), limits)
+        planned = self._side_by_side(
+            lambda name: self._run_or_report(name, lambda: self._plan(name, limits[name])), limits
+        )
         done = {one.table: one for one in planned if isinstance(one, TableReport)}
         plans = [one for one in planned if isinstance(one, TablePlan)]
         for found in plan_batches(plans, self._bounds.cycle_records, apart=self._lost):
             is_over = stop is not None and stop.is_set()
-            done |= {one.table: one for one in ([] if is_over else self._round(found, force=force))}
+            done |= {one.table: one for one in ([] if is_over else self._stage_and_commit(found, force=force))}
             done |= {one.name: one.idle() for one in found if is_over}
         report = CycleReport(tuple(done[name] for name in sorted(done)))
         for line in self._repeated.due(report.troubles, time.monotonic()):
@@ -163,7 +165,7 @@ class LakeDriver:
                 self._states.refresh(report)
             except RetryError as error:
                 log.warning("the lake waits: %s", error)
-            if not report.behind:
+            if not report.has_backlog:
                 wait_for_next_cycle(self._config.central, self._lake, report, stop)
 
     def drain(
@@ -222,13 +224,13 @@ class LakeDriver:
         return [*map_concurrently(lambda number: work(todo[number]), todo, most=self._bounds.tables).values()]
 
     @staticmethod
-    def _told(name: str, work: Callable[[], R]) -> R | TableReport:
+    def _run_or_report(name: str, work: Callable[[], R]) -> R | TableReport:
         """Return the result of the work, or a report of the error that stopped it."""
         try:
             with storage_errors(f"table {name}: its files", hint="is the storage up, and is there space?"):
                 return work()
         except HoldError as error:
-            return TableReport(name, held=(Held(None, str(error)),))
+            return TableReport(name, held=(TableHold(None, str(error)),))
         except RetryError as error:
             return TableReport(name, failed=error)
         except AggregatorError:  # such an error ends the lake
@@ -253,15 +255,16 @@ class LakeDriver:
         release = next(iter(released.values()), None)
         plan = TablePlan(name, handle, positions, limits, todo, is_decided=bool(decided), release=release)
         still_held = gate.still_held(todo.spans) if gate and not release else ()
-        if still_held or not todo.spans or self._turns.is_others(self._tables.folder / name):
+        if still_held or not todo.spans or self._turns.is_reserved_by_other(self._tables.folder / name):
             return plan.idle(still_held)
+        self._turns.remove_expired(self._tables.folder / name)
         return plan
 
-    def _round(self, plans: Sequence[TablePlan], *, force: bool) -> list[TableReport]:
-        """Stage for all of them in one Spark job, and publish; gates run jobs of their own, one after the other."""
-        tasks_of = [(plan, self._told(plan.name, partial(self._task, plan))) for plan in plans]
+    def _stage_and_commit(self, plans: Sequence[TablePlan], *, force: bool) -> list[TableReport]:
+        """Stage all plans in one Spark job, then commit. Gated tables commit one by one: each gate runs a Spark job."""
+        tasks_of = [(plan, self._run_or_report(plan.name, partial(self._staging_plan, plan))) for plan in plans]
         reports = [task for _, task in tasks_of if isinstance(task, TableReport)]
-        fit = [(plan, task) for plan, task in tasks_of if isinstance(task, StagingTask)]
+        fit = [(plan, task) for plan, task in tasks_of if isinstance(task, StagingPlan)]
         outcomes = run_jobs(self._spark, [task for _, task in fit], parallel=self._bounds.parallel) if fit else []
         both = [(plan, found) for (plan, _), found in zip(fit, outcomes, strict=True)]
         now_lost = {plan.name for plan, found in both if isinstance(found, JobLost)}
@@ -272,14 +275,14 @@ class LakeDriver:
 
         def publish(one: tuple[TablePlan, list[StagingOutcome]]) -> TableReport:
             plan, found = one
-            return self._told(plan.name, lambda: self._publish_staged(plan, found, changed, force=force))
+            return self._run_or_report(plan.name, lambda: self._commit_or_discard(plan, found, changed, force=force))
 
         gated = [one for one in staged if one[0].name in self._gates]
         reports += self._side_by_side(publish, [one for one in staged if one[0].name not in self._gates])
         return reports + [publish(one) for one in gated]
 
     def _changed(self, plans: Sequence[TablePlan]) -> Mapping[str, str]:
-        """Topics that were recreated meanwhile, which may have been read under their old ids, or are not told of."""
+        """Topics recreated since planning, or not described by central, with the reason: old ids may have been read."""
         names = frozenset().union(*(plan.topics for plan in plans))
         undescribed: dict[str, str] = {}
         try:
@@ -289,11 +292,11 @@ class LakeDriver:
         differing = {one for plan in plans for one in plan.limits}.symmetric_difference(found)
         return {one.topic: "it changed while it was read" for one in differing} | undescribed
 
-    def _publish_staged(
+    def _commit_or_discard(
         self, plan: TablePlan, outcomes: list[StagingOutcome], changed: Mapping[str, str], *, force: bool
     ) -> TableReport:
         try:
-            published = self._published(plan, outcomes, changed, force=force)
+            published = self._commit_staged(plan, outcomes, changed, force=force)
         except Exception:  # may be repeated: files that were never sent must not pile up
             self._discard(plan.name, outcomes)
             raise
@@ -303,7 +306,7 @@ class LakeDriver:
             log.warning("table %s: %d of %d %s, see %s", plan.name, outside, rows, says, OUT_OF_RANGE_COLUMN)
         return plan.report(published)
 
-    def _published(
+    def _commit_staged(
         self, plan: TablePlan, outcomes: list[StagingOutcome], changed: Mapping[str, str], *, force: bool
     ) -> Published:
         for topic in sorted(plan.topics & changed.keys()):
@@ -317,7 +320,7 @@ class LakeDriver:
     def _decided(
         self, name: str, positions: Mapping[CentralPartition, int], limits: OffsetBounds
     ) -> Mapping[CentralPartition, OffsetRange]:
-        """Ranges that a quarantine's commit decided and the table does not have yet; only a gate leaves such ranges."""
+        """Ranges that the quarantine has committed and the table has not. Only tables with a gate can have them."""
         if name not in self._gates and name in self._without_pending:
             return {}
         pending = self._quarantine(name).pending(positions, limits)
@@ -343,9 +346,9 @@ class LakeDriver:
     def _quarantine(self, name: str) -> Quarantine:
         return Quarantine(self._tables, self._tables.folder, name)
 
-    def _task(self, plan: TablePlan) -> StagingTask:
+    def _staging_plan(self, plan: TablePlan) -> StagingPlan:
         name, handle = plan.name, plan.handle
-        return StagingTask(
+        return StagingPlan(
             name,
             self._tables.folder / name,
             self._config.central,
@@ -353,7 +356,9 @@ class LakeDriver:
             self._tables,
             handle.schema().serialize().to_pybytes() if handle else None,
             tuple(tasks(plan.todo.spans, parallel=self._bounds.parallel, records=self._bounds.task_records)),
-            divided_by=handle.divided_by() if handle else self._tables.partitions.get(name, ()),
+            partition_columns=handle.partition_columns()
+            if handle
+            else self._tables.partition_columns_by_table.get(name, ()),
             registry_client=self._config.schemas_client,
         )
 

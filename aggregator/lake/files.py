@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conformed, merged, never
+from aggregator.lake.columns import (
+    DAY_COLUMN,
+    FIXED_COLUMNS,
+    TypePromotion,
+    conform_to_schema,
+    merge_schemas,
+    no_promotion,
+)
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import STAGED_PREFIX, STAGED_SUFFIX, StagingLease, discard
 from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
@@ -63,7 +70,7 @@ class StagingWriter:
         folder: The table's folder.
         schema: The table's columns; None before the first commit.
         promotes: Types that its columns can change to.
-        divided_by: Columns that the table is divided by.
+        partition_columns: Columns that the table is divided by.
         file_bytes: A file is ended beyond this size.
         group_bytes: Rows wait in memory up to this size, as Arrow counts them, and become one row group.
         lease: Of a job that may take longer than files wait for their commit; renewed with every row group.
@@ -74,8 +81,8 @@ class StagingWriter:
         folder: Folder,
         schema: pa.Schema | None,
         *,
-        promotes: Promotes = never,
-        divided_by: tuple[str, ...] = (),
+        promotes: TypePromotion = no_promotion,
+        partition_columns: tuple[str, ...] = (),
         file_bytes: int = _FILE_BYTES,
         group_bytes: int = _GROUP_BYTES,
         lease: StagingLease | None = None,
@@ -83,7 +90,7 @@ class StagingWriter:
         self._folder = folder
         self._schema = schema or FIXED_COLUMNS
         self._promotes = promotes
-        self._divided_by = divided_by
+        self._partition_columns = partition_columns
         self._file_bytes = file_bytes
         self._group_bytes = group_bytes
         self._lease = lease
@@ -99,13 +106,13 @@ class StagingWriter:
             HoldError: the rows do not fit the table's columns.
             OSError: the folder cannot be written.
         """
-        if DAY_COLUMN in self._divided_by:
+        if DAY_COLUMN in self._partition_columns:
             rows = with_day(rows)
-        wanted = merged(self._schema, rows.schema, self._promotes)
+        wanted = merge_schemas(self._schema, rows.schema, self._promotes)
         if wanted != self._schema:
             self._finish()
             self._schema = wanted
-        for piece in _pieces(conformed(rows, wanted), self._group_bytes):
+        for piece in _pieces(conform_to_schema(rows, wanted), self._group_bytes):
             self._waiting.append(piece)
             self._waiting_bytes += piece.nbytes
             if self._waiting_bytes >= self._group_bytes:
@@ -123,7 +130,7 @@ class StagingWriter:
             self._lease.renew()
         rows = pa.concat_tables(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
-        for part, part_rows in split_by_partition(rows, self._divided_by):
+        for part, part_rows in split_by_partition(rows, self._partition_columns):
             file = self._file(part, part_rows)
             file.nan.update(with_nan(part_rows))
             file.writer.write_table(part_rows, row_group_size=max(1, part_rows.num_rows))

@@ -35,7 +35,7 @@ _NOTING = threading.Lock()  # several tables are committed at the same time
 log = logging.getLogger(__name__)
 
 
-def sending(folder: Folder, paths: Iterable[str]) -> None:
+def mark_sent(folder: Folder, paths: Iterable[str]) -> None:
     """Note, before a commit goes out, that it names these files; from now on only the sweep can remove them.
 
     Args:
@@ -182,7 +182,7 @@ def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = ORPHAN
 
     named: set[str] = set()
     if handle is not None and found(named):  # the history is read only if old files were found
-        named = handle.named()
+        named = handle.referenced_paths()
     removed = found(named)
     for one in removed:
         folder.remove(one)

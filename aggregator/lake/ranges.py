@@ -26,14 +26,14 @@ class Span(NamedTuple):
     offsets: OffsetRange
 
 
-class Held(NamedTuple):
+class TableHold(NamedTuple):
     """Says why a central partition cannot go on. Without a partition it says why the whole table cannot."""
 
     partition: CentralPartition | None
     reason: str
 
 
-class Reached(NamedTuple):
+class SpanProgress(NamedTuple):
     """Says how far a task came in one span. If that is before the span's end, it also says why."""
 
     span: Span
@@ -51,7 +51,7 @@ class StagingOutcome:
         left_out: Origins of what a restate read and left out; no rows, and in no commit.
     """
 
-    reached: tuple[Reached, ...]
+    reached: tuple[SpanProgress, ...]
     files: tuple[StagedFile, ...]
     left_out: tuple[StagedFile, ...] = ()
 
@@ -61,7 +61,7 @@ class Backlog:
     """The offsets that a table has not read yet, and the partitions that cannot go on."""
 
     spans: tuple[Span, ...]
-    held: tuple[Held, ...]
+    held: tuple[TableHold, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,11 @@ def backlog(
         start = positions.get(partition, first)
         if start < first:
             reason = f"offsets {start} to {first - 1} were removed before the lake read them"
-            held.append(Held(partition, f"central {partition}: {reason}"))
+            held.append(TableHold(partition, f"central {partition}: {reason}"))
         elif start > end:
-            held.append(Held(partition, f"central {partition} ends at {end}, before the lake's next offset {start}"))
+            held.append(
+                TableHold(partition, f"central {partition} ends at {end}, before the lake's next offset {start}")
+            )
         elif start < end:
             spans.append(Span(partition, OffsetRange(start, end)))
     return Backlog(tuple(_cut(spans, records)), tuple(held))

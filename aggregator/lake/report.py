@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.lake.ranges import Held
+from aggregator.lake.ranges import TableHold
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TableReport:
     version: int | None = None
     next_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
     end_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
-    held: tuple[Held, ...] = ()
+    held: tuple[TableHold, ...] = ()
     failed: RetryError | None = None
     verdict: str = ""
     diverted: int = 0
@@ -97,7 +97,7 @@ class CycleReport:
         return sum(table.files for table in self.tables)
 
     @property
-    def held(self) -> tuple[Held, ...]:
+    def held(self) -> tuple[TableHold, ...]:
         """Return everything that cannot go on, over all tables."""
         return tuple(one for table in self.tables for one in table.held)
 
@@ -113,7 +113,7 @@ class CycleReport:
         return found | waits
 
     @property
-    def behind(self) -> bool:
+    def has_backlog(self) -> bool:
         """Whether another cycle would find work that this one left by its bounds."""
         ends = {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}
         return any(table.rows + table.diverted > 0 and table.short_of(ends) for table in self.tables)

@@ -85,7 +85,7 @@ class TableStatus:
         return max(0, now_ms - min([self.committed_ms, *(one.since_ms for one in self.held)]))
 
     @property
-    def stands(self) -> str:
+    def hold_reason(self) -> str:
         """Return the reason why the table cannot go on, in one line; empty if it can."""
         if self.problem or not self.held:
             return self.problem.partition("\n")[0]
@@ -132,7 +132,7 @@ def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]
         if handle is None:
             return TableStatus(name, next_offsets=firsts, end_offsets=ends)
         positions = firsts | handle.positions(limits)
-        live = handle.live()
+        live = handle.live_files()
         apart = tables.open(f"{name}{QUARANTINE}")
         audited = read(tables.folder, name, days=1)
         return TableStatus(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import RetryError, Unreachable
 from aggregator.lake.quality.publication import Published
-from aggregator.lake.ranges import Backlog, Held
+from aggregator.lake.ranges import Backlog, TableHold
 from aggregator.lake.report import TableReport
 from aggregator.lake.tables.port import TableHandle
 from aggregator.state.releases import Release
@@ -50,7 +50,7 @@ class TablePlan:
         """Return the central topics that are read."""
         return frozenset(one.topic for one in self.limits)
 
-    def idle(self, still_held: Iterable[Held] = ()) -> TableReport:
+    def idle(self, still_held: Iterable[TableHold] = ()) -> TableReport:
         """The report of a cycle that stages nothing for it."""
         known, ends = next_offsets(self.positions, self.limits), end_offsets(self.limits)
         return TableReport(self.name, next_offsets=known, end_offsets=ends, held=(*self.todo.held, *still_held))
@@ -62,7 +62,7 @@ class TablePlan:
         # then held at its record.
         unfit = (*result.held, *published.held) if result.version is None else ()
         reached = [one for outcome in result.settled.accepted for one in outcome.reached]
-        held = [*self.todo.held, *unfit, *(Held(one.span.partition, one.held) for one in reached if one.held)]
+        held = [*self.todo.held, *unfit, *(TableHold(one.span.partition, one.held) for one in reached if one.held)]
         return TableReport(
             self.name,
             sum(file.rows for file in files),

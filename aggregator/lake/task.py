@@ -28,20 +28,20 @@ from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, initial_schema
 from aggregator.lake.decode import BatchDecoder, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Reached, Span, StagingOutcome
+from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import Tables
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registry
 
 # Tasks that one process runs one after the other: each is the number of a table, and the task's number in its plan.
-Share = tuple[tuple[int, int], ...]
+TaskGroup = tuple[tuple[int, int], ...]
 PIECE_BYTES = 4 * 1024 * 1024  # of keys and values, decoded at a time; a larger piece falls out of the CPU's cache
 
 
 @dataclass(frozen=True)
-class StagingTask:
-    """Holds what every task of one table's cycle needs. It is pickled into the Spark job.
+class StagingPlan:
+    """Holds what every task of one table's cycle needs, and the tasks. It is pickled into the Spark job.
 
     Args:
         name: Table name.
@@ -50,8 +50,8 @@ class StagingTask:
         registry: Central registry's reference.
         tables: The format, for its types.
         columns: The table's Arrow schema, serialised; None before the first commit.
-        plan: Spans of task 0, 1, …
-        divided_by: Columns that the table is divided by.
+        tasks: Spans of task 0, 1, …
+        partition_columns: Columns that the table is divided by.
         apart: Whether records that only tell of an edge's record that it was left out are staged apart, as in the
             topics of a restate.
         registry_client: How to connect to the registry; secrets are references.
@@ -63,8 +63,8 @@ class StagingTask:
     registry: str
     tables: Tables
     columns: bytes | None
-    plan: tuple[tuple[Span, ...], ...]
-    divided_by: tuple[str, ...] = ()
+    tasks: tuple[tuple[Span, ...], ...]
+    partition_columns: tuple[str, ...] = ()
     apart: bool = False
     piece_bytes: int = PIECE_BYTES
     registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
@@ -80,11 +80,13 @@ class StagingTask:
         # A reader of its own: a reader that changes its partitions first waits for the broker's answer about the former
         # ones.
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
-        stage = StagingWriter(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
+        stage = StagingWriter(
+            self.folder, columns, promotes=self.tables.promotes, partition_columns=self.partition_columns
+        )
         running = _Running(self, reader, BatchDecoder(registry.schema), stage, StagingWriter(self.folder, None))
         try:
             with storage_errors(f"table {self.name}: {self.folder}"), gc_disabled():
-                reached = running.read(self.plan[number])
+                reached = running.read(self.tasks[number])
                 return StagingOutcome(reached, running.stage.close(), running.left_out.close())
         except BaseException:
             running.abandon()
@@ -95,9 +97,9 @@ class StagingTask:
     def _begun(self, registry: Registry) -> pa.Schema | None:
         """The columns of a new table whose topics have had values of several types in one of them.
 
-        A registry that does not answer is told with the first record that needs it.
+        If the registry does not answer, the first record that needs it raises the error.
         """
-        topics, versions = sorted({span.partition.topic for spans in self.plan for span in spans}), list[str]()
+        topics, versions = sorted({span.partition.topic for spans in self.tasks for span in spans}), list[str]()
         with suppress(RetryError):
             versions = [one.text for topic in topics for one in registry.versions(f"{topic}-value")]
         schemas = []
@@ -109,7 +111,7 @@ class StagingTask:
 
 @dataclass
 class _Running:
-    task: StagingTask
+    plan: StagingPlan
     reader: CommittedReader
     decoding: BatchDecoder
     stage: StagingWriter
@@ -120,7 +122,7 @@ class _Running:
         self.stage.abandon()
         self.left_out.abandon()
 
-    def read(self, spans: tuple[Span, ...]) -> tuple[Reached, ...]:
+    def read(self, spans: tuple[Span, ...]) -> tuple[SpanProgress, ...]:
         """Stage the spans; where one cannot go on, everything before that record is staged, and the others go on."""
         ranges = {(span.partition.topic, span.partition.partition): span.offsets for span in spans}
         held: dict[tuple[str, int], RecordHeld] = {}
@@ -139,7 +141,7 @@ class _Running:
             except HoldError as error:  # not about one record: the partition cannot be read on
                 held[at] = RecordHeld(next_offsets[at], error.message, hint=error.hint)
         return tuple(
-            Reached(span, held[at].offset, str(held[at])) if at in held else Reached(span, span.offsets.end)
+            SpanProgress(span, held[at].offset, str(held[at])) if at in held else SpanProgress(span, span.offsets.end)
             for at, span in zip(ranges, spans, strict=True)
         )
 
@@ -154,11 +156,11 @@ class _Running:
         try:
             rows = self.decoding.table(piece)
             notices = None
-            if self.task.apart and piece.left_out:
+            if self.plan.apart and piece.left_out:
                 which = np.isin(piece.offsets, list(piece.left_out))
                 notices, rows = rows.filter(pa.array(which)), rows.filter(pa.array(~which))
             if rows.num_rows:
-                self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
+                self.stage.add(rows.cast(self.plan.tables.narrowed(rows.schema)))
             if notices is not None:
                 self.left_out.add(notices.select(FIXED_COLUMNS.names))
         except RecordHeld as error:
@@ -171,25 +173,25 @@ class _Running:
 
 
 def run_tasks(
-    tables: Sequence[StagingTask], shares: Sequence[Share], batches: Iterable[pa.RecordBatch]
+    plans: Sequence[StagingPlan], groups: Sequence[TaskGroup], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The body of `mapInArrow`: numbers of shares in, one row out per task with its outcome as JSON."""
+    """The body of `mapInArrow`: numbers of groups in, one row out per task with its outcome as JSON."""
     show_warnings()
     for batch in batches:
-        for share in batch.column(0).to_pylist():
-            for table, number in shares[share]:
-                outcome = _encoded_outcome(tables[table], number)
+        for group in batch.column(0).to_pylist():
+            for table, number in groups[group]:
+                outcome = _encoded_outcome(plans[table], number)
                 yield pa.RecordBatch.from_pydict({"table": [table], "number": [number], "outcome": [outcome]})
     forget_archives()
 
 
-def _encoded_outcome(task: StagingTask, number: int) -> str:
+def _encoded_outcome(plan: StagingPlan, number: int) -> str:
     try:
-        return encode_outcome(task.stage(number))
+        return encode_outcome(plan.stage(number))
     except RetryError as error:
         return json.dumps({"retry": [error.message, error.hint]})
     except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind of error travels
-        return json.dumps({"retry": [f"table {task.name}: {kind_and_place(error)}", "report it with this line"]})
+        return json.dumps({"retry": [f"table {plan.name}: {kind_and_place(error)}", "report it with this line"]})
 
 
 def encode_outcome(outcome: StagingOutcome) -> str:
@@ -218,7 +220,7 @@ def decode_outcome(text: str) -> StagingOutcome:
         message, hint = body["retry"]
         raise RetryError(message, hint=hint)
     reached = tuple(
-        Reached(Span(CentralPartition(topic, topic_id, partition), OffsetRange(start, end)), next_offset, held)
+        SpanProgress(Span(CentralPartition(topic, topic_id, partition), OffsetRange(start, end)), next_offset, held)
         for topic, topic_id, partition, start, end, next_offset, held in body["reached"]
     )
     return StagingOutcome(reached, _files(body["files"]), _files(body["left_out"]))

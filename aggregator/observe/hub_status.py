@@ -166,7 +166,7 @@ class HubStatus:
     def healthy(self) -> bool:
         """Whether a hub watches, its threads run, every edge is UP, and nothing waits for a person."""
         up = all(edge.state == AvailabilityState.UP for edge in self.edges)
-        troubled = any(one.trouble for one in self.flows) or any(table.stands for table in self.lake)
+        troubled = any(one.trouble for one in self.flows) or any(table.hold_reason for table in self.lake)
         runs = self.watched and all(one.is_well for one in self.threads)
         return (
             runs

@@ -40,7 +40,7 @@ class StatusSelection(NamedTuple):
         topics |= {_place(flow)[1] for flow in seen.refused}
         chosen = self._topics(sorted(topics))
         clusters = [one for one in seen.clusters if self._is_of(one.name) and (one.why or not self.problems)]
-        tables = [one for one in seen.lake if self._needs(bool(one.stands))]
+        tables = [one for one in seen.lake if self._needs(bool(one.hold_reason))]
         if self.edge or self.topic is not None:
             fed = feeds([one.source for one in seen.flows if self._takes(one.edge, one.topic, chosen)])
             tables = [one for one in tables if one.table in fed]

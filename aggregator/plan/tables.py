@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.lake.columns import arrow_schema, merged
+from aggregator.lake.columns import arrow_schema, merge_schemas
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
@@ -74,7 +74,7 @@ def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[s
         schema = handle.schema() if handle else None
         for text in texts:
             columns = tables.narrowed(arrow_schema(text))
-            schema = columns if schema is None else merged(schema, columns, tables.promotes)
+            schema = columns if schema is None else merge_schemas(schema, columns, tables.promotes)
     except HoldError as error:
         return TableStep(name, REFUSED, (), sources, error.message)
     except AggregatorError as error:

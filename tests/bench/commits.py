@@ -27,7 +27,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Reached, Span, StagingOutcome
+from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep.background import BackgroundUpkeep
@@ -62,7 +62,7 @@ class Hub:
         stage = StagingWriter(self._tables.folder / NAME, None, promotes=self._tables.promotes)
         stage.add(table)
         span = Span(AT, OffsetRange(number, number + 1))
-        outcome = StagingOutcome((Reached(span, number + 1),), stage.close())
+        outcome = StagingOutcome((SpanProgress(span, number + 1),), stage.close())
         began = time.perf_counter()
         handle = self._tables.open(NAME)
         if handle:
@@ -78,7 +78,7 @@ class Hub:
     def files(self) -> list[str]:
         """Of the newest version."""
         handle = self._tables.open(NAME)
-        return [str(Path(str(self._tables.folder), NAME, path)) for path in handle.files()] if handle else []
+        return [str(Path(str(self._tables.folder), NAME, path)) for path in handle.live_paths()] if handle else []
 
 
 class Library:
@@ -105,7 +105,7 @@ class Library:
 
     def files(self) -> list[str]:
         """Of the newest version."""
-        return [str(self._folder / path) for path in self._made.open(NAME).files()]
+        return [str(self._folder / path) for path in self._made.open(NAME).live_paths()]
 
 
 def measure(way: "Hub | Library", commits: int, windows: int) -> dict[str, object]:

@@ -185,7 +185,7 @@ class Hub:
 
     def files(self) -> list[str]:
         """The live files."""
-        return [str(self.folder / path) for path in open_tables(self.config).open("all").files()]
+        return [str(self.folder / path) for path in open_tables(self.config).open("all").live_paths()]
 
 
 def encoded(parsed, value: dict) -> bytes:

@@ -40,7 +40,7 @@ def tables(request, store, tmp_path):
 def found(tables) -> list[int]:
     """Every `id` of the live files."""
     folder = tables.folder / NAME
-    rows = [folder.rows(path, ["id"])["id"].to_pylist() for path in tables.open(NAME).files()]
+    rows = [folder.rows(path, ["id"])["id"].to_pylist() for path in tables.open(NAME).live_paths()]
     return sorted(number for some in rows for number in some)
 
 

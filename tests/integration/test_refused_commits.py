@@ -44,7 +44,7 @@ class World:
         """A column of every live row, once everything is gone that can go."""
         folder = self.tables.folder / name
         sweep(self.tables, name, now_s=time.time() + TWO_DAYS_S)
-        files = self.tables.open(name).files()
+        files = self.tables.open(name).live_paths()
         return sorted(number for path in files for number in folder.rows(path, [column])[column].to_pylist())
 
 

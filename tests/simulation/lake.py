@@ -21,11 +21,11 @@ from aggregator.errors import RetryError
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds
 from aggregator.lake.files import StagedFile
-from aggregator.lake.ranges import Reached, Span, StagingOutcome
+from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
 from aggregator.lake.report import CycleReport
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
-from aggregator.lake.task import StagingTask
+from aggregator.lake.task import StagingPlan
 from aggregator.state.names import HubNames
 from tests.simulation.protocol import Mutant, compiled, edited
 from tests.simulation.scheduler import Actor, Scheduler
@@ -71,7 +71,7 @@ class LakeCode:
         """The driver's class, whose modules meet this world where the real ones meet Kafka, Spark and a library."""
         ranges, leftovers, commit, driver, *form = (compiled(name, code) for name, code in self._sources.items())
         commit.committable, commit.discard, driver.discard = ranges.committable, leftovers.discard, leftovers.discard
-        form[0].sending = leftovers.sending
+        form[0].mark_sent = leftovers.mark_sent
         driver.Commit, driver.backlog, driver.tasks = commit.Commit, ranges.backlog, ranges.tasks
         driver.open_tables = lambda config: self._tables(config.hub, world, *form)
         driver.central_partitions = lambda *_: PARTITIONS
@@ -162,16 +162,16 @@ class LakeSchedule:
     def run_jobs(
         self,
         _: object,
-        tables: Sequence[StagingTask],
+        plans: Sequence[StagingPlan],
         *,
         parallel: int,
     ) -> list[list[StagingOutcome] | RetryError]:
         """Stage every task's spans, or fail."""
-        return [self._outcomes(table) for table in tables]
+        return [self._outcomes(plan) for plan in plans]
 
-    def _outcomes(self, task: StagingTask) -> list[StagingOutcome] | RetryError:
+    def _outcomes(self, plan: StagingPlan) -> list[StagingOutcome] | RetryError:
         outcomes = []
-        for spans in task.plan:
+        for spans in plan.tasks:
             self.scheduler.pause()
             if not self.quiet and self.scheduler.random.random() < 0.03:
                 return RetryError("a task failed")
@@ -184,7 +184,7 @@ class LakeSchedule:
             log, (start, end) = self.central[span.partition.partition], span.offsets
             short = not self.quiet and self.scheduler.random.random() < 0.1
             stop = self.scheduler.random.randint(start, end) if short else end
-            reached.append(Reached(span, stop, "held" if stop < end else ""))
+            reached.append(SpanProgress(span, stop, "held" if stop < end else ""))
             rows += [(span.partition.partition, offset) for offset in range(start, stop) if log[offset]]
         if not rows:
             return StagingOutcome(tuple(reached), ())

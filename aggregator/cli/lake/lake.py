@@ -56,7 +56,7 @@ def status(config: Path, output: str) -> None:
     now_ms = utc_now_ms()
     found = lake_status(load_config(config, os.environ))
     emit([_plain(one) for one in found], output, lambda: _text(found, now_ms) if found else ["no tables yet"])
-    if any(one.stands for one in found):
+    if any(one.hold_reason for one in found):
         raise SystemExit(ExitCode.HELD)
 
 
@@ -167,7 +167,7 @@ def _text(found: "Sequence[TableStatus]", now_ms: int) -> Iterator[str]:
                 one.out_of_range,
                 _before(one.committed_ms, now_ms),
                 _before(one.upkeep.compacted_ms if one.upkeep else None, now_ms),
-                one.stands,
+                one.hold_reason,
             )
             for one in found
         ],

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
-from aggregator.lake.columns import FIXED_COLUMNS, conformed
+from aggregator.lake.columns import FIXED_COLUMNS, conform_to_schema
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 
@@ -44,7 +44,7 @@ def _carried(spark: SparkSession, folder: Folder, names: Sequence[str], schema: 
             first = 0
             for rows in folder.batches(name):
                 numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
-                table = conformed(rows, columns)
+                table = conform_to_schema(rows, columns)
                 table = table.append_column(FILE, pa.repeat(name, rows.num_rows)).append_column(ROW, numbers)
                 first += rows.num_rows
                 yield from table.combine_chunks().to_batches()

@@ -18,7 +18,7 @@ from aggregator.config.model import HubConfig
 from aggregator.config.suites import Suite, SuiteFaults, load_suite
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import ConfigError, HoldError
-from aggregator.lake.columns import FIXED_COLUMNS, merged
+from aggregator.lake.columns import FIXED_COLUMNS, merge_schemas
 from aggregator.lake.commit import Commit, CommitResult, fitted
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
@@ -40,7 +40,7 @@ from aggregator.lake.quality.verdict_log import (
     unsaid,
 )
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict, diverting, judge
-from aggregator.lake.ranges import CommittableOutcomes, Held, Span, StagingOutcome
+from aggregator.lake.ranges import CommittableOutcomes, Span, StagingOutcome, TableHold
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
 from aggregator.state.releases import Release
 
@@ -57,7 +57,7 @@ class _Hold:
     """A hold: the offsets at which it began, and the time until which they are not audited again."""
 
     starts: Mapping[object, int]
-    held: tuple[Held, ...]
+    held: tuple[TableHold, ...]
     until: float
 
 
@@ -76,8 +76,8 @@ class _Vetted:
     audit: CommitAudit | None
     splits: list[SplitOutcome]
     spans: list[Span]
-    unfit: tuple[Held, ...]
-    held: tuple[Held, ...]
+    unfit: tuple[TableHold, ...]
+    held: tuple[TableHold, ...]
 
 
 class QualityGate:
@@ -134,7 +134,7 @@ class QualityGate:
             append_commit(self._lake, replace(last, version=handle.version, commit_s=0.0))
         self._settled = True
 
-    def still_held(self, spans: Sequence[Span]) -> tuple[Held, ...]:
+    def still_held(self, spans: Sequence[Span]) -> tuple[TableHold, ...]:
         """The hold that these spans would meet again; empty when they are to be staged and audited."""
         hold = self._hold
         if hold is None or self._clock() > hold.until or hold.starts != _starts(spans):
@@ -175,7 +175,7 @@ class QualityGate:
             append_commit(self._lake, audit)
         return _published(result, vetted.unfit, audit, time.monotonic() - begun)
 
-    def admit(
+    def audit_replacement(
         self,
         handle: TableHandle,
         outcomes: Sequence[StagingOutcome],
@@ -198,7 +198,7 @@ class QualityGate:
             RetryError: Spark or the storage does not answer, or another process decides the same rows now.
         """
         if self._diverts and self._quarantine.pending({}, limits):
-            return self._quarantine.rest(outcomes)
+            return self._quarantine.restage_accepted(outcomes)
         vetted = self._vet(handle, outcomes)
         if vetted.held or vetted.unfit:
             reasons = "; ".join(dict.fromkeys(one.reason for one in (*vetted.unfit, *vetted.held)))
@@ -212,7 +212,7 @@ class QualityGate:
             raise CommitConflict(f"table {self._quarantine.name}: another process decides the same rows")
         return taken
 
-    def admitted(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
+    def record_commit(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
         """Add to the verdict that the admitted rows are in the table.
 
         Raises:
@@ -245,7 +245,7 @@ class QualityGate:
             if not one.passed:
                 log.warning("table %s: %s: %s", self._name, audit.verdict if audit else "", one)
         spans = [one.span for outcome in fitting for one in outcome.reached]
-        held: tuple[Held, ...] = ()
+        held: tuple[TableHold, ...] = ()
         if audit and audit.verdict is Verdict.HOLD:
             self._discard(fitting)
             held = _held(spans, findings)
@@ -284,7 +284,7 @@ class QualityGate:
         handle = self._tables.open(self._quarantine.name)
         wanted = marked(columns)
         if handle is not None:
-            wanted = merged(handle.schema(), wanted, self._tables.promotes)
+            wanted = merge_schemas(handle.schema(), wanted, self._tables.promotes)
         ids = {one.span.partition.topic: one.span.partition.topic_id for outcome in outcomes for one in outcome.reached}
         folder = self._lake / self._name
         split = Split(folder, self._quarantine.folder, wanted.serialize().to_pybytes(), ids)
@@ -335,17 +335,19 @@ def open_gates(
     return gates
 
 
-def _published(result: CommitResult, held: tuple[Held, ...], audit: CommitAudit | None, commit_s: float) -> Published:
+def _published(
+    result: CommitResult, held: tuple[TableHold, ...], audit: CommitAudit | None, commit_s: float
+) -> Published:
     if audit is None:
         return Published(result, held, commit_s=commit_s)
     diverted = 0 if result.version is None else audit.diverted
     return Published(result, held, audit.verdict, diverted, audit.audit_s, commit_s)
 
 
-def _held(spans: Sequence[Span], findings: Sequence[RuleFinding]) -> tuple[Held, ...]:
+def _held(spans: Sequence[Span], findings: Sequence[RuleFinding]) -> tuple[TableHold, ...]:
     why = "; ".join(str(one) for one in findings if not one.passed and (one.raised or one.rule.action == "hold"))
     return tuple(
-        Held(one.partition, f"central {one.partition} offsets {one.offsets.start} to {one.offsets.end - 1}: {why}")
+        TableHold(one.partition, f"central {one.partition} offsets {one.offsets.start} to {one.offsets.end - 1}: {why}")
         for one in spans
     )
 

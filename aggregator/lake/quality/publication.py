@@ -11,7 +11,7 @@ from aggregator.lake.commit import CommitResult
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.quality.verdict_log import append_completion, range_of
 from aggregator.lake.quality.verdicts import Verdict
-from aggregator.lake.ranges import Held, StagingOutcome
+from aggregator.lake.ranges import StagingOutcome, TableHold
 from aggregator.lake.tables.port import TableHandle
 
 
@@ -29,7 +29,7 @@ class Published:
     """
 
     result: CommitResult
-    held: tuple[Held, ...] = ()
+    held: tuple[TableHold, ...] = ()
     verdict: Verdict | None = None
     diverted: int = 0
     audit_s: float = 0.0

@@ -21,7 +21,7 @@ from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import discard
-from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
+from aggregator.lake.quality.split import TOPIC_ID, restage_without, rows_at
 from aggregator.lake.ranges import Span, StagingOutcome, committable
 from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import TableHandle, Tables
@@ -129,21 +129,23 @@ class Quarantine:
         Raises:
             RetryError: a file cannot be read or written, or as `publish`.
         """
-        return self._fill(handle, self.rest(outcomes))
+        return self._fill(handle, self.restage_accepted(outcomes))
 
-    def rest(self, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
-        """Outcomes of a range that is decided, staged again without what the quarantine holds of it.
+    def restage_accepted(self, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
+        """Stage the files of a decided range again, without rows that the quarantine holds; return the new outcomes.
 
         Raises:
             RetryError: a file cannot be read or written.
         """
         held = self._held([one.span for outcome in outcomes for one in outcome.reached])
-        return [self._without(outcome, held) for outcome in outcomes]
+        return [self._restage_without(outcome, held) for outcome in outcomes]
 
     def _decide(self, splits: Sequence[SplitOutcome]) -> CommitResult:
         quarantined = [split.quarantined for split in splits]
         try:
-            return Commit(self.tables, self.name, quarantined, force=True, behind=True).run(self.tables.open(self.name))
+            return Commit(self.tables, self.name, quarantined, force=True, may_skip_ahead=True).run(
+                self.tables.open(self.name)
+            )
         except AggregatorError:  # this may be repeated, so files that were never sent must not pile up
             self._remove(splits)
             raise
@@ -156,19 +158,19 @@ class Quarantine:
         handle = self.tables.open(self.name)
         wanted = reduce(operator.or_, map(_within, spans))
         found: set[tuple[str, int, int]] = set()
-        for file in handle.files() if handle else ():
+        for file in handle.live_paths() if handle else ():
             with storage_errors(f"{self.folder}/{file}", hint="the next cycle tries again", parquet=True):
                 rows = self.folder.rows(file, [*_PLACE, TOPIC_ID], wanted).select(_PLACE)
             found |= set(zip(*rows.to_pydict().values(), strict=True))
         return found
 
-    def _without(self, outcome: StagingOutcome, held: set[tuple[str, int, int]]) -> StagingOutcome:
+    def _restage_without(self, outcome: StagingOutcome, held: set[tuple[str, int, int]]) -> StagingOutcome:
         folder = self.lake / self.table
         files: list[StagedFile] = []
         with storage_errors(folder):
             for file in outcome.files:
                 rows = rows_at(folder, file.path, held)
-                files += without(folder, file, rows) if rows else (file,)
+                files += restage_without(folder, file, rows) if rows else (file,)
                 if rows:
                     discard(folder, [file.path])
         return StagingOutcome(outcome.reached, tuple(files))

@@ -69,7 +69,7 @@ class Split:
         return rows
 
 
-def without(folder: Folder, file: StagedFile, rows: Collection[int]) -> Files:
+def restage_without(folder: Folder, file: StagedFile, rows: Collection[int]) -> Files:
     """Stage a file again without some of its rows.
 
     Raises:
@@ -104,13 +104,13 @@ def rows_at(folder: Folder, name: str, places: Collection[tuple[str, int, int]])
 
 
 def _again(folder: Folder, file: StagedFile) -> AbstractContextManager[StagingWriter]:
-    """A stage for rows of a file that was staged before: of its columns, divided as it is."""
-    return _stage(folder, file.schema, divided_by=tuple(name for name, _ in file.partition))
+    """A writer with the columns and the partition columns of a file that is already staged."""
+    return _stage(folder, file.schema, partition_columns=tuple(name for name, _ in file.partition))
 
 
 @contextmanager
-def _stage(folder: Folder, columns: bytes, *, divided_by: tuple[str, ...] = ()) -> Iterator[StagingWriter]:
-    stage = StagingWriter(folder, pa.ipc.read_schema(pa.py_buffer(columns)), divided_by=divided_by)
+def _stage(folder: Folder, columns: bytes, *, partition_columns: tuple[str, ...] = ()) -> Iterator[StagingWriter]:
+    stage = StagingWriter(folder, pa.ipc.read_schema(pa.py_buffer(columns)), partition_columns=partition_columns)
     try:
         yield stage
     except BaseException:

@@ -22,10 +22,10 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError
-from aggregator.lake.columns import merged
+from aggregator.lake.columns import merge_schemas
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sending
+from aggregator.lake.orphans import mark_sent
 from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.partitioning import text
 from aggregator.lake.tables.delta_errors import delta_errors, unavailable
@@ -59,12 +59,12 @@ class DeltaTables:
     Args:
         hub: The hub's name; positions of several hubs in one table stay apart.
         folder: Tables lie at `<folder>/<name>`.
-        partitions: By table, the columns that a new one is divided by.
+        partition_columns_by_table: By table, the columns that a new one is divided by.
     """
 
     hub: str
     folder: Folder
-    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    partition_columns_by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """Return the names of all tables below the folder.
@@ -100,8 +100,8 @@ class DeltaTables:
             TableUnavailable: the folder cannot be written.
             HoldError: a column to divide by is missing.
         """
-        place, division = self.folder / name, self.partitions.get(name, ())
-        check_partitioning(name, division, schema)
+        place, partition_columns = self.folder / name, self.partition_columns_by_table.get(name, ())
+        check_partitioning(name, partition_columns, schema)
         options = place.resolved()
         try:
             place.make()
@@ -110,7 +110,7 @@ class DeltaTables:
                 Schema.from_arrow(schema),
                 mode="error",
                 name=name,
-                partition_by=list(division),
+                partition_by=list(partition_columns),
                 configuration=_PROPERTIES,
                 storage_options=options,
                 commit_properties=_ONCE,
@@ -182,18 +182,18 @@ class DeltaHandle:
             found = {one: self.table.transaction_version(self._application(one)) for one in partitions}
         return {one: offset for one, offset in found.items() if offset is not None}
 
-    def divided_by(self) -> tuple[str, ...]:
+    def partition_columns(self) -> tuple[str, ...]:
         """Columns that the table is divided by."""
         return tuple(self.table.metadata().partition_columns)
 
-    def live(self) -> list[LiveFile]:
+    def live_files(self) -> list[LiveFile]:
         """List the live data files of this version.
 
         Raises:
             HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
         """
         check_plain_delta(self.table, self.folder)
-        names = self.divided_by()
+        names = self.partition_columns()
         return [
             LiveFile(
                 unquote(one["path"]),
@@ -205,13 +205,13 @@ class DeltaHandle:
             for one in self._adds().to_pylist()
         ]
 
-    def files(self) -> list[str]:
+    def live_paths(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
         return [unquote(path) for path in self._adds().column("path").to_pylist()]
 
-    def named(self) -> set[str]:
+    def referenced_paths(self) -> set[str]:
         """Paths of every file that the log names, added or removed; checkpoints may have replaced its older part."""
-        names = set(self.files())
+        names = set(self.live_paths())
         log = self.folder / "_delta_log"
         with delta_errors(self.folder):
             commits = [log.read(file.name) for file in log.entries() if file.name.endswith(".json")]
@@ -246,7 +246,9 @@ class DeltaHandle:
             HoldError: Delta cannot merge the types.
         """
         have = self.schema()
-        wider = [one for one in merged(have, schema) if one.name not in have.names or one != have.field(one.name)]
+        wider = [
+            one for one in merge_schemas(have, schema) if one.name not in have.names or one != have.field(one.name)
+        ]
         try:
             self.table.alter.add_columns(Schema.from_arrow(pa.schema(wider)).fields, commit_properties=_ONCE)
         except CommitFailedError:
@@ -269,7 +271,7 @@ class DeltaHandle:
     ) -> int:
         """Commit as the port says: one version with `txn` actions beside the files."""
         check_growth(self.owner, self.positions(positions), positions)
-        files = check_files(self.owner, self.divided_by(), files)
+        files = check_files(self.owner, self.partition_columns(), files)
         self._check_staged(files)
         replaced = list(replaced)
         self._check_removable(replaced)
@@ -282,13 +284,13 @@ class DeltaHandle:
         properties = CommitProperties(app_transactions=moves, max_commit_retries=0)
         attempt = uuid.uuid4().hex
         properties.custom_metadata = {**note, _ATTEMPT: attempt}
-        sending(self.folder, [file.path for file in files])
+        mark_sent(self.folder, [file.path for file in files])
         try:
             self.table.create_write_transaction(
                 actions,
                 "append",
                 self.table.schema(),
-                partition_by=list(self.divided_by()),
+                partition_by=list(self.partition_columns()),
                 commit_properties=properties,
             )
         except (DeltaError, OSError) as error:

@@ -37,14 +37,14 @@ def open_tables(config: HubConfig) -> Tables:
         ConfigError: the hub has no lake.
     """
     lake, folder = lake_config(config), lake_folder(config)
-    partitions = {name: division(table) for name, table in lake.tables.items()}
+    columns_by_table = {name: partition_columns(table) for name, table in lake.tables.items()}
     if lake.format == "iceberg":
         from aggregator.lake.tables.iceberg import IcebergTables  # noqa: PLC0415 - pyiceberg takes a second to import
 
-        return IcebergTables(config.hub, folder, partitions, lake.catalog)
-    return DeltaTables(config.hub, folder, partitions)
+        return IcebergTables(config.hub, folder, columns_by_table, lake.catalog)
+    return DeltaTables(config.hub, folder, columns_by_table)
 
 
-def division(table: TableConfig) -> tuple[str, ...]:
+def partition_columns(table: TableConfig) -> tuple[str, ...]:
     """Columns that a table is divided by: `day` is a column that the hub adds."""
     return tuple(DAY_COLUMN if name == "day" else name for name in table.partition_by)

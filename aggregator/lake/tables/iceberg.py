@@ -18,7 +18,7 @@ from pyiceberg.utils.config import Config
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError, HoldError
-from aggregator.lake.columns import fits
+from aggregator.lake.columns import is_promotable
 from aggregator.lake.folder import Folder
 from aggregator.lake.store_settings import catalog_settings
 from aggregator.lake.tables.iceberg_catalog import connected
@@ -44,13 +44,13 @@ class IcebergTables:
     Args:
         hub: The hub's name; positions of several hubs in one table stay apart.
         folder: Tables lie at `<folder>/<name>`.
-        partitions: By table, the columns that a new one is divided by.
+        partition_columns_by_table: By table, the columns that a new one is divided by.
         catalog: Where they are registered; secrets are references.
     """
 
     hub: str
     folder: Folder
-    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    partition_columns_by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     catalog: CatalogConfig = field(default_factory=CatalogConfig)
 
     def names(self) -> list[str]:
@@ -93,8 +93,8 @@ class IcebergTables:
             TableUnavailable: the catalogue or the folder cannot be written.
             HoldError: the folder holds a table that the catalogue does not know, or a column to divide by is missing.
         """
-        place, division = self.folder / name, self.partitions.get(name, ())
-        check_partitioning(name, division, schema)
+        place, partition_columns = self.folder / name, self.partition_columns_by_table.get(name, ())
+        check_partitioning(name, partition_columns, schema)
         with iceberg_errors(place):
             place.make()
             catalog = self._connected()
@@ -111,9 +111,9 @@ class IcebergTables:
             transaction = catalog.create_table_transaction(
                 self._identifier(name), schema, location=place.address, properties=_PROPERTIES
             )
-            if division:
+            if partition_columns:
                 with transaction.update_spec() as spec:
-                    for column in division:
+                    for column in partition_columns:
                         spec.add_identity(column)
             transaction.add_files([])
             transaction.commit_transaction()
@@ -124,7 +124,7 @@ class IcebergTables:
 
     def promotes(self, narrow: pa.DataType, wide: pa.DataType) -> bool:
         """Iceberg's own promotions: int to long, float to double, a decimal to more digits of the same scale."""
-        return (narrow, wide) in _PROMOTIONS or (pa.types.is_decimal(narrow) and fits(narrow, wide))
+        return (narrow, wide) in _PROMOTIONS or (pa.types.is_decimal(narrow) and is_promotable(narrow, wide))
 
     def _identifier(self, name: str) -> tuple[str, str]:
         return self.catalog.namespace, name

@@ -26,7 +26,7 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sending
+from aggregator.lake.orphans import mark_sent
 from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.partitioning import text
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
@@ -94,17 +94,17 @@ class IcebergHandle:
         found = {one: self.table.properties.get(self._property(one)) for one in partitions}
         return {one: int(offset) for one, offset in found.items() if offset is not None}
 
-    def divided_by(self) -> tuple[str, ...]:
+    def partition_columns(self) -> tuple[str, ...]:
         """Columns that the table is divided by; another tool's transforms keep the name of theirs."""
         return tuple(field.name for field in self.table.spec().fields)
 
-    def live(self) -> list[LiveFile]:
+    def live_files(self) -> list[LiveFile]:
         """List the live data files of this version.
 
         Raises:
             HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
         """
-        names = self.divided_by()
+        names = self.partition_columns()
         times = next((one.field_id for one in self.table.schema().fields if one.name == "_timestamp"), None)
         with iceberg_errors(self.table.location()):
             tasks = list(self.table.scan().plan_files())
@@ -120,12 +120,12 @@ class IcebergHandle:
             for task in tasks
         ]
 
-    def files(self) -> list[str]:
+    def live_paths(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
         with iceberg_errors(self.table.location()):
             return [self._relative(task.file.file_path) for task in self.table.scan().plan_files()]
 
-    def named(self) -> set[str]:
+    def referenced_paths(self) -> set[str]:
         """Paths of every file that a kept snapshot names, data and metadata."""
         with iceberg_errors(self.table.location()):
             return {self._relative(path) for path in _named(self.table)}
@@ -173,7 +173,7 @@ class IcebergHandle:
     ) -> int:
         """Commit as the port says: one snapshot with properties in the same transaction."""
         check_growth(self.owner, self.positions(positions), positions)
-        files = check_files(self.owner, self.divided_by(), files)
+        files = check_files(self.owner, self.partition_columns(), files)
         paths = [f"{self.table.location()}/{file.path}" for file in files]
         gone = {f"{self.table.location()}/{file.path}" for file in replaced}
         mark = uuid.uuid4().hex
@@ -184,7 +184,7 @@ class IcebergHandle:
                 transaction = self._changed(paths, gone, moves, marked)
             except OverflowError:  # a date beyond Python's years: such a column keeps counts and no bounds
                 transaction = self._changed(paths, gone, moves | _without_bounds(self.table.io, paths), marked)
-        sending(self.folder, [file.path for file in files])
+        mark_sent(self.folder, [file.path for file in files])
         try:
             with iceberg_errors(self.table.location(), sent=True):
                 transaction.commit_transaction()

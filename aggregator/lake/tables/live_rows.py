@@ -30,7 +30,7 @@ def live_rows(folder: Folder, file: LiveFile, columns: Sequence[str]) -> pa.Tabl
     with folder.parquet(file.path) as source:
         names = [one for one in columns if one in source.schema_arrow.names]
         rows = without_views(source.read(columns=names))
-    return with_division(rows, file).select(columns)
+    return with_partition_columns(rows, file).select(columns)
 
 
 def live_rows_where(folder: Folder, file: LiveFile, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table:
@@ -47,17 +47,17 @@ def live_rows_where(folder: Folder, file: LiveFile, columns: Sequence[str], equa
     """
     with folder.parquet(file.path) as source:
         held = source.schema_arrow.names
-    division = {name: value for name, value in file.partition if name not in held}
-    if any(division[name] != str(value) for name, value in equal.items() if name in division):
+    partition_values = {name: value for name, value in file.partition if name not in held}
+    if any(partition_values[name] != str(value) for name, value in equal.items() if name in partition_values):
         return FIXED_COLUMNS.empty_table().select(columns)
     conditions = [pc.field(name) == value for name, value in equal.items() if name in held]
     names = [one for one in columns if one in held]
-    return with_division(folder.rows(file.path, names, reduce(and_, conditions) if conditions else None), file).select(
-        columns
-    )
+    return with_partition_columns(
+        folder.rows(file.path, names, reduce(and_, conditions) if conditions else None), file
+    ).select(columns)
 
 
-def with_division(rows: pa.Table, file: LiveFile) -> pa.Table:
+def with_partition_columns(rows: pa.Table, file: LiveFile) -> pa.Table:
     """Rows of a file with the columns that only the table's metadata has; those of records as text."""
     for name, value in file.partition:
         if name not in rows.column_names:

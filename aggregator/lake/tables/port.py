@@ -62,20 +62,20 @@ class TableHandle(Protocol):
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
 
-    def divided_by(self) -> tuple[str, ...]:
+    def partition_columns(self) -> tuple[str, ...]:
         """Columns that the table is divided by."""
 
-    def live(self) -> list[LiveFile]:
+    def live_files(self) -> list[LiveFile]:
         """List the live data files of this version.
 
         Raises:
             HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
         """
 
-    def files(self) -> list[str]:
+    def live_paths(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
 
-    def named(self) -> set[str]:
+    def referenced_paths(self) -> set[str]:
         """Paths of every file that a version which is still kept names, live or not."""
 
     def rows(self) -> int:
@@ -112,8 +112,8 @@ class TableHandle(Protocol):
 
         Raises:
             CommitConflict: another writer was first.
-            TableUnavailable: the storage or the catalogue refused, or its answer was lost; a commit that was applied
-                and refused is told as done, where it can be found.
+            TableUnavailable: the storage or the catalogue refused, or its answer was lost. A commit that took effect
+                despite an error counts as done.
             HoldError: the files do not fit the table, which was altered meanwhile.
             Failed: a position would not grow; this is a fault in the hub, and nothing was written.
         """
@@ -143,7 +143,7 @@ class Tables(Protocol):
         """Return the folder in which tables lie at `<folder>/<name>`."""
 
     @property
-    def partitions(self) -> Mapping[str, tuple[str, ...]]:
+    def partition_columns_by_table(self) -> Mapping[str, tuple[str, ...]]:
         """Return by table the columns that a new table is divided by."""
 
     def names(self) -> list[str]:
@@ -185,13 +185,13 @@ def check_growth(owner: str, before: Mapping[CentralPartition, int], positions: 
             )
 
 
-def check_partitioning(name: str, division: Iterable[str], schema: pa.Schema) -> None:
+def check_partitioning(name: str, partition_columns: Iterable[str], schema: pa.Schema) -> None:
     """A table is divided by columns that it has, of types whose values every format writes as the same text.
 
     Raises:
         HoldError: a column is missing, or holds something else than text, whole numbers, flags or dates.
     """
-    for column in division:
+    for column in partition_columns:
         if column not in schema.names:
             raise HoldError(
                 f"table {name}: `partition_by` names {column}, which its first records do not have",
@@ -206,16 +206,16 @@ def check_partitioning(name: str, division: Iterable[str], schema: pa.Schema) ->
             )
 
 
-def check_files(owner: str, division: tuple[str, ...], files: Iterable[StagedFile]) -> list[StagedFile]:
+def check_files(owner: str, partition_columns: tuple[str, ...], files: Iterable[StagedFile]) -> list[StagedFile]:
     """Staged files are divided as the table is.
 
     Raises:
         HoldError: the table was created or divided anew, in another way, since they were staged.
     """
     staged = list(files)
-    if any(tuple(name for name, _ in file.partition) != division for file in staged):
+    if any(tuple(name for name, _ in file.partition) != partition_columns for file in staged):
         raise HoldError(
-            f"{owner}: the table is divided by {', '.join(division) or 'nothing'}, its staged files are not",
+            f"{owner}: the table is divided by {', '.join(partition_columns) or 'nothing'}, its staged files are not",
             hint="the next cycle stages them as the table is",
         )
     return staged

@@ -97,7 +97,7 @@ class BackgroundUpkeep:
 
         None while the lake is behind, because its commits come first.
         """
-        if self._report.behind:
+        if self._report.has_backlog:
             return []
         names = [one.table for one in self._report.tables if one.failed is None]
         return [f"{name}{suffix}" for name in names for suffix in ("", QUARANTINE, CURRENT)]
@@ -126,12 +126,14 @@ class BackgroundUpkeep:
         return None if done == before else done
 
     def _compacted(self, name: str, done: TableUpkeep) -> TableUpkeep:
-        if not self._wanted.compact or self._is_others_turn(name):
+        folder = self._tables.folder / name
+        if not self._wanted.compact or self._turns.is_reserved_by_other(folder):
             return done
+        self._turns.remove_expired(folder)
         try:
             found = compact(
                 self._tables,
-                self._tables.folder / name,
+                folder,
                 name,
                 cluster_by=self._cluster_by(name),
                 fewest=RATIO,
@@ -147,8 +149,10 @@ class BackgroundUpkeep:
     def _vacuumed(self, name: str, done: TableUpkeep) -> TableUpkeep:
         age_ms = self._now_ms() - (done.vacuumed_ms or 0)
         is_due = not 0 <= age_ms < _VACUUM_EVERY / timedelta(milliseconds=1)
-        if not (self._wanted.vacuum and is_due) or self._is_others_turn(name):
+        folder = self._tables.folder / name
+        if not (self._wanted.vacuum and is_due) or self._turns.is_reserved_by_other(folder):
             return done
+        self._turns.remove_expired(folder)
         handle = self._tables.open(name)
         if handle is None:
             return done
@@ -157,9 +161,6 @@ class BackgroundUpkeep:
         except CommitConflict:
             return done
         return replace(done, vacuumed_ms=self._now_ms(), removed=done.removed + removed)
-
-    def _is_others_turn(self, name: str) -> bool:
-        return self._turns.is_others(self._tables.folder / name)
 
     def _warn(self, names: Iterable[str]) -> None:
         found = {name: self._done[name].problem for name in names if name in self._done}

@@ -21,7 +21,7 @@ import pyarrow as pa
 from aggregator.backoff import Backoff
 from aggregator.errors import Failed
 from aggregator.lake.attempts import Done, commit_with_retries
-from aggregator.lake.columns import conformed
+from aggregator.lake.columns import conform_to_schema
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import STAGED_PREFIX, StagingLease, discard, leased
@@ -128,7 +128,7 @@ def compact(
         most: Commits; None for all.
 
     Raises:
-        HoldError: the table is not what its files say: see `TableHandle.live`.
+        HoldError: the table is not what its files say: see `TableHandle.live_files`.
         Failed: the table has no such columns.
         RetryError: the storage does not answer, or other writers were faster every time.
     """
@@ -136,7 +136,7 @@ def compact(
     done = Compacted()
     if handle is None:
         return done
-    groups = bins(handle.live(), target_bytes=target_bytes, fewest=fewest)
+    groups = bins(handle.live_files(), target_bytes=target_bytes, fewest=fewest)
     if groups:
         check_columns(name, handle.schema(), cluster_by)
     stage = partial(_staged, folder, handle, target_bytes=target_bytes, cluster_by=cluster_by)
@@ -178,7 +178,9 @@ def _staged(
 ) -> tuple[StagedFile, ...]:
     """The rows of a group in new files, under the table's columns of today."""
     schema = handle.schema()
-    stage = StagingWriter(folder, schema, divided_by=handle.divided_by(), file_bytes=target_bytes, lease=lease)
+    stage = StagingWriter(
+        folder, schema, partition_columns=handle.partition_columns(), file_bytes=target_bytes, lease=lease
+    )
     expected = 0
 
     def rows() -> Iterator[pa.Table]:
@@ -187,7 +189,7 @@ def _staged(
             with folder.parquet(live.path) as file:
                 expected += file.metadata.num_rows
                 for batch in batches(file):
-                    yield conformed(batch, schema)
+                    yield conform_to_schema(batch, schema)
 
     try:
         for piece in in_runs(rows(), cluster_by):
@@ -213,7 +215,7 @@ def _swapped(tables: Tables, name: str, rewritten: Sequence[_Rewritten]) -> Sequ
 
     def attempt() -> Done[list[_Rewritten]]:
         handle = tables.open(name)
-        live = set(handle.files()) if handle else set[str]()
+        live = set(handle.live_paths()) if handle else set[str]()
         fit = [one for one in rewritten if {file.path for file in one.group} <= live]
         if handle and fit:
             staged = [file for one in fit for file in one.staged]

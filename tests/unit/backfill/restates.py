@@ -10,7 +10,7 @@ from aggregator.backfill.replacement import AdmitAll, NewRows, Replacement
 from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.files import StagingWriter
-from aggregator.lake.ranges import Reached, Span, StagingOutcome
+from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
 from tests.unit.lake.tabling import NAME, rows
 
 FLOW = EdgePartition("eu", "orders", 0)
@@ -75,7 +75,7 @@ class Restate:
         if without := sorted(read - set(new["_offset"].to_pylist())):
             left_out.add(origins(*without).select(FIXED_COLUMNS.names))
         own = OWN if mark == MARK else OWN._replace(topic_id=mark.topic_id)
-        reached = (Reached(Span(own, OffsetRange(0, len(new))), len(new)),)
+        reached = (SpanProgress(Span(own, OffsetRange(0, len(new))), len(new)),)
         outcome = StagingOutcome(reached, stage.close(), left_out.close())
         self.come = NewRows([outcome], self.scratch, {own: len(new)} if len(new) else {}, {"hub.restate": "x"})
 

@@ -50,13 +50,13 @@ class World:
 
     def table(self) -> list[tuple]:
         folder, found = self.tables.folder / NAME, []
-        for path in self.tables.open(NAME).files():
+        for path in self.tables.open(NAME).live_paths():
             columns = folder.rows(path, ["_offset", "_key", "_deleted", "id"]).to_pydict()
             found += zip(*(columns[name] for name in ("_offset", "_key", "_deleted", "id")), strict=True)
         return found
 
     def current(self) -> set[int]:
-        found = latest_rows(self.tables.folder / NAME, self.tables.open(NAME).live())
+        found = latest_rows(self.tables.folder / NAME, self.tables.open(NAME).live_files())
         return {offset for rows in found for offset in rows["_offset"].to_pylist()}
 
 

@@ -41,7 +41,7 @@ def test_a_table_that_is_divided_by_day_is_restated(kind, tmp_path):
     config = SimpleNamespace(central={}, schemas=SimpleNamespace(), schemas_client={})
     task = decoding(config, tables, NAME, handle, [], restate.scratch)
     columns = pa.ipc.read_schema(pa.py_buffer(task.columns))
-    stage = StagingWriter(restate.scratch, columns, promotes=tables.promotes, divided_by=task.divided_by)
+    stage = StagingWriter(restate.scratch, columns, promotes=tables.promotes, partition_columns=task.partition_columns)
     stage.add(timed(origins(0, 1, plus=1000)))
     (outcome,) = restate.come.outcomes
     restate.come = restate.come._replace(outcomes=[replace(outcome, files=stage.close())])
@@ -89,7 +89,7 @@ def test_an_audit_counts_the_rows_that_delta_rs_left(tmp_path, division):
     tables = DeltaTables("hub", Folder(str(tmp_path)), {NAME: (division,)})
     commit(tables, staged(tables, FIRST, 0, 1, cities(origins(*range(6)))))
     DeltaTable(str(tmp_path / NAME)).delete("_offset % 2 = 1")
-    live = tables.open(NAME).live()
+    live = tables.open(NAME).live_files()
 
     def found(source: EdgePartition) -> list[tuple[int, int, int]]:
         parts = [np.stack(one, axis=1).tolist() for one in row_origins(tables.folder / NAME, live, source)]
@@ -106,7 +106,7 @@ def test_a_file_that_delta_rs_cannot_remove_by_its_path_is_not_replaced(tmp_path
     """Another tool wrote the path in another way: old and new rows would both be in the table."""
     tables = DeltaTables("hub", Folder(str(tmp_path)))
     commit(tables, staged(tables, FIRST, 0, 1, origins(0, 1)))
-    (name,) = tables.open(NAME).files()
+    (name,) = tables.open(NAME).live_paths()
     (tmp_path / NAME / unquote(path)).mkdir()
     (tmp_path / NAME / name).rename(tmp_path / NAME / unquote(path) / name)
     (log,) = (one for one in (tmp_path / NAME / "_delta_log").glob("*.json") if name in one.read_text())

@@ -54,7 +54,7 @@ class Table:
 
     def current(self) -> list[tuple]:
         self.state.refresh([FIRST, MARK, AGAIN], force=True)
-        files = self.tables.open(self.state.table).files()
+        files = self.tables.open(self.state.table).live_paths()
         found = [self.tables.folder / self.state.table, *files]
         tables = [found[0].rows(name, ["_key", "id"]) for name in files]
         return sorted(row for one in tables for row in zip(*(column.to_pylist() for column in one), strict=True))
@@ -145,7 +145,7 @@ def test_a_tombstone_that_nothing_replaces_stays_and_brings_nothing_back(kind, t
     """It died under the new policy: it stays, as far as its key is known. A new one that is refused shows the key."""
 
     class Refuses(AdmitAll):
-        def admit(self, _handle, outcomes):
+        def audit_replacement(self, _handle, outcomes):
             return [replace(one, files=()) for one in outcomes]
 
     for name, came, admission, key in (("died", TOKENS[:1], None, None), ("refused", TOKENS, Refuses(), b"token-2")):
@@ -274,10 +274,10 @@ def test_a_key_that_came_as_several_is_lost(kind, tmp_path):
 def test_keys_that_do_not_change_stay_where_they_are(kind, tmp_path):
     """A policy that changes values alone: rows that stay keep their keys, and files without affected rows stay."""
     table = Table(kind, tmp_path, *FORGOTTEN, [(7, b"carol", False, OLD), (8, b"carol", True, GONE)])
-    before = set(table.tables.open(NAME).files())
+    before = set(table.tables.open(NAME).live_paths())
     came = [(50, b"alice", False, 9), (51, b"bob", True, GONE)]
     assert table.restate(40, 100, came, {50, 51}).run().keyless == 0
-    assert len(before & set(table.tables.open(NAME).files())) == 2
+    assert len(before & set(table.tables.open(NAME).live_paths())) == 2
     assert table.current() == [(b"alice", 9)]
     assert {row[1] for row in table.rows()} == {b"alice", b"bob", b"carol"}
 

@@ -34,7 +34,7 @@ def quick(monkeypatch):
 
 def content(tables) -> dict[int, int]:
     """Each offset once, and what it holds."""
-    found = read(tables, "_offset, id") if tables.open(NAME).files() else []
+    found = read(tables, "_offset, id") if tables.open(NAME).live_paths() else []
     assert len({offset for offset, _ in found}) == len(found), "an origin is there twice"
     return dict(found)
 
@@ -43,7 +43,7 @@ def orphans(tables) -> set[str]:
     """Files in the table's folder that no version names, once what commits were sent with is two days old."""
     sweep(tables, NAME, now_s=time.time() + 2 * 86_400)
     here = {one.name for one in (tables.folder / NAME).entries() if one.name.endswith(".parquet")}
-    return here - {path.rpartition("/")[2] for path in tables.open(NAME).named()}
+    return here - {path.rpartition("/")[2] for path in tables.open(NAME).referenced_paths()}
 
 
 @pytest.mark.slow
@@ -89,9 +89,9 @@ class Beside(AdmitAll):
     def __init__(self, *turns):
         self.turns, self.asked = list(turns), 0
 
-    def admit(self, handle, outcomes):
+    def audit_replacement(self, handle, outcomes):
         self.asked += 1
-        return super().admit(handle, outcomes)
+        return super().audit_replacement(handle, outcomes)
 
     def told(self, _removed):
         if self.turns:
@@ -143,7 +143,7 @@ def test_a_row_that_somebody_takes_out_meanwhile_does_not_come_back(kind, tmp_pa
 
     def take_out() -> None:
         handle = tables.open(NAME)
-        handle.commit(staged(tables, FIRST, 0, 5, origins(0, 1, 3, 4)).files, {FIRST: 6}, handle.live())
+        handle.commit(staged(tables, FIRST, 0, 5, origins(0, 1, 3, 4)).files, {FIRST: 6}, handle.live_files())
 
     beside = Beside(take_out)
     restate = Restate(tables, 1, 4, range(1, 4), admission=beside)
@@ -159,7 +159,7 @@ def test_what_is_refused_changes_nothing(kind, tmp_path):
     """Rules that hold the new rows leave the table, and its folder, as they were."""
 
     class Closed(AdmitAll):
-        def admit(self, _handle, outcomes):
+        def audit_replacement(self, _handle, outcomes):
             raise HoldError(f"{len(outcomes)} outcomes fail a rule")
 
     tables = kind("hub", Folder(str(tmp_path)))
@@ -217,7 +217,7 @@ def test_a_faster_writer_of_the_hub_leaves_it_a_turn(kind, tmp_path):
     turns, offsets = CommitTurns(), iter(range(5, 99))
 
     def faster() -> None:
-        if not turns.is_others(tables.folder / NAME):
+        if not turns.is_reserved_by_other(tables.folder / NAME):
             offset = next(offsets)
             commit(tables, staged(tables, FIRST, offset, offset + 1, origins(offset)))
 
@@ -241,7 +241,7 @@ def test_the_current_state_follows_a_restate(kind, tmp_path):
     assert state.refresh([FIRST], force=True) is None, "without the mark nobody would know"
     assert state.refresh([FIRST, MARK], force=True) is not None
     assert state.refresh([FIRST, MARK], force=True) is None
-    files = tables.open(state.table).files()
+    files = tables.open(state.table).live_paths()
     kept = pa.concat_tables((tables.folder / state.table).rows(name, ["_key", "id"]) for name in files)
     assert sorted(zip(kept["_key"].to_pylist(), kept["id"].to_pylist(), strict=True)) == [
         (b"k0", NEW + 3), (b"k1", 1), (b"k2", NEW + 5),

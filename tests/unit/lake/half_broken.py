@@ -18,7 +18,7 @@ def half_broken(folder: Path) -> None:
     """Commit a row of ones, break its file, and commit a row of fives, each in a column of every type with bounds."""
     tables = DeltaTables("hub", Folder(str(folder)))
     commit(tables, staged(tables, FIRST, 0, 1, _row(1)))
-    (broken,) = tables.open(NAME).files()
+    (broken,) = tables.open(NAME).live_paths()
     (folder / NAME / broken).write_bytes(b"broken")
     commit(tables, staged(tables, FIRST, 1, 2, _row(5)))
 

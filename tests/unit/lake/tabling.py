@@ -10,7 +10,7 @@ from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import StagingWriter
-from aggregator.lake.ranges import Reached, Span, StagingOutcome
+from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
 from aggregator.lake.tables.port import Tables
 
 NAME = "eu.orders"  # a name with a dot is one name, not a namespace
@@ -35,10 +35,10 @@ def ids(*values: int) -> pa.Table:
 
 def staged(tables: Tables, partition: CentralPartition, start: int, end: int, table: pa.Table) -> StagingOutcome:
     """What a task that read [start, end) of a partition has staged."""
-    division = tables.partitions.get(NAME, ())
-    stage = StagingWriter(tables.folder / NAME, None, promotes=tables.promotes, divided_by=division)
+    partition_columns = tables.partition_columns_by_table.get(NAME, ())
+    stage = StagingWriter(tables.folder / NAME, None, promotes=tables.promotes, partition_columns=partition_columns)
     stage.add(table)
-    return StagingOutcome((Reached(Span(partition, OffsetRange(start, end)), end),), stage.close())
+    return StagingOutcome((SpanProgress(Span(partition, OffsetRange(start, end)), end),), stage.close())
 
 
 def commit(tables: Tables, *outcomes: StagingOutcome) -> CommitResult:
@@ -48,7 +48,7 @@ def commit(tables: Tables, *outcomes: StagingOutcome) -> CommitResult:
 
 def read(tables: Tables, columns: str = "*", order: str = "1") -> Sequence[tuple]:
     """The table as DuckDB reads its live files."""
-    files = [str(Path(tables.folder) / NAME / path) for path in tables.open(NAME).files()]
+    files = [str(Path(tables.folder) / NAME / path) for path in tables.open(NAME).live_paths()]
     with duckdb.connect() as connection:
         query = f"select {columns} from read_parquet({files}, union_by_name=true) order by {order}"
         return connection.sql(query).fetchall()

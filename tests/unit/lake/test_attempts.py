@@ -26,28 +26,31 @@ def test_a_turn_lasts_as_long_as_it_is_bounded(tmp_path):
     """From when it was seen, whatever the storage's clock says; the next one counts anew; a dead owner's file goes."""
     clock, folder = Clock(), Folder(str(tmp_path))
     turns = CommitTurns(clock)
-    assert not turns.is_others(folder)
+    assert not turns.is_reserved_by_other(folder)
     ask(folder, b"a")
     told = []
     for _ in range(5):
-        told.append(turns.is_others(folder))
+        told.append(turns.is_reserved_by_other(folder))
         clock.now_s += 6.0
     assert told == [True, True, True, True, False]
+    turns.remove_expired(folder)
     assert not (tmp_path / TURN).exists()
     ask(folder, b"b")
-    assert turns.is_others(folder)
+    assert turns.is_reserved_by_other(folder)
+    turns.remove_expired(folder)
+    assert (tmp_path / TURN).exists()
     folder.remove(TURN)
-    assert not turns.is_others(folder)
+    assert not turns.is_reserved_by_other(folder)
     ask(folder, b"b")
     clock.now_s += 60.0
-    assert turns.is_others(folder), "it was away in between"
+    assert turns.is_reserved_by_other(folder), "it was away in between"
 
 
 def test_tables_have_turns_of_their_own(tmp_path):
     """Another table's commits wait for nobody."""
     turns, folder = CommitTurns(Clock()), Folder(str(tmp_path))
     ask(folder / "orders", b"a")
-    assert [turns.is_others(folder / name) for name in ("orders", "clicks")] == [True, False]
+    assert [turns.is_reserved_by_other(folder / name) for name in ("orders", "clicks")] == [True, False]
 
 
 @pytest.mark.parametrize("writable", [True, False])

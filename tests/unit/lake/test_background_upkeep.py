@@ -58,7 +58,7 @@ def test_small_files_become_few_without_anybody_asking(kind, tmp_path):
     grow(tables, 9, 17)
     assert keeper.keep_up(NAME) == TableUpkeep(NOW_MS, 17, 2)
     assert read_ids(tables) == list(range(17))
-    assert len(tables.open(NAME).files()) == 2
+    assert len(tables.open(NAME).live_paths()) == 2
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 17}
 
 
@@ -83,7 +83,7 @@ def test_nothing_is_done_that_is_not_wanted(kind, tmp_path):
     """Each can be switched off."""
     tables = filled(kind, tmp_path, 9)
     assert upkeep(tables, UpkeepConfig(compact=False, vacuum=False)).keep_up(NAME) is None
-    assert len(tables.open(NAME).files()) == 9
+    assert len(tables.open(NAME).live_paths()) == 9
 
 
 @FORMATS
@@ -110,7 +110,7 @@ def test_whom_a_job_asked_for_a_turn_is_left_alone(tmp_path):
     turn.write_bytes(b"a word")
     keeper = upkeep(tables)
     assert keeper.keep_up(NAME) is None
-    assert len(tables.open(NAME).files()) == 9
+    assert len(tables.open(NAME).live_paths()) == 9
     turn.unlink()
     assert keeper.keep_up(NAME) == TableUpkeep(NOW_MS, 9, 1)
 
@@ -161,7 +161,7 @@ def test_a_table_is_kept_up_beside_a_writer_that_goes_on(kind, tmp_path, monkeyp
     rewritten = [done.rewritten for _, done in told]
     assert rewritten == sorted(rewritten)
     assert rewritten[-1] >= 108
-    assert len(tables.open(NAME).files()) <= 24 - (rewritten[-1] - 100) + told[-1][1].written - 10
+    assert len(tables.open(NAME).live_paths()) <= 24 - (rewritten[-1] - 100) + told[-1][1].written - 10
     assert not [done.problem for _, done in told if done.problem]
 
 
@@ -199,7 +199,7 @@ def test_a_renamed_column_of_iceberg_is_not_rewritten(tmp_path, old):
     assert "next: send the topic to another table (`lake:`)" in told.problem
     assert told.vacuumed_ms == NOW_MS, "what keeps it from being compacted keeps it from nothing else"
     assert tables.open(NAME).table.scan().to_arrow().to_pylist() == before
-    assert len(tables.open(NAME).files()) == 9
+    assert len(tables.open(NAME).live_paths()) == 9
     with tables.open(NAME).table.update_schema() as change:
         change.rename_column("renamed" if old == "id" else ("s", "renamed"), old if old == "id" else "a")
     assert "keeps both names there" in upkeep(tables).keep_up(NAME).problem, "files of either name may be there"
@@ -223,7 +223,7 @@ def test_a_delta_table_whose_columns_are_mapped_is_not_rewritten(tmp_path):
     next_one.write_text("\n".join(map(json.dumps, (protocol, meta))) + "\n")
     told = upkeep(tables).keep_up(NAME)
     assert "its columns have other names than those in its files" in told.problem
-    assert len(tables.open(NAME).files()) == 9
+    assert len(tables.open(NAME).live_paths()) == 9
 
 
 def test_files_that_are_divided_in_an_earlier_way_are_not_rewritten(tmp_path):

@@ -92,7 +92,7 @@ def test_a_condition_skips_row_groups_of_other_values(kind, tmp_path, monkeypatc
     assert compact(tables, tables.folder / NAME, NAME, cluster_by=("customer",)) == Compacted(4, 1)
     assert read(tables, "customer, parts, more::varchar", "all") == before
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 4}
-    (path,) = tables.open(NAME).files()
+    (path,) = tables.open(NAME).live_paths()
     with pq.ParquetFile(Path(tables.folder) / NAME / path) as file:
         at = file.schema_arrow.get_field_index("customer")
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
@@ -109,7 +109,7 @@ def test_a_column_that_orders_nothing_is_named(kind, tmp_path, column):
     tables = filled(kind, tmp_path)
     with pytest.raises(Failed, match=f"column {column} of `cluster_by`"):
         compact(tables, tables.folder / NAME, NAME, cluster_by=("customer", column))
-    assert len(tables.open(NAME).files()) == 4
+    assert len(tables.open(NAME).live_paths()) == 4
 
 
 def test_a_table_has_the_columns_that_the_configuration_names():

@@ -6,7 +6,15 @@ import pyarrow as pa
 import pytest
 
 from aggregator.errors import HoldError
-from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, conformed, fits, initial_schema, merged, never
+from aggregator.lake.columns import (
+    FIXED_COLUMNS,
+    arrow_schema,
+    conform_to_schema,
+    initial_schema,
+    is_promotable,
+    merge_schemas,
+    no_promotion,
+)
 
 
 def schema(*fields: tuple[str, object]) -> str:
@@ -81,7 +89,7 @@ def test_merging_adds_columns_and_nested_fields():
     """New fields come last at their level; the table's own order stays."""
     ours = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.string())]))])
     theirs = pa.schema([("s", pa.struct([("y", pa.int32()), ("x", pa.string())])), ("b", pa.string())])
-    assert merged(ours, theirs) == pa.schema(
+    assert merge_schemas(ours, theirs) == pa.schema(
         [("a", pa.int64()), ("s", pa.struct([("x", pa.string()), ("y", pa.int32())])), ("b", pa.string())]
     )
 
@@ -92,8 +100,8 @@ def test_a_narrower_type_is_written_as_the_tables_wider_one():
     theirs = pa.table(
         {"a": pa.array([1], pa.int32()), "l": pa.array([[{"d": 1.5}]], pa.list_(pa.struct([("d", pa.float32())])))}
     )
-    assert merged(ours, theirs.schema) == ours
-    assert conformed(theirs, ours).to_pylist() == [{"a": 1, "l": [{"d": 1.5}]}]
+    assert merge_schemas(ours, theirs.schema) == ours
+    assert conform_to_schema(theirs, ours).to_pylist() == [{"a": 1, "l": [{"d": 1.5}]}]
 
 
 def test_a_conflict_is_held_with_the_difference():
@@ -101,7 +109,7 @@ def test_a_conflict_is_held_with_the_difference():
     ours = pa.schema([("a", pa.int32()), ("s", pa.struct([("x", pa.string())]))])
     theirs = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int32())])), ("S", pa.int32())])
     with pytest.raises(HoldError) as caught:
-        merged(ours, theirs)
+        merge_schemas(ours, theirs)
     for part in (
         "a is int32 in the table and int64",
         "s.x is string in the table and int32",
@@ -117,7 +125,7 @@ def test_conforming_fills_nested_gaps_with_null():
     wider = pa.schema(
         [("m", pa.map_(pa.string(), pa.struct([("x", pa.int32()), ("y", pa.string())]))), ("n", pa.int32())]
     )
-    table = conformed(rows, wider)
+    table = conform_to_schema(rows, wider)
     table.validate(full=True)
     assert table.to_pylist() == [
         {"m": [("k", {"x": 1, "y": None})], "n": None},
@@ -133,12 +141,12 @@ def _of(**columns: pa.DataType) -> pa.Schema:
 @pytest.mark.parametrize(
     ("schemas", "promotes", "begins"),
     [
-        ([], never, None),
-        ([_of(a=pa.int32()), _of(a=pa.int32(), b=pa.string())], never, None),
-        ([_of(a=pa.int32()), _of(a=pa.int64(), b=pa.string())], never, _of(a=pa.int64(), b=pa.string())),
-        ([_of(a=pa.int64()), _of(a=pa.int32())], never, None),
-        ([_of(a=pa.int32()), _of(a=pa.int64())], fits, None),
-        ([_of(a=pa.int64()), _of(a=pa.string())], never, None),
+        ([], no_promotion, None),
+        ([_of(a=pa.int32()), _of(a=pa.int32(), b=pa.string())], no_promotion, None),
+        ([_of(a=pa.int32()), _of(a=pa.int64(), b=pa.string())], no_promotion, _of(a=pa.int64(), b=pa.string())),
+        ([_of(a=pa.int64()), _of(a=pa.int32())], no_promotion, None),
+        ([_of(a=pa.int32()), _of(a=pa.int64())], is_promotable, None),
+        ([_of(a=pa.int64()), _of(a=pa.string())], no_promotion, None),
     ],
 )
 def test_a_new_table_begins_with_the_widest_type_where_it_could_not_become_wider(schemas, promotes, begins):

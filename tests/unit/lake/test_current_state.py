@@ -31,7 +31,7 @@ def events(*drawn) -> pa.Table:
 
 def state(tables, current: CurrentState) -> list[tuple]:
     """What an analyst reads."""
-    files = [str(Path(tables.folder) / current.table / path) for path in tables.open(current.table).files()]
+    files = [str(Path(tables.folder) / current.table / path) for path in tables.open(current.table).live_paths()]
     if not files:
         return []
     with duckdb.connect() as connection:
@@ -131,7 +131,7 @@ def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
         ours.refresh([FIRST], force=True)
     assert len(state(tables, ours)) == 2
     sweep(tables, ours.table, now_s=time.time() + 2 * 86_400)
-    live = tables.open(ours.table).named()
+    live = tables.open(ours.table).referenced_paths()
     assert {path.name for path in (tmp_path / ours.table).glob("*.parquet")} <= live
 
 

@@ -8,7 +8,7 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
 from aggregator.kafka.readers.typed_decoder import CorruptRecord
 from aggregator.lake.hold_publisher import lake_holds
-from aggregator.lake.ranges import Held
+from aggregator.lake.ranges import TableHold
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.status import TableStatus
 from aggregator.observe.lake_poller import Stalls
@@ -16,7 +16,9 @@ from aggregator.state.edge_status import EdgeStatuses
 from aggregator.state.lake_holds import decode_holds, holds_record
 
 HERE, THERE = CentralPartition("eu.orders", "id", 0), CentralPartition("eu.orders", "id", 1)
-HELD = TableReport("orders", 300, next_offsets={HERE: 17, THERE: 90}, held=(Held(HERE, "does not decode\n  next: x"),))
+HELD = TableReport(
+    "orders", 300, next_offsets={HERE: 17, THERE: 90}, held=(TableHold(HERE, "does not decode\n  next: x"),)
+)
 
 
 def test_a_hold_keeps_its_beginning_and_comes_back_from_the_topic():
@@ -44,7 +46,9 @@ def test_a_table_that_waits_is_told_while_it_is_behind():
 
 def test_many_holds_and_long_reasons_make_a_small_record():
     """Thousands of partitions are not all named."""
-    report = TableReport("orders", held=tuple(Held(CentralPartition("t", "id", n), "x" * 9999) for n in range(3000)))
+    report = TableReport(
+        "orders", held=tuple(TableHold(CentralPartition("t", "id", n), "x" * 9999) for n in range(3000))
+    )
     _, value = holds_record(lake_holds(CycleReport((report,)), (), 0))
     assert len(decode_holds(value)) == 500
     assert len(value) < 400_000
@@ -56,7 +60,7 @@ def test_a_held_table_is_told_in_one_line_and_is_not_fresh():
     """The youngest commit is another partition's."""
     held = lake_holds(CycleReport((HELD,)), (), 1000)
     table = TableStatus("orders", 4, 300, {HERE: 17, THERE: 90}, {HERE: 30, THERE: 90}, 60_000, held=held)
-    assert table.stands == "eu.orders-0 stands at 17: does not decode"
+    assert table.hold_reason == "eu.orders-0 stands at 17: does not decode"
     assert table.freshness_ms(61_000) == 60_000
     assert replace(table, held=()).freshness_ms(61_000) == 1000
 

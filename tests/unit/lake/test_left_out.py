@@ -9,7 +9,7 @@ from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
-from aggregator.lake.task import StagingTask, _Running
+from aggregator.lake.task import StagingPlan, _Running
 from tests.unit.lake.avro_samples import framed
 
 SCHEMA = '{"type":"record","name":"R","fields":[{"name":"id","type":"long"}]}'
@@ -26,7 +26,7 @@ def test_notices_are_no_rows_of_a_restate(kind, apart, left_out, tmp_path):
     piece = CommittedRecords("t", 0, list(range(4)), [1] * 4, [b"k"] * 4, values, origins, left_out=left_out)
     folder = Folder(str(tmp_path))
     tables = kind("hub", folder)
-    task = StagingTask("t", folder, ClusterConfig(bootstrap_servers="x:1"), "", tables, None, (), apart=apart)
+    task = StagingPlan("t", folder, ClusterConfig(bootstrap_servers="x:1"), "", tables, None, (), apart=apart)
     running = _Running(
         task, None, BatchDecoder(lambda _: SCHEMA), StagingWriter(folder, None), StagingWriter(folder, None)
     )

@@ -103,7 +103,7 @@ def test_small_files_become_one(kind, tmp_path):
     assert compact(tables, tables.folder / NAME, NAME) == Compacted(4, 1)
     after = tables.open(NAME)
     assert read(tables, "id, s") == [(0, None), (1, None), (2, None), (3, {"x": [1]})]
-    assert len(after.files()) == 1
+    assert len(after.live_paths()) == 1
     assert (after.rows(), after.schema()) == (4, before.schema())
     assert after.positions([FIRST, SECOND]) == {FIRST: 3, SECOND: 1}
     assert compact(tables, tables.folder / NAME, NAME) == Compacted()
@@ -133,7 +133,7 @@ def test_compaction_and_commits_beside_each_other_lose_nothing(kind, tmp_path):
     compact(tables, tables.folder / NAME, NAME)
     assert read_ids(tables) == list(range(14))
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 14}
-    assert len(tables.open(NAME).files()) <= 2  # one a tier, of files of less than eight records and of more
+    assert len(tables.open(NAME).live_paths()) <= 2  # one a tier, of files of less than eight records and of more
 
 
 @FORMATS
@@ -157,7 +157,7 @@ def test_a_rewrite_that_was_overtaken_is_dropped(kind, tmp_path, monkeypatch):
         race.setattr(kind, "open", overtaken)
         assert compact(tables, tables.folder / NAME, NAME) == Compacted()
     assert read_ids(tables) == [0, 1, 2]
-    assert len(tables.open(NAME).files()) == 1
+    assert len(tables.open(NAME).live_paths()) == 1
 
 
 @FORMATS
@@ -183,9 +183,9 @@ def test_of_groups_in_one_commit_only_those_count_that_are_still_whole(kind, tmp
         assert compact(tables, tables.folder / NAME, NAME) == Compacted(2, 1)
     assert read_ids(tables) == [0, 1, 2, *range(30, 38), *range(40, 48)]
     handle = tables.open(NAME)
-    assert len(handle.files()) == 2
+    assert len(handle.live_paths()) == 2
     written = {path.name for path in (tmp_path / NAME).glob("hub-*.parquet")}
-    assert len(written - handle.named()) == 0
+    assert len(written - handle.referenced_paths()) == 0
 
 
 @FORMATS
@@ -251,9 +251,9 @@ def test_a_table_divided_by_columns_and_by_day(kind, tmp_path):
     commit(tables, staged(tables, FIRST, 0, 3, rows(3, **columns)))
     commit(tables, staged(tables, FIRST, 3, 6, rows(3, **columns)))
     handle = tables.open(NAME)
-    assert handle.divided_by() == ("_edge", "_day", "paid")
-    assert len(handle.live()) == 6
-    assert len({file.partition for file in handle.live()}) == 3
+    assert handle.partition_columns() == ("_edge", "_day", "paid")
+    assert len(handle.live_files()) == 6
+    assert len({file.partition for file in handle.live_files()}) == 3
     assert compact(tables, tables.folder / NAME, NAME) == Compacted(6, 3)
     first, second = date(2026, 1, 1), date(2026, 1, 2)
     expected = [(1, "eu", first, True), (2, "eu", second, False), (3, None, second, False)]
@@ -365,5 +365,5 @@ def test_a_file_tells_when_its_records_begin(kind, tmp_path):
         table = ids(number, number)
         table = table.set_column(table.column_names.index("_timestamp"), "_timestamp", times)
         commit(tables, staged(tables, FIRST, number, number + 1, table))
-    begins = {None if file.begins_us is None else file.begins_us // 1000 for file in tables.open(NAME).live()}
+    begins = {None if file.begins_us is None else file.begins_us // 1000 for file in tables.open(NAME).live_files()}
     assert begins == {1_795_741_323_456, -1, None}

@@ -17,12 +17,12 @@ from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.job import run_jobs, shares
-from aggregator.lake.ranges import Backlog, Reached, Span, StagingOutcome
+from aggregator.lake.job import pack_tasks, run_jobs
+from aggregator.lake.ranges import Backlog, Span, SpanProgress, StagingOutcome
 from aggregator.lake.table_plan import TablePlan, plan_batches, table_limits
 from aggregator.lake.tables.delta import DeltaHandle, DeltaTables
 from aggregator.lake.tables.formats import open_tables
-from aggregator.lake.task import StagingTask
+from aggregator.lake.task import StagingPlan
 from aggregator.state.names import HubNames
 
 pytestmark = pytest.mark.slow
@@ -70,21 +70,21 @@ class ManyTables:
 
     def run_jobs(self, _, tables, *, parallel):
         self.jobs.append([one.name for one in tables])
-        assert sum(len(span.offsets) for one in tables for spans in one.plan for span in spans)
+        assert sum(len(span.offsets) for one in tables for spans in one.tasks for span in spans)
         found = [RetryError("away") if one.name in self.failing else self.outcomes(one) for one in tables]
         self.while_staged()
         return found
 
-    def outcomes(self, task):
+    def outcomes(self, plan):
         made = []
-        for spans in task.plan:
-            stage = StagingWriter(task.folder, COLUMNS)
+        for spans in plan.tasks:
+            stage = StagingWriter(plan.folder, COLUMNS)
             for at, offsets in spans:
                 place = {"_central_topic": at.topic, "_central_partition": 0, "_deleted": False}
                 rows = [place | {"_central_offset": offset} for offset in range(*offsets)]
                 stage.add(pa.Table.from_pylist(rows, schema=COLUMNS))
-            made.append(StagingOutcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
-            self.staged += [(task.name, file.path) for file in made[-1].files]
+            made.append(StagingOutcome(tuple(SpanProgress(span, span.offsets.end) for span in spans), stage.close()))
+            self.staged += [(plan.name, file.path) for file in made[-1].files]
         return made
 
     def offsets(self, name: str) -> list[int]:
@@ -93,7 +93,7 @@ class ManyTables:
         handle = tables.open(name)
         if handle is None:
             return []
-        files = [str(Path(tables.folder) / name / path) for path in handle.files()]
+        files = [str(Path(tables.folder) / name / path) for path in handle.live_paths()]
         with duckdb.connect() as connection:
             rows = connection.sql(f"select _central_offset from read_parquet({files!r}) order by all").fetchall()
         return [offset for (offset,) in rows]
@@ -148,7 +148,7 @@ class Session:
         return self
 
     def mapInArrow(self, body, _schema):  # noqa: N802 - Spark's name
-        self.tables = inspect.getclosurevars(body).nonlocals["tables"]
+        self.tables = inspect.getclosurevars(body).nonlocals["plans"]
         self.body = body
         return self
 
@@ -165,7 +165,7 @@ def test_a_table_that_ends_its_worker_stops_no_other(tmp_path, monkeypatch):
     lake = ManyTables(tmp_path, monkeypatch)
     lake.driver._spark = session = Session("t07")
     monkeypatch.setattr(module, "run_jobs", run_jobs)
-    monkeypatch.setattr(StagingTask, "stage", lambda task, number: lake.outcomes(task)[number])
+    monkeypatch.setattr(StagingPlan, "stage", lambda plan, number: lake.outcomes(plan)[number])
     for end in (5, 9):
         lake.ends, session.jobs[:] = dict.fromkeys(TOPICS, end), []
         failed = [one.table for one in lake.driver.cycle().tables if one.failed]
@@ -200,7 +200,7 @@ def test_what_one_table_raises_stops_no_other(tmp_path, monkeypatch, step, error
     monkeypatch.undo()
     assert {name: len(lake.offsets(name)) for name in TOPICS} == {name: 5 if name == "t07" else 9 for name in TOPICS}
     there = {path.name for path in (tmp_path / "t07").glob("*.parquet")}
-    assert there == set(open_tables(lake.config).open("t07").files())
+    assert there == set(open_tables(lake.config).open("t07").live_paths())
 
 
 def raising(error: Exception, name: str) -> None:
@@ -235,11 +235,11 @@ class SilentJob:
         return []
 
 
-def table_of(*lengths: int) -> StagingTask:
+def table_of(*lengths: int) -> StagingPlan:
     at = CentralPartition("t", "x", 0)
     spans = tuple((Span(at, OffsetRange(0, one)),) for one in lengths)
     central = ClusterConfig(bootstrap_servers="x:1")
-    return StagingTask("t", Folder("/"), central, "", DeltaTables("h", Folder("/")), None, spans)
+    return StagingPlan("t", Folder("/"), central, "", DeltaTables("h", Folder("/")), None, spans)
 
 
 def test_central_that_does_not_answer_is_told_for_every_table(tmp_path, monkeypatch):
@@ -279,16 +279,16 @@ def test_rounds_keep_the_order_and_a_long_plan_is_alone():
     ]  # fmt: skip
 
 
-def test_shares_are_even_and_hold_every_task_once():
+def test_groups_are_even_and_hold_every_task_once():
     """Of plans of any size, for as many Spark tasks as run at a time."""
     lengths = [[40], [1, 1], [], [30, 10], [5] * 6]
-    tasks = [table_of(*found) for found in lengths]
+    plans = [table_of(*found) for found in lengths]
     for parallel in (1, 2, 3, 50):
-        found = shares(tasks, parallel)
+        found = pack_tasks(plans, parallel)
         assert len(found) == min(parallel, 11)
         assert all(found)
         everything = [one for share in found for one in share]
         assert sorted(everything) == [(table, n) for table, plan in enumerate(lengths) for n in range(len(plan))]
         loads = [sum(lengths[table][n] for table, n in share) for share in found]
         assert max(loads) <= max(40, sum(loads) / len(loads) * 4 / 3)
-    assert shares(tasks[2:3], 2) == ()
+    assert pack_tasks(plans[2:3], 2) == ()

@@ -14,7 +14,7 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.lake import orphans as module
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import StagingLease, discard, leased, sending, sweep, sweep_scratch
+from aggregator.lake.orphans import StagingLease, discard, leased, mark_sent, sweep, sweep_scratch
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
@@ -46,7 +46,7 @@ def test_what_a_commit_was_sent_with_is_discarded_by_nobody(tmp_path):
     folder = Folder(str(tmp_path))
     for name in ("sent", "unsent"):
         folder.create(name).close()
-    sending(folder, ["sent"])
+    mark_sent(folder, ["sent"])
     discard(folder, ["sent", "unsent", "never was"])
     assert [path.name for path in tmp_path.iterdir()] == ["sent"]
 
@@ -69,7 +69,7 @@ def test_memory_of_sent_files_is_bounded(tmp_path, monkeypatch):
     """The oldest are forgotten, whose writers have long returned."""
     monkeypatch.setattr(module, "_SENT", {})
     monkeypatch.setattr(module, "_REMEMBERED", 3)
-    sending(Folder(str(tmp_path)), map(str, range(5)))
+    mark_sent(Folder(str(tmp_path)), map(str, range(5)))
     assert [path for _, path in module._SENT] == ["2", "3", "4"]
 
 

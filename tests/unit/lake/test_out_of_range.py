@@ -277,11 +277,11 @@ def test_a_table_takes_them_and_every_reader_reads_it(kind, division, tmp_path, 
     assert seen["_timestamp"].null_count() == len(BEYOND)
     assert seen[OUT_OF_RANGE_COLUMN].null_count() == 3
     if division == ("_day",):
-        parts = {dict(one.partition)["_day"]: one.rows for one in handle.live()}
+        parts = {dict(one.partition)["_day"]: one.rows for one in handle.live_files()}
         assert (parts[None], sorted(parts.values())) == (len(BEYOND), [1, 1, 2, len(BEYOND)])
     state = CurrentState(tables, tables.folder, NAME)
     assert state.refresh([FIRST]) is not None
-    files = [str(Path(tables.folder) / state.table / path) for path in tables.open(state.table).files()]
+    files = [str(Path(tables.folder) / state.table / path) for path in tables.open(state.table).live_paths()]
     with duckdb.connect() as connection:
         (found,) = connection.sql(
             f"select count(*), count({OUT_OF_RANGE_COLUMN}) from read_parquet({files})"

@@ -9,7 +9,7 @@ from aggregator.errors import RetryError
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import FolderEntry
 from aggregator.lake.orphans import leftovers, working_since
-from aggregator.lake.ranges import Held, Reached, Span, StagingOutcome
+from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome, TableHold
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.task import decode_outcome, encode_outcome
@@ -72,16 +72,16 @@ def test_a_drain_waits_for_ends_and_not_for_what_is_held():
     until = {("t", 0): 9}
     assert TableReport("a", next_offsets={PART: 8}).short_of(until)
     assert not TableReport("a", next_offsets={PART: 9}).short_of(until)
-    assert not TableReport("a", next_offsets={PART: 8}, held=(Held(PART, "why"),)).short_of(until)
+    assert not TableReport("a", next_offsets={PART: 8}, held=(TableHold(PART, "why"),)).short_of(until)
     assert TableReport("a", failed=RetryError("away")).short_of(until)
 
 
 def test_a_held_partition_does_not_make_cycles_run_without_a_pause():
     """A cycle is behind only where its bounds cut it short; what is held waits for the interval."""
     cut = TableReport("a", rows=1, next_offsets={PART: 8}, end_offsets={PART: 9})
-    assert CycleReport((cut,)).behind
-    assert not CycleReport((replace(cut, held=(Held(PART, "why"),)),)).behind
-    assert not CycleReport((replace(cut, rows=0),)).behind
+    assert CycleReport((cut,)).has_backlog
+    assert not CycleReport((replace(cut, held=(TableHold(PART, "why"),)),)).has_backlog
+    assert not CycleReport((replace(cut, rows=0),)).has_backlog
 
 
 def test_only_old_files_of_ours_that_no_log_names_go():
@@ -112,5 +112,5 @@ def test_outcomes_travel_whole():
     """What a task tells comes back equal."""
     span = Span(PART, OffsetRange(3, 9))
     files = (StagedFile("hub-a.parquet", 5, 4, "{}", b"\0\1"),), (StagedFile("hub-b.parquet", 1, 2, "{}", b"\2"),)
-    outcome = StagingOutcome((Reached(span, 7, "held at 7"),), *files)
+    outcome = StagingOutcome((SpanProgress(span, 7, "held at 7"),), *files)
     assert decode_outcome(encode_outcome(outcome)) == outcome

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.files import StagedFile
-from aggregator.lake.ranges import Reached, Span, StagingOutcome, backlog, committable, tasks
+from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome, backlog, committable, tasks
 
 PARTS = [CentralPartition("t", "id", number) for number in range(4)]
 
@@ -16,7 +16,7 @@ def span(number: int, start: int, end: int) -> Span:
 
 
 def done(*spans: Span, files: int = 1, short: int = 0) -> StagingOutcome:
-    reached = tuple(Reached(one, one.offsets.end - short, "held" if short else "") for one in spans)
+    reached = tuple(SpanProgress(one, one.offsets.end - short, "held" if short else "") for one in spans)
     return StagingOutcome(reached, tuple(StagedFile(f"f{n}", 1, 1, "{}", b"") for n in range(files)))
 
 

@@ -16,7 +16,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
-from aggregator.lake.ranges import SHOWN_RANGES, Reached, Span, StagingOutcome, committable
+from aggregator.lake.ranges import SHOWN_RANGES, Span, SpanProgress, StagingOutcome, committable
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
@@ -66,7 +66,7 @@ def test_history_says_which_commit_brought_a_row(tables):
 def test_history_names_the_longest_ranges_alone():
     """A commit of thousands of partitions: every version that is kept would name them all."""
     spans = [Span(CentralPartition("eu.orders", "AAA", n), OffsetRange(0, 1 + (n % 40))) for n in range(200)]
-    outcome = StagingOutcome(tuple(Reached(one, one.offsets.end) for one in spans), ())
+    outcome = StagingOutcome(tuple(SpanProgress(one, one.offsets.end) for one in spans), ())
     told = committable([outcome], {}).note()
     ranges = json.loads(told["hub.ranges"])
     assert (told["hub.rows"], told["hub.partitions"], len(ranges)) == ("0", "200", SHOWN_RANGES)
@@ -253,7 +253,7 @@ def test_files_of_a_kept_version_are_no_leftovers(tables):
 def test_a_marker_range_moves_the_position_alone(tables):
     """Offsets without a record are a position without a file."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
-    outcome = StagingOutcome((Reached(Span(FIRST, OffsetRange(1, 7)), 7),), ())
+    outcome = StagingOutcome((SpanProgress(Span(FIRST, OffsetRange(1, 7)), 7),), ())
     Commit(tables, NAME, [outcome], force=True).run(tables.open(NAME))
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 7}
     assert (tables.open(NAME).rows(), read_ids(tables)) == (1, [1])

@@ -9,7 +9,7 @@ from aggregator.errors import HoldError
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
-from aggregator.lake.quality.split import RULES, TOPIC_ID, Split, marked, rows_at, without
+from aggregator.lake.quality.split import RULES, TOPIC_ID, Split, marked, restage_without, rows_at
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def test_both_halves_are_the_file(tmp_path_factory, failing):
         assert (row.pop(RULES), row.pop(TOPIC_ID)) == (["s/r", f"s/{row['id']}"], "AAA")
         assert row == whole.to_pylist()[row["id"]]
     assert sum(one.rows for one in (*stays, *goes)) == 30
-    again = without(folder, file, failing)
+    again = restage_without(folder, file, failing)
     assert [row for one in again for row in read(folder, one.path).to_pylist()] == rest
 
 
