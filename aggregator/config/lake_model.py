@@ -12,7 +12,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from aggregator.config.client import checked
 from aggregator.config.closed_model import Model
 from aggregator.config.fields import lake_format, lake_path, table_columns, versions_kept
-from aggregator.config.stores import catalog_openings, catalog_refusal, storage_openings, storage_refusal
+from aggregator.config.stores import (
+    catalog_refusal,
+    insecure_catalog_settings,
+    insecure_storage_settings,
+    storage_refusal,
+)
 from aggregator.config.suites import Action
 from aggregator.config.value_types import Duration, Option
 
@@ -28,7 +33,7 @@ class CatalogConfig(Model):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
-    options: Annotated[dict[str, Option], AfterValidator(checked(catalog_refusal, catalog_openings))] = {}
+    options: Annotated[dict[str, Option], AfterValidator(checked(catalog_refusal, insecure_catalog_settings))] = {}
 
 
 class SuiteConfig(Model):
@@ -92,7 +97,7 @@ class LakeConfig(Model):
     format: Annotated[Literal["delta", "iceberg"], BeforeValidator(lake_format)] = "delta"
     commit_interval: Duration = timedelta(seconds=30)
     commit_records: Annotated[int, Field(ge=1)] = 1_000_000
-    storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal, storage_openings))] = {}
+    storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal, insecure_storage_settings))] = {}
     catalog: CatalogConfig = CatalogConfig()
     tables: dict[str, TableConfig] = {}
     upkeep: UpkeepConfig = UpkeepConfig()

@@ -20,7 +20,7 @@ from aggregator.config.librdkafka import ROLES
 from aggregator.config.lint import FILE_SETTINGS, endless_files
 from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
-from aggregator.config.stores import environment_openings
+from aggregator.config.stores import insecure_environment_settings
 from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError
 
@@ -92,7 +92,7 @@ def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[ConfigFault]:
     catalog = lake.get("catalog") if isinstance(lake, dict) else None
     has_options = isinstance(catalog, dict) and bool(catalog.get("options"))
     if has_options or (isinstance(lake, dict) and "://" in str(lake.get("path"))):
-        for one in environment_openings(environ):
+        for one in insecure_environment_settings(environ):
             what = f"the environment's {one.setting} {one.what}; take it out there, and write what is meant here"
             yield ConfigFault(("lake",), what)
 

@@ -27,7 +27,7 @@ from aggregator.config.fields import (
     topic_pattern,
 )
 from aggregator.config.lake_model import LakeConfig
-from aggregator.config.transport import client_openings
+from aggregator.config.transport import insecure_client_settings
 from aggregator.config.value_types import (
     ByteRate,
     Duration,
@@ -80,7 +80,7 @@ class ClusterConfig(Model):
     """
 
     bootstrap_servers: Annotated[str, AfterValidator(servers)]
-    client: Annotated[dict[str, Option], AfterValidator(checked(why_refused, client_openings))] = {}
+    client: Annotated[dict[str, Option], AfterValidator(checked(why_refused, insecure_client_settings))] = {}
     consumer: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("consumer")))] = {}
     producer: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("producer")))] = {}
     admin: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("admin")))] = {}

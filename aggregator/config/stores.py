@@ -184,8 +184,8 @@ def refused(name: str, value: str) -> str | None:
     return kind.what if kind and not kind.instead and kind.opens(value.strip().lower()) else None
 
 
-def catalog_openings(options: Options) -> tuple[InsecureSetting, ...]:
-    """Return the openings that the options of a table catalogue leave.
+def insecure_catalog_settings(options: Options) -> tuple[InsecureSetting, ...]:
+    """Return the insecure settings among the options of a table catalogue.
 
     That is the way to every server that it signs in to or that it exchanges a secret with, and the way to the store,
     which it may reach by options of its own.
@@ -200,18 +200,18 @@ def catalog_openings(options: Options) -> tuple[InsecureSetting, ...]:
             if signed and _seen(plain[name]).startswith("http:")
         ),
         *(one for name in own for one in _within(name, plain[name])),
-        *storage_openings({name: value for name, value in plain.items() if name not in own}),
+        *insecure_storage_settings({name: value for name, value in plain.items() if name not in own}),
     )
 
 
-def storage_openings(options: Options) -> tuple[InsecureSetting, ...]:
-    """Return the openings that the literal options of an object store leave; references are not examined."""
+def insecure_storage_settings(options: Options) -> tuple[InsecureSetting, ...]:
+    """Return the insecure settings among the literal options of an object store; references are not examined."""
     plain = {name: value for name, value in properties(options).items() if isinstance(value, str)}
-    return tuple(one for said in plain.items() for one in (*_opening(*said), *_within(*said)))
+    return tuple(one for said in plain.items() for one in (*_insecure_settings(*said), *_within(*said)))
 
 
-def environment_openings(environ: Mapping[str, str]) -> tuple[InsecureSetting, ...]:
-    """Return the openings and redirections by variables that the stores' clients read beside the file.
+def insecure_environment_settings(environ: Mapping[str, str]) -> tuple[InsecureSetting, ...]:
+    """Return the insecure settings and redirections by variables that the stores' clients read beside the file.
 
     A cloud's own addresses, a path on them and switches decide nothing.
     """
@@ -232,7 +232,7 @@ def _said_outside(environ: Mapping[str, str]) -> Iterator[InsecureSetting]:
             yield InsecureSetting(name, "says whose certificates are taken", "")
 
 
-def profile_openings(name: str, text: str) -> tuple[InsecureSetting, ...]:
+def insecure_profile_settings(name: str, text: str) -> tuple[InsecureSetting, ...]:
     """Return the clear-text addresses in a file of credentials that a client reads by itself.
 
     Args:
@@ -240,7 +240,9 @@ def profile_openings(name: str, text: str) -> tuple[InsecureSetting, ...]:
         text: JSON, or lines as `endpoint_url = http://…`.
     """
     found = dict(_pairs(text) or re.findall(r"^\s*(\w+)\s*=\s*(\S+)\s*$", text, re.MULTILINE))
-    return tuple(InsecureSetting(f"{name}: {one.setting}", one.what, one.instead) for one in storage_openings(found))
+    return tuple(
+        InsecureSetting(f"{name}: {one.setting}", one.what, one.instead) for one in insecure_storage_settings(found)
+    )
 
 
 def _goes_elsewhere(bare: str, value: str) -> bool:
@@ -260,16 +262,16 @@ def _kind(name: str) -> _Kind | None:
     return next((kind for kind in _KINDS if kind.names.search(bare)), None)
 
 
-def _opening(name: str, value: str) -> Iterator[InsecureSetting]:
+def _insecure_settings(name: str, value: str) -> Iterator[InsecureSetting]:
     kind = _kind(name)
     if kind and kind.opens(value.strip().lower()):
         yield InsecureSetting(name, kind.what, kind.instead)
 
 
 def _within(name: str, value: str) -> Iterator[InsecureSetting]:
-    """Yield the openings within a value that holds options itself: JSON keys, connection strings, queries."""
+    """Yield the insecure settings within a value that holds options itself: JSON keys, connection strings, queries."""
     for inner, said in _pairs(value):
-        for one in _opening(inner, said):
+        for one in _insecure_settings(inner, said):
             yield InsecureSetting(name, f"holds {one.setting}, which {one.what}", one.instead or "take it out")
 
 

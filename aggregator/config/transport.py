@@ -49,7 +49,7 @@ class InsecureSetting(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Return the fault for an opening without a reason."""
+        """Return the fault for an insecure setting without a reason."""
         return f"{self.what}: {self.instead}{_REMEDY}"
 
 
@@ -58,12 +58,14 @@ def properties(options: Options) -> dict[str, str | SecretRef]:
     return {name: value for name, value in options.items() if name != INSECURE}
 
 
-def client_openings(options: Options) -> tuple[InsecureSetting, ...]:
-    """Return the openings that a cluster's `client:` block leaves."""
-    return tuple(_client_openings({name: value for name, value in options.items() if isinstance(value, str)}, options))
+def insecure_client_settings(options: Options) -> tuple[InsecureSetting, ...]:
+    """Return the insecure settings of a cluster's `client:` block."""
+    return tuple(
+        _insecure_client_settings({name: value for name, value in options.items() if isinstance(value, str)}, options)
+    )
 
 
-def _client_openings(plain: Mapping[str, str], options: Options) -> Iterator[InsecureSetting]:
+def _insecure_client_settings(plain: Mapping[str, str], options: Options) -> Iterator[InsecureSetting]:
     protocol = plain.get("security.protocol", "plaintext").lower()
     if protocol == "sasl_plaintext":
         yield InsecureSetting("security.protocol", "sends password and records in clear", "write SASL_SSL")
@@ -87,17 +89,17 @@ def _client_openings(plain: Mapping[str, str], options: Options) -> Iterator[Ins
         yield InsecureSetting(_TOKENS, "sends the client's secret in clear", "write an https:// address")
 
 
-def registry_openings(address: str, options: Options) -> tuple[InsecureSetting, ...]:
-    """Return the openings that a registry's address and its `schemas_client:` block leave.
+def insecure_registry_settings(address: str, options: Options) -> tuple[InsecureSetting, ...]:
+    """Return what is insecure about a registry's address and its `schemas_client:` block.
 
     Args:
         address: Or several, with commas.
         options: The block.
     """
-    return tuple(_registry_openings(options, is_plain="http://" in address.lower()))
+    return tuple(_insecure_registry_settings(options, is_plain="http://" in address.lower()))
 
 
-def _registry_openings(options: Options, *, is_plain: bool) -> Iterator[InsecureSetting]:
+def _insecure_registry_settings(options: Options, *, is_plain: bool) -> Iterator[InsecureSetting]:
     if is_plain:
         for name in CREDENTIALS:
             if name in options:
@@ -120,7 +122,7 @@ def registry_faults(address: str, options: Options) -> Iterator[tuple[str, str]]
         yield misfit
     if why := context_fault(address, options):
         yield CONTEXT, why
-    yield from unreasoned(registry_openings(address, options), options)
+    yield from unreasoned(insecure_registry_settings(address, options), options)
 
 
 def _misfit(options: Options) -> tuple[str, str] | None:
@@ -150,9 +152,9 @@ def reason_refusal(value: str | SecretRef) -> str | None:
     return None
 
 
-def unreasoned(openings: tuple[InsecureSetting, ...], options: Options) -> Iterator[tuple[str, str]]:
-    """Settings that are refused, each with why: openings without a reason, or a reason without an opening."""
+def unreasoned(settings: tuple[InsecureSetting, ...], options: Options) -> Iterator[tuple[str, str]]:
+    """Settings that are refused, each with why: insecure ones without a reason, or a reason without one."""
     if INSECURE not in options:
-        yield from ((one.setting, one.fault) for one in openings)
-    elif not openings:
+        yield from ((one.setting, one.fault) for one in settings)
+    elif not settings:
         yield INSECURE, "excuses nothing: this connection is closed; leave it out"

@@ -9,7 +9,12 @@ import os
 from collections.abc import Iterator, Mapping
 
 from aggregator.config.secrets import SecretRef
-from aggregator.config.stores import catalog_openings, environment_openings, profile_openings, storage_openings
+from aggregator.config.stores import (
+    insecure_catalog_settings,
+    insecure_environment_settings,
+    insecure_profile_settings,
+    insecure_storage_settings,
+)
 from aggregator.config.transport import INSECURE, InsecureSetting, properties
 from aggregator.errors import ConfigError
 from aggregator.regular_files import UNBOUNDED, read_bytes
@@ -34,7 +39,7 @@ def store_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str,
         ConfigError: a secret is not there, or something that is not in the file opens the store.
     """
     found = resolved(options)
-    _check("lake.storage", options, storage_openings(found))
+    _check("lake.storage", options, insecure_storage_settings(found))
     named = [value for name, value in found.items() if name.lower().removeprefix("google_") in _GOOGLE]
     check_outside(environ, named)
     return found
@@ -51,7 +56,7 @@ def catalog_settings(options: Mapping[str, str | SecretRef], environ: Mapping[st
         ConfigError: a secret is not there, or something that is not in the file opens the catalogue or the store.
     """
     found = resolved(options)
-    _check("lake.catalog.options", options, catalog_openings(found))
+    _check("lake.catalog.options", options, insecure_catalog_settings(found))
     check_outside(environ)
     return found
 
@@ -77,7 +82,7 @@ def check_outside(environ: Mapping[str, str], files: list[str] | None = None) ->
     Raises:
         ConfigError: the list of it.
     """
-    said = [f"the environment's {one.setting} {one.what}" for one in environment_openings(environ)]
+    said = [f"the environment's {one.setting} {one.what}" for one in insecure_environment_settings(environ)]
     said += [f"{one.setting} {one.what}" for one in _profiled(environ, files or [])]
     if said:
         raise ConfigError(
@@ -87,8 +92,8 @@ def check_outside(environ: Mapping[str, str], files: list[str] | None = None) ->
         )
 
 
-def _check(block: str, options: Mapping[str, str | SecretRef], openings: tuple[InsecureSetting, ...]) -> None:
-    for one in openings:
+def _check(block: str, options: Mapping[str, str | SecretRef], settings: tuple[InsecureSetting, ...]) -> None:
+    for one in settings:
         if not one.instead or INSECURE not in options:
             raise ConfigError(
                 f"{block}.{one.setting} {one.what}",
@@ -107,4 +112,4 @@ def _profiled(environ: Mapping[str, str], files: list[str]) -> Iterator[Insecure
             continue  # any other file the client cannot read either, and reports that itself
         except ValueError:
             continue
-        yield from profile_openings(path, text)
+        yield from insecure_profile_settings(path, text)

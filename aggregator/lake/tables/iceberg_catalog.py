@@ -15,7 +15,7 @@ from pyiceberg.exceptions import NotInstalledError
 from pyiceberg.io import FileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from aggregator.config.stores import catalog_openings, refused
+from aggregator.config.stores import insecure_catalog_settings, refused
 from aggregator.errors import ConfigError
 from aggregator.lake.tables.iceberg_files import IMPLEMENTATION, KeptFiles
 
@@ -63,7 +63,7 @@ class _Rest(RestCatalog):
         faults = [f"{key}, which {why}" for key, value in sent.items() if (why := _why(key, value))]
         if not self._excused:
             plain = {key: value for key, value in self.properties.items() if isinstance(value, str)}
-            faults += [f"{one.setting}, which {one.what}" for one in catalog_openings(plain)]
+            faults += [f"{one.setting}, which {one.what}" for one in insecure_catalog_settings(plain)]
         if faults:
             raise ConfigError(
                 f"lake.catalog: the catalogue tells its clients to use {'; '.join(faults)}",

@@ -217,7 +217,7 @@ def test_each_row_of_the_table_is_needed(monkeypatch, row):
 def judged(setting: dict[str, str]) -> str:
     """What is said of it; nothing, where it passes."""
     ((name, value),) = setting.items()
-    return stores.storage_refusal(name, value) or "".join(one.what for one in stores.storage_openings(setting))
+    return stores.storage_refusal(name, value) or "".join(one.what for one in stores.insecure_storage_settings(setting))
 
 
 @pytest.mark.parametrize("setting", CLOSED)

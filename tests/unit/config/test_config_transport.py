@@ -1,4 +1,4 @@
-"""What a connection may be told: librdkafka's properties by allow-list, and no opening without a reason."""
+"""What a connection may be told: librdkafka's properties by allow-list, and nothing insecure without a reason."""
 
 import ctypes
 import itertools
@@ -17,7 +17,7 @@ from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
 from aggregator.config.model import ClusterConfig, EdgeConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.show import shown
-from aggregator.config.transport import INSECURE, PROTOCOLS, client_openings
+from aggregator.config.transport import INSECURE, PROTOCOLS, insecure_client_settings
 from aggregator.config.waivers import Waiver, waivers
 from aggregator.errors import ConfigError
 from aggregator.kafka.client.clients import Role, connection_options
@@ -297,9 +297,9 @@ def test_the_documentation_shows_what_can_be_written():
     """The examples of the page load, and its table names every setting that can leave a connection open."""
     text = PAGE.read_text(encoding="utf-8")
     closed, by_role, opened = (read_document(block).data for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
-    assert client_openings(ClusterConfig.model_validate(closed["central"]).client) == ()
-    assert client_openings(EdgeConfig.model_validate(by_role["edges"]["eu"]).client) == ()
+    assert insecure_client_settings(ClusterConfig.model_validate(closed["central"]).client) == ()
+    assert insecure_client_settings(EdgeConfig.model_validate(by_role["edges"]["eu"]).client) == ()
     (eu,) = (ClusterConfig.model_validate(edge) for edge in opened["edges"].values())
-    (one,) = client_openings(eu.client)
+    (one,) = insecure_client_settings(eu.client)
     assert one.fault.startswith("sends password and records in clear: write SASL_SSL; or say why")
     assert all(setting.partition(".")[0] in text for _, setting in (param.values for param in OPEN))
