@@ -18,7 +18,7 @@ from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.plan.containers import decide_containers
+from aggregator.privacy.plan.containers import decide_containers, outermost, reaching_no_leaf
 from aggregator.privacy.plan.derived import derive
 from aggregator.privacy.plan.leaf import Leaf, leaf_of
 from aggregator.privacy.plan.plan import Action, Call, PlanNode, Row, StripPlan
@@ -59,7 +59,12 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> StripPlan:
         raise _too_deep() from None
     calls = tuple(compiler.calls)
     marked, side_inputs = with_side_inputs(compiler.schema, compiler.nodes, root, scope.side_inputs)
-    nodes = decide_containers(marked, root, calls, compiler.undeclared)
+    leafless = reaching_no_leaf(marked)
+    decisions = {number: compiler.decide(compiler.containers[number]) for number in leafless}
+    kept = {number for number, decision in decisions.items() if isinstance(decision.rule, Keep)}
+    nodes = decide_containers(marked, root, calls, compiler.undeclared | (leafless - kept))
+    for number in outermost(marked, root, leafless):
+        compiler.rows[number] = _container_row(nodes[number], compiler.containers[number].tags, decisions[number])
     seen = {one.path for one in side_inputs}
     lonely = {number for number, call in enumerate(calls) if call.other_field and call.other_field not in seen}
     rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())
@@ -89,6 +94,15 @@ def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
     return row._replace(because=f"{row.because}; its container is dropped", operator="drop", privacy_class="removed")
 
 
+def _container_row(node: PlanNode, tags: frozenset[str], decision: AppliedRule) -> Row:
+    """Explain a container without leaves: only a rule that keeps it keeps it, because no operator takes one."""
+    rule, because = decision
+    if not isinstance(rule, Keep | Drop):
+        rule, because = Drop(), f"{because}; {rule.operator} does not take a {node.kind}"
+    privacy_class = AppliedRule(rule, because).privacy_class
+    return Row(node.path, node.kind.value, tuple(sorted(tags)), because, rule.operator, privacy_class)
+
+
 class _Compiler:
     """Walks schema and patterns together; every node gets its number before its children."""
 
@@ -104,6 +118,7 @@ class _Compiler:
         self.calls: dict[Call, int] = {}
         self.rows: dict[int, Row] = {}
         self.undeclared: set[int] = set()
+        self.containers: dict[int, _Context] = {}
         self.known: dict[_Context, int] = {}
         self.above: dict[_Context, int] = {}
         self.decided: dict[tuple[frozenset[int], frozenset[str]], AppliedRule] = {}
@@ -121,6 +136,7 @@ class _Compiler:
         if node.kind not in CONTAINERS or (node.kind is Kind.RECORD and not node.fields):
             return self.leaf(leaf_of(node), at._replace(rules=at.rules | here, tags=tags), path)
         number = self.add(PlanNode(node.kind, Action.WALK, path, at.node))
+        self.containers[number] = at._replace(rules=at.rules | here, tags=tags)
         inside = at._replace(rules=at.rules | (here & self.covering), tags=tags)
         if node.kind is Kind.RECORD:  # every cycle passes through one
             self.above[at] = self.known[at] = number

@@ -1,12 +1,12 @@
 """Decides what happens to containers, after every leaf is decided.
 
 Invariants: a container without live content is dropped. A container without changed content is kept as a whole.
-Everything below a dropped container is dropped. A container that has no leaves at all (a chain of records that hold
-only the next one) is kept where a rule keeps its nulls. A record at the root always stays, even without fields, because
-the record itself is counted and delivered.
+Everything below a dropped container is dropped. A container that has no leaves at all (records that hold only further
+ones) is kept only where a rule keeps it, or its nulls: its shape is a value, too. A record at the root always stays,
+even without fields, because the record itself is counted and delivered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from aggregator.privacy.plan.plan import Action, Call, PlanNode
@@ -23,7 +23,7 @@ def decide_containers(
         nodes: With every leaf decided.
         root: Where a value begins.
         calls: The plan's operator calls.
-        undeclared: Null branches that no rule keeps.
+        undeclared: Null branches, and containers that reach no leaf, that no rule keeps.
     """
     closed = _fixpoint(nodes, lambda number, members: _is_closed(nodes, number, undeclared, members))
     live = _fixpoint(nodes, lambda number, members: number not in closed or _stays(nodes, number, members))
@@ -34,6 +34,21 @@ def decide_containers(
     reached = _reached(acted, root)
     final = [node if number in reached else replace(node, action=Action.DROP) for number, node in enumerate(acted)]
     return tuple(_with_routes(node, final, calls) for node in final)
+
+
+def reaching_no_leaf(nodes: Sequence[PlanNode]) -> set[int]:
+    """Return the containers that no leaf lies in, at any depth: types that hold nothing but each other."""
+    leafy = _fixpoint(
+        nodes, lambda number, members: _is_leaf(nodes[number]) or not members.isdisjoint(nodes[number].children)
+    )
+    return {number for number in range(len(nodes)) if number not in leafy}
+
+
+def outermost(nodes: Sequence[PlanNode], root: int, leafless: Collection[int]) -> list[int]:
+    """Return those containers without leaves that lie in one with leaves, in a record at the root, or are the root."""
+    inside = {child for number in leafless if number != root for child in nodes[number].children}
+    at_root = set(nodes[root].children) if nodes[root].kind is Kind.RECORD else {root}
+    return sorted(number for number in leafless if number in at_root or number not in inside | {root})
 
 
 def _is_leaf(node: PlanNode) -> bool:
@@ -59,9 +74,9 @@ def _fixpoint(nodes: Sequence[PlanNode], holds: Callable[[int, set[int]], bool])
 def _is_closed(nodes: Sequence[PlanNode], number: int, undeclared: set[int], members: set[int]) -> bool:
     """Whether something in it is not kept by a rule."""
     node = nodes[number]
-    if _is_leaf(node):
-        return node.action is not Action.KEEP or number in undeclared
-    return not members.isdisjoint(node.children)
+    if number in undeclared:
+        return True
+    return node.action is not Action.KEEP if _is_leaf(node) else not members.isdisjoint(node.children)
 
 
 def _stays(nodes: Sequence[PlanNode], number: int, members: set[int]) -> bool:

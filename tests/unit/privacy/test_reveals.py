@@ -1,5 +1,6 @@
 """What came out by a side door: addresses within addresses, schemes, separators, times of day, defaults, names."""
 
+import io
 import json
 import math
 import struct
@@ -322,3 +323,43 @@ def test_a_record_that_does_not_fit_is_told_without_its_names():
         with pytest.raises(Misfit) as caught:
             encoded(json.dumps(maps), record)
         assert "jane" not in str(caught.value)
+
+
+TREE = {"type": "record", "name": "T", "fields": [{"name": "kids", "type": {"type": "array", "items": "T"}}]}
+KIDS = {"kids": [{"kids": []}, {"kids": [{"kids": []}]}, {"kids": []}]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "tags", "operator"),
+    [
+        ("", [], "drop"),
+        ("tree.**: drop, ", [], "drop"),
+        ("tree: drop, ", [], "drop"),
+        ("tree: {pseudonymize: {key: customer, domain: c}}, ", [], "drop"),
+        ("", ["PII"], "drop"),
+        ("", ["unknown to the policy"], "drop"),
+        ("tree: keep, ", [], "keep"),
+        ("tree.**: keep, ", [], "keep"),
+    ],
+)
+def test_the_shape_of_a_value_is_a_value_too(rules, tags, operator):
+    """A tree of records that hold nothing but each other has no leaf, and can say as much as a text does."""
+    tree = {"name": "tree", "type": TREE, **({"confluent:tags": tags} if tags else {})}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "name", "type": "string"}, tree]}
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    body = frame(edge.register("orders-value", json.dumps(schema)), b"\x02x" + _body(TREE, KIDS))
+    fields = f"{{{rules}name: keep}}"
+    strip = topic(
+        f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{orders: {{fields: {fields}}}}}\n", edge, central
+    )
+    out = strip.strip(Batch([None], [body], [None])).values[0]
+    left = json.loads(central.texts[0])["fields"]
+    assert [field["name"] for field in left] == (["name", "tree"] if operator == "keep" else ["name"])
+    assert out[5:] == (body[5:] if operator == "keep" else b"\x02x")
+    assert [row.operator for row in strip.report() if row.path == "tree"] == [operator]
+
+
+def _body(schema, value) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(schema))), value)
+    return out.getvalue()
