@@ -130,7 +130,7 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
                 t.delivered,
                 t.dead,
                 t.suppressed,
-                _standing(t.hold_reason),
+                _standing(t.stands),
             )
             for t in by_topic(seen.flows)
         ],
@@ -251,7 +251,7 @@ def _tables(seen: "HubStatus") -> list[str]:
                 ago(t.freshness_ms(seen.at_ms)),
                 t.verdict or None,
                 t.quarantined,
-                t.hold_reason,
+                t.stands,
             )
             for t in seen.lake
         ],

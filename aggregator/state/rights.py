@@ -59,7 +59,7 @@ def edge_rights(config: HubConfig, edge: str, topics: Collection[str] = ()) -> l
         topics: Names of the edge's topics, for rules that do not list them.
     """
     found = [
-        Right(TOPIC, one.literal, not one.whole, (READ, CONFIGS), "records, and how long they are kept", wide)
+        Right(TOPIC, one.literal, not one.is_literal, (READ, CONFIGS), "records, and how long they are kept", wide)
         for one, _, wide in _sources(config, edge, topics)
     ]
     operations = (READ, WRITE, CREATE, CONFIGS) if config.heartbeats.emit else (READ, CONFIGS)
@@ -118,11 +118,11 @@ def _positions(config: HubConfig, asked: OffsetsConfig) -> Iterator[Right]:
 def _groups(asked: OffsetsConfig, operations: tuple[str, ...]) -> list[Right]:
     """On groups, by name where patterns list them, else by how they begin."""
     listed = {one for pattern in asked.groups for one in names(pattern)}
-    begins = [one.literal for one in listed if not one.whole]
+    begins = [one.literal for one in listed if not one.is_literal]
     return [
-        Right(GROUP, one.literal, not one.whole, operations, _POSITIONS)
+        Right(GROUP, one.literal, not one.is_literal, operations, _POSITIONS)
         for one in sorted(listed)
-        if not any(one.literal.startswith(begin) and one != PatternBranch(begin, whole=False) for begin in begins)
+        if not any(one.literal.startswith(begin) and one != PatternBranch(begin, is_literal=False) for begin in begins)
     ]
 
 
@@ -137,12 +137,12 @@ def _filled(config: HubConfig, topics: Collection[str], operations: tuple[str, .
     for edge in config.edges:
         for one, rule, wide in _sources(config, edge, topics):
             before, _, after = central_topic(rule.central, edge, "\0").partition("\0")
-            place = PatternBranch(f"{before}{one.literal}{after if one.whole else ''}", one.whole)
+            place = PatternBranch(f"{before}{one.literal}{after if one.is_literal else ''}", one.is_literal)
             places.setdefault(place, wide)
-    begins = [place.literal for place in places if not place.whole]
+    begins = [place.literal for place in places if not place.is_literal]
     for place, wide in places.items():
-        if not any(place.literal.startswith(one) and place != PatternBranch(one, whole=False) for one in begins):
-            yield Right(TOPIC, place.literal, not place.whole, operations, why, wide)
+        if not any(place.literal.startswith(one) and place != PatternBranch(one, is_literal=False) for one in begins):
+            yield Right(TOPIC, place.literal, not place.is_literal, operations, why, wide)
 
 
 def _sources(config: HubConfig, edge: str, topics: Collection[str]) -> Iterator[tuple[PatternBranch, TopicRule, str]]:
@@ -150,12 +150,12 @@ def _sources(config: HubConfig, edge: str, topics: Collection[str]) -> Iterator[
     for rule in config.topics:
         if rule.edges is not None and edge not in rule.edges:
             continue
-        yield from ((one, rule, "" if one.whole else rule.match) for one in _of(config, edge, rule, topics))
+        yield from ((one, rule, "" if one.is_literal else rule.match) for one in _of(config, edge, rule, topics))
 
 
 def _of(config: HubConfig, edge: str, rule: TopicRule, topics: Collection[str]) -> Iterable[PatternBranch]:
-    listed = dict.fromkeys((*names(rule.match), *(PatternBranch(name, whole=True) for name in topics)))
+    listed = dict.fromkeys((*names(rule.match), *(PatternBranch(name, is_literal=True) for name in topics)))
     for one in listed:
         is_taken = rule_for(config, edge, one.literal) is rule
-        if is_taken if one.whole else not topics:
+        if is_taken if one.is_literal else not topics:
             yield one

@@ -27,7 +27,7 @@ def operators():
         fields = [_parameter(name, field) for name, field in kind.model_fields.items() if name not in hidden]
         text = " ".join((kind.__doc__ or "").split())
         left = one.strongest.name.lower()
-        left += ", or less" if one.leaves is not None else ""
+        left += ", or less" if one.privacy_class is not None else ""
         rows.append(f"| `{one.name}` | {' '.join(fields)} | {left} | {text} |")
     return "\n".join(rows)
 

@@ -12,8 +12,8 @@ from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.rules import privacy_class
-from aggregator.privacy.policy.sample_strictness import tried
-from aggregator.privacy.policy.strictness import Strictness, compared
+from aggregator.privacy.policy.sample_strictness import compare_on_samples
+from aggregator.privacy.policy.strictness import Strictness, compare_rules
 from aggregator.schema.avro import Kind
 from tests.unit.privacy.operators.single import DOUBLE, TEXT, one, rule
 
@@ -79,7 +79,7 @@ def test_a_tag_takes_it_with_a_reason_only(name, parameters):
 def test_the_way_from_a_token_to_it_is_a_loosening(name, parameters):
     """Nobody is told that a token became stricter."""
     token = rule("pseudonymize", key="k", domain="d")
-    assert compared(token, rule(name, **parameters)) is Strictness.LOOSER
+    assert compare_rules(token, rule(name, **parameters)) is Strictness.LOOSER
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_leaves_long_numbers_apart_is_a_pseudonym(name, parameters):
     ids = [number * 10**14 + 7 for number in range(1000)]
     assert len({one(made, number, Leaf(Kind.LONG)) for number in ids}) == 1000
     assert privacy_class(made) is PrivacyClass.PSEUDONYMOUS
-    assert compared(rule("redact"), made) is Strictness.LOOSER
+    assert compare_rules(rule("redact"), made) is Strictness.LOOSER
     ranged = rule("bucket", ranges=[0, 10, 10**17])
     assert len({one(ranged, number, Leaf(Kind.LONG)) for number in ids}) <= 4
     assert privacy_class(ranged) is PrivacyClass.IRREVERSIBLE
@@ -130,7 +130,7 @@ def test_a_sample_tells_what_rules_do_not_and_says_so():
 def test_what_a_rule_names_is_in_the_sample(before, after, leaf):
     """A table or an interval that tells values apart that no general sample holds is not called the stricter one."""
     first, second = rule(before[0], **before[1]), rule(after[0], **after[1])
-    assert tried(first, second, leaf) is tried(second, first, leaf) is Strictness.OTHER
+    assert compare_on_samples(first, second, leaf) is compare_on_samples(second, first, leaf) is Strictness.OTHER
 
 
 RULES = (
@@ -143,6 +143,6 @@ RULES = (
 @given(st.sampled_from(RULES), st.sampled_from(RULES), st.sampled_from([TEXT, DOUBLE, Leaf(Kind.LONG)]))
 def test_trying_is_mirrored(first, second, leaf):
     """Swapping two rules swaps the verdict."""
-    there, back = tried(rule(first[0], **first[1]), rule(second[0], **second[1]), leaf), None
-    back = tried(rule(second[0], **second[1]), rule(first[0], **first[1]), leaf)
+    there, back = compare_on_samples(rule(first[0], **first[1]), rule(second[0], **second[1]), leaf), None
+    back = compare_on_samples(rule(second[0], **second[1]), rule(first[0], **first[1]), leaf)
     assert back == {Strictness.STRICTER: Strictness.LOOSER, Strictness.LOOSER: Strictness.STRICTER}.get(there, there)
