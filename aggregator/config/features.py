@@ -14,7 +14,7 @@ Options = Mapping[str, str | SecretRef]
 FeatureCheck = Callable[[Options], Iterator[tuple[str, str]]]
 
 
-class Library(NamedTuple):
+class LibrdkafkaBuild(NamedTuple):
     """Describes a build of librdkafka.
 
     Attributes:
@@ -65,7 +65,7 @@ def token_fault(options: Options, *, msk_iam: bool) -> str | None:
     return None
 
 
-def lacking(options: Options, library: Library) -> Iterator[tuple[str, str]]:
+def lacking(options: Options, library: LibrdkafkaBuild) -> Iterator[tuple[str, str]]:
     """Settings that this librdkafka cannot carry out, each with why and what to do.
 
     Args:

@@ -28,14 +28,14 @@ _TRANSACTION_STATE = "__transaction_state"
 
 
 def identity(
-    views: Mapping[str, ClusterView], elsewhere: Mapping[str, Mapping[str, str]], stood: Mapping[str, str]
+    views: Mapping[str, ClusterView], elsewhere: Mapping[str, Mapping[str, str]], former_ids: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Whether each name stands for one cluster, each cluster for one name, and each name for the cluster of so far.
 
     Args:
         views: Views by cluster.
         elsewhere: Addresses of `bootstrap_servers` that lead to a cluster of another id, by cluster.
-        stood: Former id, by cluster, for each name whose cluster now answers with another id.
+        former_ids: Former id, by cluster, for each name whose cluster now answers with another id.
     """
     known = {name: view for name, view in views.items() if view.cluster_id}
     for cluster, view in known.items():
@@ -51,8 +51,9 @@ def identity(
             what = f"is the same cluster as {listed(twins)} ({view.cluster_id}): its records would be delivered twice"
             then = f"correct `bootstrap_servers` of {cluster}, or of {listed(twins)}"
             yield failed(cluster, "id", f"{cluster} {what}", then)
-        elif cluster in stood:
-            what = f"leads to cluster {view.cluster_id}, and its name stood for {stood[cluster] or 'one without an id'}"
+        elif cluster in former_ids:
+            former_id = former_ids[cluster] or "one without an id"
+            what = f"leads to cluster {view.cluster_id}, and its name stood for {former_id}"
             result = "a hub does not start" if cluster == CENTRAL else "nothing of it is read"
             then = (
                 f"correct `bootstrap_servers` of {cluster}; or, if this is the one from now on: aggregator edge accept"

@@ -93,16 +93,18 @@ def examine(
     asked = ChildQuestions(questions | {_CENTRAL_KEY: partial(_central, config)}, timeout_s=_CLUSTER_S)
     ours = facts.machine(config, environ)
     clusters = config.edges | {_CENTRAL_KEY: config.central}
-    seen = {name: _survived(clusters[name], one) for name, one in asked.results().items()}
+    seen = {name: _read_or_trouble(clusters[name], one) for name, one in asked.results().items()}
     central = seen.pop(_CENTRAL_KEY)
     ledger_view = _ledger_view(
         config, central, {edge: one.shown for edge, one in seen.items() if one.shown is not None}, now_ms
     )
-    stood = _stood(central, seen, ledger_view)
-    ids = _judged(CENTRAL, lambda: _identities({CENTRAL: central} | seen, stood))
-    middle = central.view.cluster_id if central.view is not None else ""
-    others = {edge for edge, one in seen.items() if one.view is not None and middle and one.view.cluster_id == middle}
-    others |= stood.keys()
+    former_ids = _former_ids(central, seen, ledger_view)
+    ids = _judged(CENTRAL, lambda: _identities({CENTRAL: central} | seen, former_ids))
+    central_id = central.view.cluster_id if central.view is not None else ""
+    others = {
+        edge for edge, one in seen.items() if one.view is not None and central_id and one.view.cluster_id == central_id
+    }
+    others |= former_ids.keys()
     return list(
         chain(
             _judged(MACHINE, lambda: machine.findings(facts.compared(ours, config, ledger_view.checks))),
@@ -126,17 +128,17 @@ def _judged(cluster: str, findings: Callable[[], Iterable[Finding]]) -> list[Fin
     return found
 
 
-def _survived(cluster: ClusterConfig, one: Ended) -> ClusterSeen:
+def _read_or_trouble(cluster: ClusterConfig, one: Ended) -> ClusterSeen:
     """Return what was read of a cluster, with the trouble that its answers caused in the reading process."""
     seen: ClusterSeen = one.answer or ClusterSeen(reach.Reach({}))
     if one.end:
-        seen.trouble.append(_deadly(cluster, one.end))
+        seen.trouble.append(_crash_trouble(cluster, one.end))
     if one.error is not None:
         seen.trouble.append(("answers", one.error.message, one.error.hint))
     return seen
 
 
-def _deadly(cluster: ClusterConfig, end: str) -> tuple[str, str, str]:
+def _crash_trouble(cluster: ClusterConfig, end: str) -> tuple[str, str, str]:
     servers = cluster.bootstrap_servers
     what = f"whoever read the answers of {servers} {end}: librdkafka cannot read what it gets, as damaged metadata"
     then = (
@@ -162,15 +164,15 @@ def _ledger_view(
         central.trouble.append(("topics", told.error.message, told.error.hint))
         return CentralView()
     if told.end:
-        central.trouble.append(_deadly(config.central, told.end))
+        central.trouble.append(_crash_trouble(config.central, told.end))
     ledger_view: CentralView = told.answer or CentralView()
     if ledger_view.trouble is not None:
         central.trouble.append(("ledger", *ledger_view.trouble))
     return ledger_view
 
 
-def _stood(central: ClusterSeen, seen: Mapping[str, ClusterSeen], ledger_view: CentralView) -> dict[str, str]:
-    """The id that a name has stood for, where another cluster answers that nobody has accepted."""
+def _former_ids(central: ClusterSeen, seen: Mapping[str, ClusterSeen], ledger_view: CentralView) -> dict[str, str]:
+    """Return the former id of each name for which another cluster answers that nobody has accepted."""
     known = ledger_view.known
     if known is None:
         return {}
@@ -183,7 +185,7 @@ def _stood(central: ClusterSeen, seen: Mapping[str, ClusterSeen], ledger_view: C
     return {name or CENTRAL: known.kept[name] for name in changed}
 
 
-def _identities(seen: Mapping[str, ClusterSeen], stood: Mapping[str, str]) -> Iterator[Finding]:
+def _identities(seen: Mapping[str, ClusterSeen], former_ids: Mapping[str, str]) -> Iterator[Finding]:
     views = {name: one.reach.view for name, one in seen.items() if one.reach.view is not None}
     elsewhere = {
         name: {
@@ -193,7 +195,7 @@ def _identities(seen: Mapping[str, ClusterSeen], stood: Mapping[str, str]) -> It
         }
         for name, view in views.items()
     }
-    return condition.identity(views, elsewhere, stood)
+    return condition.identity(views, elsewhere, former_ids)
 
 
 def _central(config: HubConfig, tell: Tell[ClusterSeen]) -> None:

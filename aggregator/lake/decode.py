@@ -40,7 +40,7 @@ from aggregator.lake.out_of_range import (
     null_out_of_range,
     with_notes,
 )
-from aggregator.lake.plain_schema import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
+from aggregator.lake.plain_schema import FRAME_FIELD, holds_union, numbered, plain_schema, union_unwrapper, wire_arrow
 from aggregator.schema.wire import HEADER_BYTES
 
 _TIMESTAMP = "_timestamp"
@@ -136,7 +136,7 @@ class Decoder:
 
     @cached_property
     def _unwrap(self) -> Callable[[Any], Any]:
-        return unwrapped(self.record)
+        return union_unwrapper(self.record)
 
     @cached_property
     def _bare(self) -> Any:

@@ -156,22 +156,24 @@ def kept_branches(branches: tuple[ArrowBranch, ...]) -> list[tuple[int, ArrowBra
     return [(index, branch) for index, branch in enumerate(branches) if not isinstance(branch.shape, Nothing)]
 
 
-def unwrapped(shape: Shape) -> Callable[[Any], Any]:
+def union_unwrapper(shape: Shape) -> Callable[[Any], Any]:
     """A function that turns fastavro's values of a plain shape into what Arrow takes: unions become dicts."""
     if not holds_union(shape):
         return lambda value: value
     match shape:
         case Nullable(item):
-            inner = unwrapped(item)
+            inner = union_unwrapper(item)
             return lambda value: None if value is None else inner(value)
         case Array(item):
-            inner = unwrapped(item)
+            inner = union_unwrapper(item)
             return lambda value: [inner(one) for one in value]
         case Map(value_shape):
-            inner = unwrapped(value_shape)
+            inner = union_unwrapper(value_shape)
             return lambda value: [{"f0": entry["f0"], "f1": inner(entry["f1"])} for entry in value]
         case ArrowRecord(fields):
-            inners = {numbered(index): unwrapped(f.shape) for index, f in enumerate(fields) if holds_union(f.shape)}
+            inners = {
+                numbered(index): union_unwrapper(f.shape) for index, f in enumerate(fields) if holds_union(f.shape)
+            }
             return lambda value: {name: inners[name](one) if name in inners else one for name, one in value.items()}
         case _:
             assert isinstance(shape, Union)
@@ -179,7 +181,9 @@ def unwrapped(shape: Shape) -> Callable[[Any], Any]:
 
 
 def _union_unwrapped(union: Union) -> Callable[[Any], Any]:
-    inners = [(numbered(index), branch.name, unwrapped(branch.shape)) for index, branch in enumerate(union.branches)]
+    inners = [
+        (numbered(index), branch.name, union_unwrapper(branch.shape)) for index, branch in enumerate(union.branches)
+    ]
     by_name = {name: (field, inner) for field, name, inner in inners}
     sole = next(iter(by_name.values()))
 

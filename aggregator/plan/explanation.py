@@ -15,7 +15,7 @@ from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import AggregatorError, Reason, Unreachable
 from aggregator.kafka.cluster import topics
-from aggregator.plan.schemas import FieldRoute, NewestSchema, Unread, fields_of, paths_of, writers
+from aggregator.plan.schemas import FieldRoute, NewestSchema, UnreadableSchema, fields_of, newest_schemas, paths_of
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
@@ -156,11 +156,11 @@ def _fields(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topic: str, today: date
 ) -> tuple[tuple[FieldRoute, ...], tuple[str, ...], str]:
     try:
-        found, trouble = writers(config, policies, {edge: {topic: EdgeTopic(topic, "", (), (), (), ())}})
+        found, trouble = newest_schemas(config, policies, {edge: {topic: EdgeTopic(topic, "", (), (), (), ())}})
     except AggregatorError as error:
         return (), (), error.message
     fields = (*fields_of(found, today), *paths_of(config, policies, edge, [topic], today))
-    unread = "; ".join(f"{one.writer}: {one.error.message}" for one in found if isinstance(one, Unread))
+    unread = "; ".join(f"{one.writer}: {one.error.message}" for one in found if isinstance(one, UnreadableSchema))
     missing = unread or ("" if fields else f"the edge's registry has no schema {topic}-value")
     newest = (one.version for one in found if isinstance(one, NewestSchema))
     schemas = tuple(f"{one.subject} version {one.version}, id {one.schema_id}" for one in newest)

@@ -15,7 +15,7 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import DeadLetterError
 from aggregator.plan.actions import REFUSED
 from aggregator.plan.run_plan import HubPlan, hub_plan
-from aggregator.plan.schemas import NewestSchema, of_edge
+from aggregator.plan.schemas import NewestSchema, newest_schemas_of
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy
 
@@ -111,12 +111,15 @@ def _loosened(path: Path, old: Policy, new: Policy, schemas: list[WriterSchema],
 
 
 def _schemas(config: HubConfig, plan: HubPlan, new: Policies, path: Path) -> Iterator[WriterSchema]:
-    """The newest schemas of the topics that the policy speaks of; by one that nobody can read nothing is delivered."""
+    """Yield the newest readable schemas of the topics under the policy.
+
+    An unreadable schema is skipped: nothing is delivered under it.
+    """
     topics: dict[str, list[str]] = defaultdict(list)
     for flow in plan.flows:
         rule = rule_for(config, flow.edge, flow.topic)
         if rule is not None and rule.policy == path:
             topics[flow.edge].append(flow.topic)
     for edge, names in topics.items():
-        for writer in (one for one in of_edge(config, new, edge, names) if isinstance(one, NewestSchema)):
+        for writer in (one for one in newest_schemas_of(config, new, edge, names) if isinstance(one, NewestSchema)):
             yield WriterSchema(writer.topic, writer.version.text, "key" if writer.subject.endswith("-key") else "value")

@@ -35,10 +35,10 @@ from aggregator.plan.schemas import (
     central_registry,
     fields_of,
     keys_of,
+    newest_schemas,
     paths_of,
     schema_steps,
     value_texts,
-    writers,
 )
 from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
@@ -168,7 +168,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         *waiting_steps(config, shown),
         *silent_steps(config, ledger, unreachable),
     ]
-    found, trouble = writers(config, policies, snapshots)
+    found, trouble = newest_schemas(config, policies, snapshots)
     arriving = moving.keys() - dead.keys()
     schemas = tuple(schema_steps(config, found, arriving, today))
     sources = {*ledger, *(EdgePartition(step.edge, step.topic, 0) for step in steps)}
@@ -254,11 +254,11 @@ def _look(config: HubConfig) -> tuple[dict[str, DiscoveredTopics], dict[str, str
     known = known_clusters(config)
     refuse_central(central or "", known)
     clusters = identities(central or "", ids, known)
-    strange = {one.name: one.why for one in clusters if one.why}
-    own = [edge for edge in config.edges if edge not in strange]
+    foreign_clusters = {one.name: one.why for one in clusters if one.why}
+    own = [edge for edge in config.edges if edge not in foreign_clusters]
     looked = map_concurrently(one, own)
     seen = {edge: found for edge, found in looked.items() if not isinstance(found, str)}
-    return seen, strange | {edge: found for edge, found in looked.items() if isinstance(found, str)}, clusters
+    return seen, foreign_clusters | {edge: found for edge, found in looked.items() if isinstance(found, str)}, clusters
 
 
 def _with_heartbeats(config: HubConfig, shown: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:

@@ -80,7 +80,7 @@ class NewestSchema(NamedTuple):
         return compile_plan(schema, self.scope, today)
 
 
-class Unread(NamedTuple):
+class UnreadableSchema(NamedTuple):
     """A subject that the registry has but that cannot be read.
 
     Attributes:
@@ -98,23 +98,23 @@ class Unread(NamedTuple):
     error: DeadLetterError | HoldError
 
 
-def writers(
+def newest_schemas(
     config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots
-) -> tuple[list[NewestSchema | Unread], dict[str, str]]:
+) -> tuple[list[NewestSchema | UnreadableSchema], dict[str, str]]:
     """The newest value and key schema of every topic, and the edges whose registry does not answer, with the reason."""
-    found: list[NewestSchema | Unread] = []
+    found: list[NewestSchema | UnreadableSchema] = []
     trouble: dict[str, str] = {}
     for edge, shown in sorted(snapshots.items()):
         try:
-            found += of_edge(config, policies, edge, sorted(shown))
+            found += newest_schemas_of(config, policies, edge, sorted(shown))
         except RetryError as error:
             trouble[edge] = error.message
     return found, trouble
 
 
-def of_edge(
+def newest_schemas_of(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]
-) -> Iterator[NewestSchema | Unread]:
+) -> Iterator[NewestSchema | UnreadableSchema]:
     """The newest value and key schema of some topics of one edge; one that cannot be read hides no other.
 
     Raises:
@@ -135,7 +135,7 @@ def of_edge(
                 versions = registry.versions(subject)
                 known = registry.history(subject, versions[-1].version) if versions else ()
             except (DeadLetterError, HoldError) as error:
-                yield Unread(edge, topic, f"{name}-{part}", subject, error)
+                yield UnreadableSchema(edge, topic, f"{name}-{part}", subject, error)
                 continue
             if versions:
                 newest = versions[-1]
@@ -144,13 +144,16 @@ def of_edge(
 
 
 def schema_steps(
-    config: HubConfig, found: Iterable[NewestSchema | Unread], moving: AbstractSet[tuple[str, str]], today: date
+    config: HubConfig,
+    found: Iterable[NewestSchema | UnreadableSchema],
+    moving: AbstractSet[tuple[str, str]],
+    today: date,
 ) -> Iterator[SchemaStep]:
     """Yield the treatment of the newest schema of every topic.
 
     Args:
         config: The hub.
-        found: From `writers`.
+        found: From `newest_schemas`.
         moving: Edge and topic of which records wait; a schema is registered before the first record of it.
         today: Decides which `keep` has expired.
 
@@ -159,7 +162,7 @@ def schema_steps(
     """
     central = central_registry(config)
     for writer in found:
-        if isinstance(writer, Unread):
+        if isinstance(writer, UnreadableSchema):
             yield _unusable(writer.error, writer.edge, writer.topic, writer.subject, writer.writer)
             continue
         version = f"{writer.version.subject} version {writer.version.version}"
@@ -250,7 +253,7 @@ def keys_of(
         yield FieldRoute(edge, topic, target(config, edge, topic), key_path(""), form, *decided)
 
 
-def fields_of(found: Iterable[NewestSchema | Unread], today: date) -> Iterator[FieldRoute]:
+def fields_of(found: Iterable[NewestSchema | UnreadableSchema], today: date) -> Iterator[FieldRoute]:
     """Yield every field of every topic's newest value and key schemas, with its treatment."""
     for writer in (one for one in found if isinstance(one, NewestSchema)):
         central, _, part = writer.subject.rpartition("-")

@@ -75,7 +75,7 @@ def plan_summary(plan: "HubPlan") -> Summary:
     }
     dead = {(one.edge, one.topic) for one in plan.flows if one.dead}
     dead |= {(one.edge, one.topic) for one in plan.schemas if one.action == DEAD}
-    strange = {one.name for one in plan.clusters if one.why}
+    foreign_clusters = {one.name for one in plan.clusters if one.why}
     stores = [f"table {one.table}" for one in plan.tables if one.action == UNKNOWN]
     return Summary(
         {kind: _count(actions[kind], action) for kind, action in ADDS.items()},
@@ -84,12 +84,12 @@ def plan_summary(plan: "HubPlan") -> Summary:
         held,
         len(dead),
         sum(one.waiting_records or 0 for one in plan.flows),
-        (*(_unasked(edge, strange) for edge in plan.unreachable), *stores),
+        (*(_unasked(edge, foreign_clusters) for edge in plan.unreachable), *stores),
     )
 
 
-def _unasked(edge: str, strange: Collection[str]) -> str:
-    return f"edge {edge} leads to another cluster" if edge in strange else f"edge {edge} does not answer"
+def _unasked(edge: str, foreign_clusters: Collection[str]) -> str:
+    return f"edge {edge} leads to another cluster" if edge in foreign_clusters else f"edge {edge} does not answer"
 
 
 def _count(actions: Iterable[str], action: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import DeadLetterError, HoldError, RetryError
-from aggregator.plan.schemas import NewestSchema, of_edge
+from aggregator.plan.schemas import NewestSchema, newest_schemas_of
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.plan import Row
@@ -43,7 +43,7 @@ def _at_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, toda
     try:
         subjects = open_registry(config.edges[edge].schemas or "").subjects()
         topics = [name.removesuffix(_VALUE) for name in subjects if name.endswith(_VALUE)]
-        both = [one for one in of_edge(config, policies, edge, topics) if isinstance(one, NewestSchema)]
+        both = [one for one in newest_schemas_of(config, policies, edge, topics) if isinstance(one, NewestSchema)]
         found = [writer for writer in both if writer.subject.endswith(_VALUE)]
     except (RetryError, HoldError):
         return

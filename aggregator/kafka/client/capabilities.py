@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator
 from functools import cache
 
-from aggregator.config.features import Library, Options, lacking
+from aggregator.config.features import LibrdkafkaBuild, Options, lacking
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
 from aggregator.errors import ConfigError
@@ -18,14 +18,14 @@ _FOREIGN = "is not in this librdkafka, which was built for another system: leave
 
 
 @cache
-def library() -> Library:
+def library() -> LibrdkafkaBuild:
     """Return version and features of the librdkafka of this process."""
     conf, text, size = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_size_t(_TEXT_BYTES)
     try:
         rd.conf_get(conf, b"builtin.features", text, size)
     finally:
         rd.conf_destroy(conf)
-    return Library(rd.version_str().decode(), frozenset(text.value.decode().split(",")))
+    return LibrdkafkaBuild(rd.version_str().decode(), frozenset(text.value.decode().split(",")))
 
 
 def unsupported(options: Options) -> Iterator[tuple[str, str]]:

@@ -32,7 +32,7 @@ DETECTORS: Mapping[str, Callable[[str], Any]] = {
 Condition = Callable[[Column, Mapping[str, Any]], Column]
 
 
-def failing(rule: Rule) -> Column:
+def fails_rule(rule: Rule) -> Column:
     """Whether a record fails; null is no failure, except where the rule is about null.
 
     Args:
@@ -46,33 +46,34 @@ def failing(rule: Rule) -> Column:
     return F.coalesce(column.isNotNull() & ~_CONDITIONS[rule.type](column, rule.kwargs), F.lit(False))
 
 
-def personal(column: Column, wanted: list[str]) -> Column:
+def has_personal_data(column: Column, wanted: list[str]) -> Column:
     """Whether one of the detectors finds something in a text, or in bytes that are text."""
 
     def found(values: pa.Array) -> pa.Array:
-        return holding(values, wanted)
+        return contains_personal_data(values, wanted)
 
     # The annotations already tell the kind of function, but this version's stub also wants it as an argument.
     return arrow_udf(found, BooleanType())(column)  # type: ignore[call-overload, no-any-return]
 
 
-def holding(values: pa.Array, wanted: list[str]) -> pa.Array:
+def contains_personal_data(values: pa.Array, wanted: list[str]) -> pa.Array:
     """Whether each value holds personal data, asked once per distinct value; null stays null."""
     coded = values.dictionary_encode()
-    marks = [None if text is None else _holds(text, wanted) for text in coded.dictionary.to_pylist()]
+    marks = [
+        None if text is None else _text_contains_personal_data(text, wanted) for text in coded.dictionary.to_pylist()
+    ]
     return pa.array(marks, pa.bool_()).take(coded.indices)
 
 
-def _holds(value: str | bytes, wanted: list[str]) -> bool:
+def _text_contains_personal_data(value: str | bytes, wanted: list[str]) -> bool:
     text = value if isinstance(value, str) else value.decode("utf-8", "replace")
     return any(next(iter(DETECTORS[name](text)), None) is not None for name in wanted)
 
 
-def matching(column: Column, regex: str) -> Column:
+def matches_regex(column: Column, regex: str) -> Column:
     """Whether RE2 finds a pattern anywhere in a value's text.
 
-    Spark's own matcher tries ways one after the other and keeps the one it is on in its stack: a single value from an
-    edge can hold a commit with it, for hours or by an error.
+    Java's matcher backtracks on the stack: one value from an edge can block a commit for hours, or overflow the stack.
     """
 
     def found(values: pa.Array) -> pa.Array:
@@ -81,9 +82,9 @@ def matching(column: Column, regex: str) -> Column:
     return arrow_udf(found, BooleanType())(column.cast(StringType()))  # type: ignore[call-overload, no-any-return]
 
 
-def matching_list(column: Column, regexes: Sequence[str], match_on: str) -> Column:
+def matches_regex_list(column: Column, regexes: Sequence[str], match_on: str) -> Column:
     """Whether any, or all, of several patterns are found."""
-    return reduce(operator.and_ if match_on == "all" else operator.or_, (matching(column, one) for one in regexes))
+    return reduce(operator.and_ if match_on == "all" else operator.or_, (matches_regex(column, one) for one in regexes))
 
 
 def _between(column: Column, kwargs: Mapping[str, Any]) -> Column:
@@ -96,18 +97,18 @@ def _between(column: Column, kwargs: Mapping[str, Any]) -> Column:
 
 
 _CONDITIONS: Mapping[str, Condition] = {
-    NO_PERSONAL_DATA: lambda column, kwargs: ~personal(column, kwargs["detectors"]),
+    NO_PERSONAL_DATA: lambda column, kwargs: ~has_personal_data(column, kwargs["detectors"]),
     "expect_column_value_lengths_to_be_between": lambda column, kwargs: _between(F.length(column), kwargs),
     "expect_column_value_lengths_to_equal": lambda column, kwargs: F.length(column) == kwargs["value"],
     "expect_column_values_to_be_between": _between,
     "expect_column_values_to_be_in_set": lambda column, kwargs: column.isin(kwargs["value_set"]),
-    "expect_column_values_to_match_regex": lambda column, kwargs: matching(column, kwargs["regex"]),
-    "expect_column_values_to_match_regex_list": lambda column, kwargs: matching_list(
+    "expect_column_values_to_match_regex": lambda column, kwargs: matches_regex(column, kwargs["regex"]),
+    "expect_column_values_to_match_regex_list": lambda column, kwargs: matches_regex_list(
         column, kwargs["regex_list"], kwargs.get("match_on", "any")
     ),
     "expect_column_values_to_not_be_in_set": lambda column, kwargs: ~column.isin(kwargs["value_set"]),
-    "expect_column_values_to_not_match_regex": lambda column, kwargs: ~matching(column, kwargs["regex"]),
+    "expect_column_values_to_not_match_regex": lambda column, kwargs: ~matches_regex(column, kwargs["regex"]),
     "expect_column_values_to_not_match_regex_list": lambda column, kwargs: (
-        ~matching_list(column, kwargs["regex_list"], "any")
+        ~matches_regex_list(column, kwargs["regex_list"], "any")
     ),
 }

@@ -19,7 +19,7 @@ from aggregator.lake.folder import Folder
 FILE, ROW = "_staged_file", "_staged_row"
 
 
-def staged(spark: SparkSession, folder: Folder, files: Sequence[StagedFile], columns: pa.Schema) -> DataFrame:
+def read_staged(spark: SparkSession, folder: Folder, files: Sequence[StagedFile], columns: pa.Schema) -> DataFrame:
     """The records of staged files; a column that a file lacks is null, one that Spark has no type for is left out.
 
     Those of an object store are placed already.
@@ -52,7 +52,7 @@ def _carried(spark: SparkSession, folder: Folder, names: Sequence[str], schema: 
     return spark.range(0, len(names), 1, len(names)).mapInArrow(body, wanted)
 
 
-def placed(frame: DataFrame) -> DataFrame:
+def with_row_location(frame: DataFrame) -> DataFrame:
     """The same records, each with its file's name and its row in it."""
     if FILE in frame.columns:
         return frame
@@ -78,7 +78,7 @@ def view(frame: DataFrame, views: Mapping[str, str], name: str) -> DataFrame:
     return under.withColumn(name, F.explode(elements))
 
 
-def texts(frame: DataFrame, name: str) -> list[str]:
+def text_columns(frame: DataFrame, name: str) -> list[str]:
     """Every column of texts, also inside of records; arrays and maps only through a view.
 
     Args:
@@ -88,12 +88,12 @@ def texts(frame: DataFrame, name: str) -> list[str]:
     fields = [
         field for field in frame.schema if (field.name == name if name else field.name not in FIXED_COLUMNS.names)
     ]
-    return [path for field in fields for path in _texts(field.name, field.dataType)]
+    return [path for field in fields for path in _text_columns(field.name, field.dataType)]
 
 
-def _texts(path: str, kind: DataType) -> list[str]:
+def _text_columns(path: str, kind: DataType) -> list[str]:
     if isinstance(kind, StructType):
-        return [text for field in kind for text in _texts(f"{path}.{field.name}", field.dataType)]
+        return [text for field in kind for text in _text_columns(f"{path}.{field.name}", field.dataType)]
     return [path] if isinstance(kind, StringType) else []
 
 

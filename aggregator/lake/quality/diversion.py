@@ -21,8 +21,8 @@ from aggregator.config.suites import Rule
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
-from aggregator.lake.quality.conditions import failing
-from aggregator.lake.quality.dataframes import FILE, ROW, placed, view
+from aggregator.lake.quality.conditions import fails_rule
+from aggregator.lake.quality.dataframes import FILE, ROW, view, with_row_location
 from aggregator.lake.quality.split import Files, Split
 from aggregator.lake.ranges import StagingOutcome
 from aggregator.lake.task import decode_outcome, encode_outcome
@@ -72,7 +72,7 @@ def divert(
         return pa.table({"answer": [_answer(split, by_name[key[0].as_py()], rows)]})
 
     try:
-        found = _failures(placed(frame), rules, views).groupBy(FILE).applyInArrow(body, _ANSWER).collect()
+        found = _failures(with_row_location(frame), rules, views).groupBy(FILE).applyInArrow(body, _ANSWER).collect()
     except Exception as error:  # noqa: BLE001 - py4j, Connect and PySpark raise unrelated families
         raise RetryError(
             f"the failing records could not be cut out: the Spark job failed ({type(error).__name__})",
@@ -95,7 +95,7 @@ def _failures(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str])
         by_view[rule.view].append(rule)
     parts = []
     for name, mine in by_view.items():
-        failed = F.array_compact(F.array(*(F.when(failing(rule), F.lit(rule.name)) for rule in mine)))
+        failed = F.array_compact(F.array(*(F.when(fails_rule(rule), F.lit(rule.name)) for rule in mine)))
         rows = view(frame, views, name).select(FILE, ROW, failed.alias(_RULE))
         parts.append(rows.select(FILE, ROW, F.explode(_RULE).alias(_RULE)))
     return reduce(DataFrame.union, parts)

@@ -24,7 +24,7 @@ from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import discard
 from aggregator.lake.quality import validation
-from aggregator.lake.quality.dataframes import FILE, ROW, staged
+from aggregator.lake.quality.dataframes import FILE, ROW, read_staged
 from aggregator.lake.quality.diversion import Diverted, divert
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
@@ -37,7 +37,7 @@ from aggregator.lake.quality.verdict_log import (
     append_completion,
     range_of,
     read,
-    unsaid,
+    unrecorded_commit,
 )
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict, diverting, judge
 from aggregator.lake.ranges import CommittableOutcomes, Span, StagingOutcome, TableHold
@@ -129,7 +129,7 @@ class QualityGate:
         if self._settled:
             return
         reached = {(one.topic, one.partition): offset for one, offset in positions.items()}
-        last = unsaid(read(self._lake, self._name, days=1), reached) if handle else None
+        last = unrecorded_commit(read(self._lake, self._name, days=1), reached) if handle else None
         if last and handle:
             append_commit(self._lake, replace(last, version=handle.version, commit_s=0.0))
         self._settled = True
@@ -258,7 +258,7 @@ class QualityGate:
         if not files:
             return None, []
         begun = time.monotonic()
-        frame = staged(self._spark, self._lake / self._name, files, columns).drop(FILE, ROW)
+        frame = read_staged(self._spark, self._lake / self._name, files, columns).drop(FILE, ROW)
         findings = validation.validate(frame, self._rules, self._views)
         audit = CommitAudit(
             id=uuid.uuid4().hex,
@@ -288,16 +288,16 @@ class QualityGate:
         ids = {one.span.partition.topic: one.span.partition.topic_id for outcome in outcomes for one in outcome.reached}
         folder = self._lake / self._name
         split = Split(folder, self._quarantine.folder, wanted.serialize().to_pybytes(), ids)
-        frame = staged(self._spark, folder, files, columns)
+        frame = read_staged(self._spark, folder, files, columns)
         diverted = divert(frame, [one.rule for one in failed], self._views, files, split)
         wrong = [one for one in failed if diverted.counts.get(one.rule.name, 0) != one.unexpected]
         seconds = audit.audit_s + time.monotonic() - begun
         if wrong:
             diverted.drop(split)
             note = "its condition finds another number of failing values than Great Expectations"
-            doubted = [replace(one, raised=True, note=note) if one in wrong else one for one in findings]
-            rules = tuple(map(RuleCount.of, doubted))
-            return replace(audit, verdict=Verdict.HOLD, rules=rules, audit_s=seconds), doubted, []
+            mismatched_findings = [replace(one, raised=True, note=note) if one in wrong else one for one in findings]
+            rules = tuple(map(RuleCount.of, mismatched_findings))
+            return replace(audit, verdict=Verdict.HOLD, rules=rules, audit_s=seconds), mismatched_findings, []
         discard(folder, [file.path for file in files if file.path in diverted.halves])
         splits = _split(outcomes, diverted)
         rows = sum(file.rows for split in splits for file in split.quarantined.files)

@@ -17,7 +17,7 @@ from great_expectations.expectations.metrics.map_metric_provider.column_map_metr
 )
 from pyspark.sql import Column
 
-from aggregator.lake.quality.conditions import matching, matching_list
+from aggregator.lake.quality.conditions import matches_regex, matches_regex_list
 
 
 class MatchRegex(ColumnMapMetricProvider):
@@ -28,7 +28,7 @@ class MatchRegex(ColumnMapMetricProvider):
 
     @column_condition_partial(engine=SparkDFExecutionEngine)
     def _spark(cls, column: Column, regex: str, **_: Any) -> Column:  # noqa: N805 - made a class method there
-        return matching(column, regex)
+        return matches_regex(column, regex)
 
 
 class NotMatchRegex(ColumnMapMetricProvider):
@@ -39,7 +39,7 @@ class NotMatchRegex(ColumnMapMetricProvider):
 
     @column_condition_partial(engine=SparkDFExecutionEngine)
     def _spark(cls, column: Column, regex: str, **_: Any) -> Column:  # noqa: N805 - as above
-        return ~matching(column, regex)
+        return ~matches_regex(column, regex)
 
 
 class MatchRegexList(ColumnMapMetricProvider):
@@ -50,7 +50,7 @@ class MatchRegexList(ColumnMapMetricProvider):
 
     @column_condition_partial(engine=SparkDFExecutionEngine)
     def _spark(cls, column: Column, regex_list: Sequence[str], match_on: str, **_: Any) -> Column:  # noqa: N805 - as above
-        return matching_list(column, regex_list, match_on)
+        return matches_regex_list(column, regex_list, match_on)
 
 
 class NotMatchRegexList(ColumnMapMetricProvider):
@@ -61,4 +61,4 @@ class NotMatchRegexList(ColumnMapMetricProvider):
 
     @column_condition_partial(engine=SparkDFExecutionEngine)
     def _spark(cls, column: Column, regex_list: Sequence[str], **_: Any) -> Column:  # noqa: N805 - as above
-        return ~matching_list(column, regex_list, "any")
+        return ~matches_regex_list(column, regex_list, "any")

@@ -18,7 +18,7 @@ from great_expectations.expectations.metrics.map_metric_provider.column_map_metr
 )
 from pyspark.sql import Column
 
-from aggregator.lake.quality.conditions import DETECTORS, personal
+from aggregator.lake.quality.conditions import DETECTORS, has_personal_data
 
 
 class ColumnValuesHoldNoPersonalData(ColumnMapMetricProvider):
@@ -29,7 +29,7 @@ class ColumnValuesHoldNoPersonalData(ColumnMapMetricProvider):
 
     @column_condition_partial(engine=SparkDFExecutionEngine)
     def _spark(cls, column: Column, detectors: list[str], **_: Any) -> Column:  # noqa: N805 - made a class method there
-        return ~personal(column, detectors)
+        return ~has_personal_data(column, detectors)
 
 
 class ExpectColumnValuesToHoldNoPersonalData(ColumnMapExpectation):

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from aggregator.config.expectations import EVERY_TEXT
 from aggregator.config.suites import Rule
 from aggregator.errors import ConfigError
-from aggregator.lake.quality.dataframes import texts, view
+from aggregator.lake.quality.dataframes import text_columns, view
 from aggregator.lake.quality.verdicts import RuleFinding
 
 # The default format copies failing values into results. A count of zero keeps them out.
@@ -85,7 +85,7 @@ def validate(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str]) 
         mine = [rule for rule in rules if rule.view == name]
         try:
             rows = view(frame, views, name)
-            asked = [one for rule in mine for one in _spelled_out(rule, texts(rows, name))]
+            asked = [one for rule in mine for one in _spelled_out(rule, text_columns(rows, name))]
             findings += _validate(rows, asked) if asked else []
         except Exception as error:  # noqa: BLE001 - Spark's and the library's errors have no common family
             findings += [RuleFinding(rule, passed=False, raised=True, note=type(error).__name__) for rule in mine]

@@ -178,8 +178,8 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[CommitAud
     return list(found.values())
 
 
-def unsaid(audits: Sequence[CommitAudit], reached: Mapping[tuple[str, int], int]) -> CommitAudit | None:
-    """The newest audit, if its commit came about and a crash kept it from being said.
+def unrecorded_commit(audits: Sequence[CommitAudit], reached: Mapping[tuple[str, int], int]) -> CommitAudit | None:
+    """The newest audit, if its commit succeeded but a crash prevented the line that records it.
 
     Args:
         audits: The oldest first.

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from aggregator.cli.main import main
-from aggregator.config.features import MECHANISMS, Library, lacking
+from aggregator.config.features import MECHANISMS, LibrdkafkaBuild, lacking
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
 from aggregator.kafka.client.capabilities import library
@@ -130,11 +130,11 @@ def test_a_build_without_a_part_is_told_of_each_setting_that_needs_it():
         "zstd": "compression.codec",
     }
     every = frozenset({*needs, "sasl_gssapi", "sasl_scram"})
-    assert list(lacking(options, Library("2", every))) == []
+    assert list(lacking(options, LibrdkafkaBuild("2", every))) == []
     for feature, setting in needs.items():
-        assert [name for name, _ in lacking(options, Library("2", every - {feature}))] == [setting]
+        assert [name for name, _ in lacking(options, LibrdkafkaBuild("2", every - {feature}))] == [setting]
     scram = {"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512"}
-    assert [name for name, _ in lacking(scram, Library("2", every - {"sasl_scram"}))] == ["sasl.mechanism"]
+    assert [name for name, _ in lacking(scram, LibrdkafkaBuild("2", every - {"sasl_scram"}))] == ["sasl.mechanism"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from aggregator.budgets import SUBJECT_VERSIONS
 from aggregator.config.load import load_config
 from aggregator.plan.explanation import explanation
-from aggregator.plan.schemas import fields_of, keys_of, schema_steps, writers
+from aggregator.plan.schemas import fields_of, keys_of, newest_schemas, schema_steps
 from aggregator.privacy.policy.file import load_policy
 from tests.unit.schema.double import RegistryDouble
 
@@ -39,7 +39,9 @@ def test_a_schema_that_cannot_follow_is_told_with_what_differs_and_what_to_do(tm
         text = json.dumps({"type": "record", "name": "R", "fields": fields})
         (tmp_path / folder / "1-1.avsc").write_text(text)
     config = load_config(tmp_path / "hub.yaml", {})
-    found, _ = writers(config, {config.topics[0].policy: load_policy(tmp_path / "p.yaml")}, {"eu": {"orders": None}})
+    found, _ = newest_schemas(
+        config, {config.topics[0].policy: load_policy(tmp_path / "p.yaml")}, {"eu": {"orders": None}}
+    )
     (step,) = schema_steps(config, found, set(), TODAY)
     assert step.action == "refused"
     assert "+ mail: string, without a default\n  next: undo that part of the policy, drop the field, or" in step.detail
@@ -70,7 +72,7 @@ def test_a_subject_that_nobody_can_read_hides_no_other(tmp_path, double):
     double.add("odd-value", text, references=[{"name": "b", "subject": "broken", "version": 1}])
     config = load_config(tmp_path / "hub.yaml", {})
     policies = {rule.policy: load_policy(rule.policy) for rule in config.topics}
-    found, trouble = writers(config, policies, {"eu": dict.fromkeys(("odd", "often", "orders", "outward"))})
+    found, trouble = newest_schemas(config, policies, {"eu": dict.fromkeys(("odd", "often", "orders", "outward"))})
     assert not trouble
     steps = {step.writer: step for step in schema_steps(config, found, set(), TODAY)}
     assert {name: step.action for name, step in steps.items()} == {
@@ -95,7 +97,7 @@ def test_fields_and_keys_are_told(tmp_path):
         (folder / f"1-{number}.avsc").write_text(json.dumps({"type": "record", "name": part, "fields": fields}))
     config = load_config(tmp_path / "hub.yaml", {})
     policies = {rule.policy: load_policy(rule.policy) for rule in config.topics}
-    found, trouble = writers(config, policies, {"eu": {"orders": None}})
+    found, trouble = newest_schemas(config, policies, {"eu": {"orders": None}})
     assert not trouble
     assert [(one.central, one.path, one.operator) for one in fields_of(found, TODAY)] == [
         ("eu.orders", "id", "keep"),

@@ -9,7 +9,7 @@ import pytest
 from aggregator.config.expectations import NO_PERSONAL_DATA
 from aggregator.config.suites import DIVERTIBLE
 from aggregator.lake.quality import conditions
-from aggregator.lake.quality.conditions import DETECTORS, holding
+from aggregator.lake.quality.conditions import DETECTORS, contains_personal_data
 from aggregator.privacy.operators.scrub_text import ALL_DETECTORS
 
 
@@ -28,17 +28,17 @@ def test_the_detectors_are_those_of_the_policy():
 def test_texts_and_bytes_are_searched_and_null_stays_null():
     """Values in any order, as often as they come; bytes that are no text harm nobody."""
     texts = ["none", None, "jane@example.com", "none", "jane@example.com"]
-    assert holding(pa.array(texts), ["email"]).to_pylist() == [False, None, True, False, True]
-    assert holding(pa.array([b"\xff\xfe", b"a@b.c", None]), ["email"]).to_pylist() == [False, True, None]
-    assert holding(pa.array([None], pa.string()), ["iban", "card"]).to_pylist() == [None]
-    assert holding(pa.array(["4111 1111 1111 1111"]), ["email", "card"]).to_pylist() == [True]
+    assert contains_personal_data(pa.array(texts), ["email"]).to_pylist() == [False, None, True, False, True]
+    assert contains_personal_data(pa.array([b"\xff\xfe", b"a@b.c", None]), ["email"]).to_pylist() == [False, True, None]
+    assert contains_personal_data(pa.array([None], pa.string()), ["iban", "card"]).to_pylist() == [None]
+    assert contains_personal_data(pa.array(["4111 1111 1111 1111"]), ["email", "card"]).to_pylist() == [True]
 
 
 def test_each_distinct_value_is_looked_at_once(monkeypatch):
     """Detectors cost microseconds, and columns repeat."""
     seen = []
     monkeypatch.setitem(conditions.DETECTORS, "email", lambda text: iter(seen.append(text) or ()))
-    holding(pa.array(["a", "b", "a"] * 100), ["email"])
+    contains_personal_data(pa.array(["a", "b", "a"] * 100), ["email"])
     assert seen == ["a", "b"]
 
 

@@ -14,7 +14,7 @@ from aggregator.lake.quality.verdict_log import (
     append_completion,
     read,
     totals,
-    unsaid,
+    unrecorded_commit,
 )
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict
 from tests.unit.lake.quality.audits import DAY_MS, audit
@@ -63,9 +63,9 @@ def test_a_completed_range_belongs_to_the_verdict_that_decided_it(tmp_path):
 )
 def test_a_commit_that_a_crash_left_unsaid_is_known_by_the_positions(newest, reached, found):
     """Only the newest audit can be one: those before it were decided anew after their crash."""
-    assert unsaid([audit(1), newest], reached) == (newest if found else None)
-    assert unsaid([newest, audit(9)], reached) is None
-    assert unsaid([], reached) is None
+    assert unrecorded_commit([audit(1), newest], reached) == (newest if found else None)
+    assert unrecorded_commit([newest, audit(9)], reached) is None
+    assert unrecorded_commit([], reached) is None
 
 
 def test_totals_count_what_was_committed_or_held():
