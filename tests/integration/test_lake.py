@@ -386,7 +386,7 @@ def test_a_job_that_was_outrun_has_a_turn(hub, spark):
     hub.write("eu", 10)
     (hub.folder / TURN).write_text("somebody's")
     report = driver.cycle()
-    assert (report.rows, report.behind, report.held) == (0, False, ())
+    assert (report.rows, report.has_backlog, report.held) == (0, False, ())
     (hub.folder / TURN).unlink()
     assert driver.drain().rows == 10
 
