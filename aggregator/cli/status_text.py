@@ -251,7 +251,7 @@ def _tables(seen: "HubStatus") -> list[str]:
                 ago(t.freshness_ms(seen.at_ms)),
                 t.verdict or None,
                 t.quarantined,
-                t.stands,
+                t.hold_reason,
             )
             for t in seen.lake
         ],

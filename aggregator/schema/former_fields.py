@@ -172,7 +172,8 @@ class _Finding:
         self._met: set[tuple[int, frozenset[int]]] = set()
         self._waiting: list[tuple[int, list[_Stood]]] = []
         self._below: dict[int, frozenset[str]] = {}
-        self._left = _STEPS + 6 * len(schema.nodes)
+        aliases = sum(len(item.aliases) for node in schema.nodes for item in node.fields)
+        self._left = _STEPS + 6 * len(schema.nodes) + aliases
         self.nodes: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
         self.fields: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
 
@@ -243,6 +244,7 @@ class _Finding:
             return
         self._met.add(met)
         for at, item in enumerate(node.fields):
+            self._spend(len(wholes) * (1 + len(item.aliases)))
             places = [place for whole in wholes for place in whole.fields(item)]
             self.fields[number, at] |= _tags(places)
             self._wait(item.node, _standing(places))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from aggregator.budgets import REFERENCED_VERSIONS, SCHEMA_STEPS, SUBJECT_VERSIONS
+from aggregator.budgets import REFERENCED_VERSIONS, SCHEMA_LABELS, SCHEMA_STEPS, SUBJECT_VERSIONS
 from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError, HoldError, Reason
 from aggregator.schema.avro import Kind, Schema, parse, printable_tags
@@ -80,6 +80,10 @@ def fingerprint(text: str, schema: Schema) -> str:
 
 # The bound on a path's length is the same as in a policy.
 _PATH_LONGEST = 1000
+# With more wildcards than these RE2 may look at each letter of a name once for each letter of the path.
+_MAX_WILDCARDS = 8
+# Letters of all names, times paths; RE2 takes some nanoseconds for each.
+_MAX_LETTERS = 100 * SCHEMA_STEPS.limit
 
 
 class _Name(NamedTuple):
@@ -94,12 +98,14 @@ def _tagged(schema: Schema, beside: TagPaths) -> Schema:
     """The schema with the tags that the registry keeps beside it."""
     if not beside:
         return schema
-    names = list(_names(schema))
-    if len(beside) * len(names) > SCHEMA_STEPS.limit:
+    names = _bounded_names(schema)
+    texts = [name.text for name in names]
+    if len(beside) * len(names) > SCHEMA_STEPS.limit or len(beside) * sum(map(len, texts)) > _MAX_LETTERS:
         raise _refused("the tags beside it, times its fields, are too many")
     if any(len(path) > _PATH_LONGEST for path, _ in beside):
         raise _refused(f"a path of tags beside it is longer than {_PATH_LONGEST:,} characters")
-    texts = [name.text for name in names]
+    if any(sum(part in _STANDS_FOR for part in _WILD.findall(path)) > _MAX_WILDCARDS for path, _ in beside):
+        raise _refused(f"a path of tags beside it has more than {_MAX_WILDCARDS} wildcards")
     found: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
     for path, tags in beside:
         try:
@@ -126,6 +132,21 @@ def _expression(path: str) -> str:
     return "".join(
         _STANDS_FOR.get(part) or re.escape(part[1:] if len(part) > 1 and part[0] == "\\" else part) for part in parts
     )
+
+
+def _bounded_names(schema: Schema) -> list[_Name]:
+    """Return all names, while they fit into memory: a field's name stands in those of all fields below it.
+
+    Raises:
+        DeadLetterError: SCHEMA_REFUSED, too many places, or letters.
+    """
+    names, letters = list[_Name](), 0
+    for name in _names(schema):
+        letters += len(name.text)
+        if letters > SCHEMA_LABELS.limit:
+            raise _refused("tags are kept beside it, and the names of its fields are too long")
+        names.append(name)
+    return names
 
 
 def _names(schema: Schema) -> Iterator[_Name]:

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import time
+import tracemalloc
 
 import fastavro
 import pytest
@@ -22,6 +23,7 @@ from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import SchemaVersion
 from aggregator.schema.wire import frame
 from tests.effort import turns
+from tests.growth import cpu_s
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
 from tests.unit.schema.double import RegistryDouble
@@ -117,7 +119,7 @@ def test_a_path_that_means_nothing_tags_nothing(double, path):
 def test_a_path_that_is_long_costs_little(double):
     """What a registry says is matched in linear time."""
     schema = record(field("a" * 2000), field("kept"))
-    number = double.add("orders-value", json.dumps(schema), tags={"**a" * 300 + "b": PII})
+    number = double.add("orders-value", json.dumps(schema), tags={"**a" * 7 + "a" * 900 + "b": PII})
     assert out_of(double, number, schema, {"a" * 2000: CANARY, "kept": "yes"})
 
 
@@ -288,6 +290,55 @@ def test_what_can_be_told_apart_stays_open(double, shape):
     number = double.add("orders-value", json.dumps(schema))
     left = out_of(double, number, schema, {"kept": "yes", **value})
     assert open_bytes in left[5:]
+
+
+def _flat(names):
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": "int"} for n in names]})
+
+
+def _nested(depth, name, leaves):
+    shape = {"type": "record", "name": "L", "fields": [{"name": f"a{at}", "type": "int"} for at in range(leaves)]}
+    for level in range(depth):
+        shape = {"type": "record", "name": f"R{level}", "fields": [{"name": name, "type": shape}]}
+    return json.dumps(shape, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("text", "paths", "why"),
+    [
+        (_flat(["ab" * 2500 + str(at) for at in range(10)]), ["*a" + "?" * 900], "more than 8 wildcards"),
+        (_flat(["ab" * 2500 + str(at) for at in range(40)]), [f"*{at}" for at in range(1000)], "are too many"),
+        (_nested(98, "f" * 1600, 100), ["**.email"], "the names of its fields are too long"),
+    ],
+    ids=["wildcards", "paths times letters", "letters of all names"],
+)
+def test_tags_beside_a_schema_cost_less_than_their_budget(text, paths, why):
+    """Of what could take hours, or gigabytes, nothing is begun."""
+    beside = [(path, frozenset(["PII"])) for path in paths]
+
+    def refused():
+        with pytest.raises(DeadLetterError, match=why) as refusal:
+            with_inherited_tags(text, beside, [])
+        assert refusal.value.reason is Reason.SCHEMA_REFUSED
+
+    tracemalloc.start()
+    try:
+        refused()
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text) + 20 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert cpu_s(refused, enough_s=0.1) < len(text) * 20e-6
+
+
+def test_many_aliases_of_many_types_are_refused_before_they_are_compared():
+    """Each alias of each field is looked for in each type that the record may have been."""
+    earlier = {"type": "record", "name": "T", "fields": [
+        {"name": f"x{at}", "type": {"type": "record", "name": f"R{at}", "aliases": ["A"], "fields": [
+            {"name": "p", "type": "int", "confluent:tags": ["PII"]}]}} for at in range(300)]}  # fmt: skip
+    fields = [{"name": f"q{at}", "type": "int", "aliases": [f"b{at}_{n}" for n in range(30)]} for at in range(50)]
+    later = json.dumps({"type": "record", "name": "A", "fields": fields})
+    with pytest.raises(DeadLetterError, match="too many things"):
+        with_inherited_tags(later, (), [SchemaVersion("t-value", 1, 1, json.dumps(earlier))])
 
 
 def test_following_a_field_has_a_budget():
