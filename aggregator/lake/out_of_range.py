@@ -130,7 +130,7 @@ def bare_decimals(shape: Shape, value: Any, path: str, note: Callable[[str, int]
 
     Args:
         shape: What it is.
-        value: As `plain.unwrapped` gives it.
+        value: As `plain_schema.union_unwrapper` gives it.
         path: Of its field.
         note: Takes the path and the digits.
     """
