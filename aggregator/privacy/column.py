@@ -36,7 +36,7 @@ class SideValues:
 
     Attributes:
         codes: For each row the number of its value; `ABSENT` for null or a null around it, and where the record cannot
-            be read; `NOWHERE` where its schema has no such field.
+            be read; `NOWHERE` where its schema has no such field, or may have a record, an array or a map there.
         values: The values; text of a uuid in lower case.
     """
 

@@ -11,7 +11,7 @@ import numpy as np
 from aggregator.budgets import ASKED_VALUES
 from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
-from aggregator.privacy.column import ABSENT, Counts, ResultColumn, SideValues
+from aggregator.privacy.column import ABSENT, NOWHERE, Counts, ResultColumn, SideValues
 from aggregator.privacy.distinct import OperatorCache, by_value
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.plan.leaf import Shown
@@ -46,6 +46,7 @@ class ReferenceProgram:
         self._visits: Counter[int] = Counter()
         self._failed: Counter[int] = Counter()
         self._paths = sorted({one.path for one in plan.side_inputs})
+        self._uncomparable = plan.uncomparable
 
     def node_counts(self) -> NodeCounts:
         """What was met so far."""
@@ -78,7 +79,8 @@ class ReferenceProgram:
         for path in self._paths:
             numbers: dict[tuple[type, Shown], int] = {}
             column = [shown.get(path) for shown in beside]
-            codes = [ABSENT if v is None else numbers.setdefault((type(v), v), len(numbers)) for v in column]
+            none = NOWHERE if path in self._uncomparable else ABSENT
+            codes = [none if v is None else numbers.setdefault((type(v), v), len(numbers)) for v in column]
             found[path] = SideValues(np.array(codes, np.int64), [value for _, value in numbers])
         return found
 

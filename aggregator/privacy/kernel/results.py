@@ -64,6 +64,7 @@ class Calls:
         calls = plan.calls
         self._calls = calls
         self._side_inputs = dict(enumerate(plan.side_inputs, len(calls)))
+        self._inputs = self._side_inputs, plan.uncomparable
         self._sees_other = [number for number, call in enumerate(calls) if call.other_field]
         self._operators = operators_by_call
         self._memory = memory
@@ -106,7 +107,7 @@ class Calls:
         count = len(spans)
         if not count:
             return constants._replace(
-                side_values=side_values(data, spans, constants.which, scanned.spans_to, self._side_inputs)
+                side_values=side_values(data, spans, constants.which, scanned.spans_to, *self._inputs)
             )
         spans[:, 0] = askers[spans[:, 0]]
         tokens = self._tokens.of(data, scanned.asked)
@@ -155,7 +156,7 @@ class Calls:
         parts: list[tuple[Integers, Bytes]], places: Integers,
     ) -> Results:  # fmt: skip
         """The same where operators see other fields, and where fields are side inputs, whose spans have no result."""
-        held = side_values(data, spans, which, spans_to, self._side_inputs)
+        held = side_values(data, spans, which, spans_to, *self._inputs)
         at = sum(len(rows) for rows, _ in parts)
         for number in self._sees_other:
             members = np.flatnonzero(spans[:, 0] == number)

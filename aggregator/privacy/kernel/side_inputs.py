@@ -4,12 +4,12 @@ Invariant: a record has at most one such span per path. The values of a path are
 record.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
 from aggregator.bytes_column import Bytes, BytesColumn, Integers
-from aggregator.privacy.column import ABSENT, SideValues
+from aggregator.privacy.column import ABSENT, NOWHERE, SideValues
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.spans import gather
 from aggregator.privacy.plan.leaf import Shown
@@ -19,7 +19,12 @@ from aggregator.privacy.plan.side_inputs import entity, shown
 
 
 def side_values(
-    data: Bytes, spans: Integers, which: Integers, spans_to: Integers, inputs: Mapping[int, SideInput]
+    data: Bytes,
+    spans: Integers,
+    which: Integers,
+    spans_to: Integers,
+    inputs: Mapping[int, SideInput],
+    uncomparable: Container[str] = (),
 ) -> dict[str, SideValues]:
     """Return the values that the batch has at the path of each side input.
 
@@ -29,8 +34,12 @@ def side_values(
         which: For each span the number of its distinct value.
         spans_to: For each record where its spans end, after a first 0.
         inputs: The side inputs by their numbers.
+        uncomparable: Paths at which something may stand that is no value to compare: without one, nobody knows.
     """
-    paths = {one.path: SideValues(np.full(len(spans_to) - 1, ABSENT, np.int64), []) for one in inputs.values()}
+    paths = {
+        one.path: SideValues(np.full(len(spans_to) - 1, NOWHERE if one.path in uncomparable else ABSENT, np.int64), [])
+        for one in inputs.values()
+    }
     for number, one in inputs.items():
         members = np.flatnonzero(spans[:, 0] == number)
         _, first, codes = np.unique(which[members], return_index=True, return_inverse=True)
@@ -58,7 +67,7 @@ def paired(
     Returns:
         Each pair once, and for each of the members the number of its pair.
     """
-    seen = np.full(len(members), ABSENT, np.int64) if beside is None else beside.codes[records]
+    seen = np.full(len(members), ABSENT, np.int64) if beside is None else np.maximum(beside.codes[records], ABSENT)
     width = 1 if beside is None else len(beside.values) + 1
     _, first, numbers = np.unique(which[members] * width + seen + 1, return_index=True, return_inverse=True)
     raws = raws_of_spans(data, spans[members[first]])

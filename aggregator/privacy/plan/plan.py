@@ -106,6 +106,7 @@ class StripPlan:
         schema: Text of the derived schema.
         side_inputs: Leaves whose values others see.
         leaves: Number of each row's node.
+        uncomparable: Paths of side inputs at which something else than a leaf may stand.
     """
 
     topic: str
@@ -117,6 +118,7 @@ class StripPlan:
     schema: str
     side_inputs: tuple[SideInput, ...] = ()
     leaves: tuple[int, ...] = ()
+    uncomparable: frozenset[str] = frozenset()
 
     @property
     def dropped(self) -> bool:

@@ -1,7 +1,8 @@
 """Finds leaves that are used beside others: the entity of a shifted date, the fields of a record's conditions.
 
 Invariant: a path leads to one place in a record, through records and unions only, so that a record has at most one
-value there. The compiler gives every node along the path a context of its own. Any other path counts as absent.
+value there. The compiler gives every node along the path a context of its own. Any other path counts as absent. A
+record, an array or a map at the end of a path is there, and cannot be compared.
 """
 
 import struct
@@ -14,7 +15,7 @@ from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Shown, Value, leaf_of
 from aggregator.privacy.plan.plan import PlanNode, SideInput
 from aggregator.privacy.plan.raw_values import value_of
 from aggregator.privacy.policy import paths
-from aggregator.schema.avro import Kind, Schema
+from aggregator.schema.avro import CONTAINERS, Kind, Schema
 
 _SHOWN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM, Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE}
 _UUID_BYTES = 16
@@ -55,6 +56,23 @@ def _leaves(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple
         for item, child in zip(schema.nodes[node.source].fields, node.children, strict=False):
             if item.name == steps[0]:
                 yield from _leaves(schema, nodes, child, steps[1:])
+
+
+def uncomparable(schema: Schema, nodes: Sequence[PlanNode], root: int, wanted: Collection[str]) -> frozenset[str]:
+    """Return those of the paths at which a record, an array or a map may stand; arguments as of `with_side_inputs`."""
+    return frozenset(path for path in wanted if _may_hold_container(schema, nodes, root, paths.steps(path)))
+
+
+def _may_hold_container(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[str, ...]) -> bool:
+    node = nodes[number]
+    if node.kind is Kind.UNION:
+        return any(_may_hold_container(schema, nodes, child, steps) for child in node.children)
+    if not steps:
+        return node.kind in CONTAINERS
+    return node.kind is Kind.RECORD and any(
+        item.name == steps[0] and _may_hold_container(schema, nodes, child, steps[1:])
+        for item, child in zip(schema.nodes[node.source].fields, node.children, strict=False)
+    )
 
 
 def entity(value: Shown | None) -> Value | None:

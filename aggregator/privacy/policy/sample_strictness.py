@@ -1,7 +1,9 @@
 """Compares two rules on sample values, where the rules alone do not prove which of them leaves more.
 
-Invariants: swapping the rules mirrors the verdict. A sample can only refute: rules that it does not tell apart stay
-`other`. A report of such a verdict says that it comes from a sample. Keyed rules and foreign code are not sampled.
+Invariants: a sample can only refute. It shows that another operator leaves more, and never that it leaves less, because
+values that it lacks may show the opposite. Only of one operator, whose boundary values are in the sample, it tells which
+parameters are the stricter ones. A report says that a verdict comes from a sample. Keyed rules and foreign code are not
+sampled.
 """
 
 import struct
@@ -57,7 +59,9 @@ def compare_on_samples(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictnes
     less, more = _follows(new, old), _follows(old, new)
     if less == more:
         return Strictness.OTHER
-    return Strictness.STRICTER if less else Strictness.LOOSER
+    if more:
+        return Strictness.LOOSER
+    return Strictness.STRICTER if type(before) is type(after) else Strictness.OTHER
 
 
 def _samples(leaf: Leaf, boundary_values: Sequence[str | float]) -> Sequence[Value]:

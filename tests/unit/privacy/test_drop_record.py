@@ -146,6 +146,24 @@ def test_any_of_several_conditions_suffices(both):
     assert _became(both, policy, records) == ["left out"] * 3 + ["delivered"]
 
 
+def test_a_record_or_an_array_at_the_path_is_no_absent_value(both):
+    """It is there, and no constant is equal to it: where one may stand, a value that is not a leaf decides nothing."""
+    why = {"type": "record", "name": "Why", "fields": [{"name": "since", "type": "string"}]}
+    answers = ["null", "string", why, {"type": "array", "items": "string"}]
+    schema = {"type": "record", "name": "O", "fields": [{"name": "opt_out", "type": answers}]}
+    held = [None, "yes", {"since": "2024"}, ["a"]]
+    records = [both.value(schema, {"opt_out": one}) for one in held]
+    open_, unknown = _policy({"field": "opt_out", "is_null": False}), Reason.UNDECIDED
+    assert _became(both, open_, records) == [unknown, "left out", unknown, unknown]
+    assert _became(both, _policy({"not": {"field": "opt_out", "is_null": True}}), records)[1:] == [
+        "left out",
+        unknown,
+        unknown,
+    ]
+    assert _became(both, _policy({"field": "opt_out", "is_null": True}), records)[1:] == ["delivered", unknown, unknown]
+    assert _became(both, _policy({"field": "opt_out", "equals": "yes"}), records)[1:] == ["left out", unknown, unknown]
+
+
 def test_headers(both):
     """Several of a name count one by one; absent, null and no text decide nothing but whether they are there."""
     told = [None, [], [b"RU"], [b"DE", b"RU"], [b"DE"], [None], [b"\xff"], [b"DE", b"\xff"]]
