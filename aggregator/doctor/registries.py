@@ -1,13 +1,14 @@
 """Checks whether the registries answer, and whether they know the schemas of the newest records.
 
-Invariant: pure. No finding holds text of a registry, and of a record it holds only the schema id.
+Invariant: pure. No finding holds text of a registry, and of a record it holds only what can be a schema's id.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.coordinates import CENTRAL
+from aggregator.coordinates import CENTRAL, SchemaName
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
+from aggregator.schema.registry import reportable_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,24 @@ class RegistryView:
     ids: int = 0
 
 
+def _unknown(cluster: str, seen: RegistryView) -> Iterator[Finding]:
+    """What records name that the registry does not have. A number that is no id is four bytes of a value: not told."""
+    by_name: dict[SchemaName | None, list[str]] = {}
+    for schema_id, topics in sorted(seen.unknown.items()):
+        by_name.setdefault(reportable_id(schema_id), []).extend(topics)
+    for name, topics in by_name.items():
+        of = f"the newest records of {listed(sorted(set(topics)))}"
+        what = f"schema id {name}, which {of} name, is" if name is not None else f"numbers by which {of} begin are"
+        then = "register the writer's schema there, or correct `schemas`: it may be another registry's id"
+        if name is None:
+            then = "are they Avro in the wire format? if not, set `value_format` for the topic in its policy"
+        yield failed(cluster, "registry", f"{what} not in {seen.name}", _of_edge(cluster, then))
+
+
+def _of_edge(cluster: str, then: str) -> str:
+    return then if cluster == CENTRAL else f"{then} (edge {cluster})"
+
+
 def findings(cluster: str, seen: RegistryView | None, unframed: Mapping[str, Unframed]) -> Iterator[Finding]:
     """Everything about a registry and what needs it.
 
@@ -64,10 +83,7 @@ def findings(cluster: str, seen: RegistryView | None, unframed: Mapping[str, Unf
     if seen.trouble:
         yield failed(cluster, "registry", seen.trouble, seen.trouble_next)
         return
-    for schema_id, topics in sorted(seen.unknown.items()):
-        what = f"schema id {schema_id}, which the newest records of {listed(topics)} name, is not in {seen.name}"
-        then = "register the writer's schema there, or correct `schemas`: it may be another registry's id"
-        yield failed(cluster, "registry", what, then if cluster == CENTRAL else f"{then} (edge {cluster})")
+    yield from _unknown(cluster, seen)
     for schema_id, why in sorted(seen.refused.items()):
         yield failed(
             cluster,

@@ -16,7 +16,7 @@ from aggregator.privacy.header_schema_ids import NAMING_HEADERS, frame_from_head
 from aggregator.privacy.json.text import Json, read_json
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.strip import Batch
-from aggregator.schema.registry import Registry, UnknownSchema
+from aggregator.schema.registry import Registry, UnknownSchema, reportable_id
 from aggregator.schema.wire import Framing, split
 
 # Invisible characters that text may contain: ends of lines, tabs, colours of a terminal.
@@ -69,7 +69,10 @@ def _foreign(values: Sequence[bytes]) -> str:
         ids = sorted({split(value)[0] for value in values})
     except DeadLetterError:
         return ""
-    shown = ", ".join(map(str, ids[:_IDS])) + (", …" if len(ids) > _IDS else "")
+    told = [str(one) for one in ids if reportable_id(one) is not None]  # any other is four bytes of a value
+    if not told:
+        return ""
+    shown = ", ".join(told[:_IDS]) + (", …" if len(ids) > len(told[:_IDS]) else "")
     return f"they begin like Avro, but the registry has no schema id {shown}: is it this edge's registry?"
 
 

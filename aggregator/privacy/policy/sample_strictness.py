@@ -1,7 +1,7 @@
 """Compares two rules on sample values, where the rules alone do not prove which of them leaves more.
 
 Invariants: a sample can only refute. It shows that another operator leaves more, and never that it leaves less, because
-values that it lacks may show the opposite. Only of one operator, whose boundary values are in the sample, it tells which
+values that it lacks may show the opposite. Only of one operator, whose boundary values it has, it tells which
 parameters are the stricter ones. A report says that a verdict comes from a sample. Keyed rules and foreign code are not
 sampled.
 """

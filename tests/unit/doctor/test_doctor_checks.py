@@ -389,6 +389,9 @@ def test_a_registry_is_told_by_what_it_lacks():
     assert bad(registries.findings("eu", RegistryView("r", "is away", "start it"), {})) == [("registry", "failed")]
     seen = RegistryView("r", unknown={7: ("orders",)}, refused={8: "Protobuf"}, ids=2)
     assert bad(registries.findings("eu", seen, {})) == [("registry", "failed")] * 2
+    jane = int.from_bytes(b"jane")  # four bytes of a value
+    (found,) = registries.findings("eu", RegistryView("r", unknown={jane: ("b",), jane + 1: ("a", "b")}, ids=2), {})
+    assert found.what == "numbers by which the newest records of a, b begin are not in r"
     assert not bad(registries.findings("eu", RegistryView("r", subjects=2, ids=1), {}))
     assert bad(registries.findings("eu", None, {"a": Unframed(1, 2), "b": Unframed(2, 2)})) == [
         ("records", "warning"),

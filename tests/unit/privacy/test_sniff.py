@@ -97,6 +97,15 @@ def test_avro_of_another_registry_is_asked_about():
     assert _sniffed(b"\0\0\0\0\x63x", b"\x89PNG\r\n\x1a\n\0").note == ""
 
 
+def test_what_can_be_no_id_is_not_told():
+    """It is four bytes of a value, and the note goes into a policy file and to a terminal."""
+    jane = int.from_bytes(b"jane")
+    assert _sniffed(b"\0jane.doe@example.com").note == ""
+    both = _sniffed(b"\0\0\0\0\x63x", b"\0jane.doe@example.com").note
+    assert "no schema id 99, …:" in both
+    assert str(jane) not in both
+
+
 def test_a_header_names_the_schema_too():
     """Confluent's wire format 1: the value begins with its body."""
     registry, known = _registry()
