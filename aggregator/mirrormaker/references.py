@@ -15,6 +15,13 @@ _NO_WORD = re.compile(r"[^A-Za-z0-9]+")
 # After another dollar sign, the hub would read an expression literally.
 _DOLLAR = re.compile(r"\$\$\{[^{}]*\}")
 _SHOWN = 120
+# Names that Kafka's, Strimzi's and the vendors' documents give to providers; what else stands before a colon may be a
+# variable, and what stands behind it its default: the secret itself.
+_PROVIDERS = frozenset(
+    ("file", "directory", "secrets", "configmaps", "vault", "aws", "secretsmanager", "gcp", "azure", "keyvault")
+)
+# How shells and templates write a default, as in `${NAME:-default}`.
+_DEFAULT = re.compile(r"[-=?+]")
 # Stands for a variable of unknown form while the generated files are tried.
 TRIED = "tried"
 
@@ -110,7 +117,7 @@ class Variables:
         if (own := _own_name(expression)) is not None:
             return self.of(own, f"as {place} names it", _reference(own), tried)
         where, _, key = body.rpartition(":")
-        if provider and where:
+        if provider in _PROVIDERS and where and not any(_DEFAULT.match(part) for part in body.split(":")):
             what = f"what `{key[:_SHOWN]}` of {provider} {where[:_SHOWN]} holds ({place.file}:{place.line})"
             return self.of(name, what, expression[0], tried)
         return self.of(name, f"what {place} holds", expression[0], tried)

@@ -363,6 +363,19 @@ def test_a_secret_becomes_a_reference(value, reference):
     assert found["ssl.keystore.password"] == reference
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["${env:PW:-%s}", "${env:PW:%s}", "${PW:-%s}", "${PW:-a:%s}", "${PW:-%s:x}", "${PW:%s:x}", "${PW:?%s}", "${PW:=%s:q}",
+     "${file:-a:%s}", "${own:%s:k}", "${file:/a:-%s}"],
+)  # fmt: skip
+def test_a_default_in_an_expression_is_a_secret_like_any_other(value):
+    """Shells and templates know `${NAME:-default}`, Kafka does not: what stands there is said by nobody."""
+    found = of(f"{TWO}a.security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\na.sasl.password={value % PLANTED}\n")
+    assert PLANTED not in json.dumps(
+        [*map(hub_text, found.hubs), found.outcomes, dict(found.variables), found.commands]
+    )
+
+
 def test_text_that_looks_like_an_expression_is_read_literally():
     """In `hub.yaml`, `${` is filled in from the environment."""
     assert client(["client.id=a${b"])["client.id"] == "a$${b"
