@@ -365,8 +365,8 @@ def test_a_secret_becomes_a_reference(value, reference):
 
 @pytest.mark.parametrize(
     "value",
-    ["${env:PW:-%s}", "${env:PW:%s}", "${PW:-%s}", "${PW:-a:%s}", "${PW:-%s:x}", "${PW:%s:x}", "${PW:?%s}", "${PW:=%s:q}",
-     "${file:-a:%s}", "${own:%s:k}", "${file:/a:-%s}"],
+    ["${env:PW:-%s}", "${env:PW:%s}", "${PW:-%s}", "${PW:-a:%s}", "${PW:-%s:x}", "${PW:%s:x}", "${PW:?%s}",
+     "${PW:=%s:q}", "${file:-a:%s}", "${own:%s:k}", "${file:/a:-%s}"],
 )  # fmt: skip
 def test_a_default_in_an_expression_is_a_secret_like_any_other(value):
     """Shells and templates know `${NAME:-default}`, Kafka does not: what stands there is said by nobody."""
