@@ -203,15 +203,21 @@ def sentence(lost: Gap, next_offset: int) -> str:
 def segments(position: Position, log_start: int, decisions: Iterable[GapDecision]) -> list[IncarnationRange]:
     """Split the offsets that were read by incarnation; the last segment is of the present incarnation.
 
-    An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
-    recreated topic began at 0.
+    An accepted rewind began its incarnation where the log had been truncated; what lies before belongs to the one
+    before. A recreated topic began at 0, also if somebody had accepted a truncation that the recreation overtook.
 
     Args:
         position: Where the flow stands.
         log_start: First offset that the edge still has.
         decisions: All of this flow.
     """
-    rewinds = {one.position.incarnation + 1: one.gap.start for one in decisions if one.gap.kind is GapKind.TRUNCATED}
+    known = list(decisions)
+    recreated = {one.position.incarnation for one in known if one.gap.kind is GapKind.RECREATED}
+    rewinds = {
+        one.position.incarnation + 1: one.gap.start
+        for one in known
+        if one.gap.kind is GapKind.TRUNCATED and one.position.incarnation not in recreated
+    }
     found = []
     incarnation, end = position
     while end > log_start:

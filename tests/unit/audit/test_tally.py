@@ -141,6 +141,12 @@ def cut_at(incarnation, position, offset) -> GapDecision:
     return GapDecision(FLOW, Position(incarnation, position), Gap(GapKind.TRUNCATED, offset, None, 0), "ada", 0, "")
 
 
+def made_anew(incarnation, position) -> GapDecision:
+    """What the hub itself writes when a topic was created again."""
+    lost = Gap(GapKind.RECREATED, position, None, 0)
+    return GapDecision(FLOW, Position(incarnation, position), lost, "the hub", 0, "", automatic=True)
+
+
 @pytest.mark.parametrize(
     ("position", "log_start", "decisions", "expected"),
     [
@@ -152,9 +158,15 @@ def cut_at(incarnation, position, offset) -> GapDecision:
         (Position(2, 80), 0, [cut_at(0, 50, 30), cut_at(1, 60, 20)], [(0, 0, 20), (2, 20, 80)]),
         (Position(2, 80), 0, [cut_at(0, 50, 20), cut_at(1, 60, 30)], [(0, 0, 20), (1, 20, 30), (2, 30, 80)]),
         (Position(2, 80), 0, [cut_at(0, 50, 30)], [(2, 0, 80)]),
+        (Position(1, 200), 0, [cut_at(0, 100, 50), made_anew(0, 100)], [(1, 0, 200)]),
+        (Position(1, 200), 0, [made_anew(0, 100), cut_at(0, 100, 50)], [(1, 0, 200)]),
+        (Position(2, 80), 0, [cut_at(0, 50, 30), made_anew(0, 50), cut_at(1, 60, 20)], [(1, 0, 20), (2, 20, 80)]),
     ],
 )
 def test_an_offset_belongs_to_the_incarnation_that_read_it(position, log_start, decisions, expected):
-    """A rewind splits the log where it had been cut; an earlier life of the topic has no part in it."""
+    """A rewind splits the log where it had been cut; an earlier life of the topic has no part in it.
+
+    Somebody may have accepted a cut, and the topic was recreated before the hub went by that: the new log has no cut.
+    """
     found = segments(position, log_start, decisions)
     assert [(one.incarnation, *one.offsets) for one in found] == expected
