@@ -23,6 +23,9 @@ from aggregator.state.control import LAST_EPOCH, MAX_SLOTS, ControlState, Epoch,
 from aggregator.state.ledger import LedgerRecord
 
 log = logging.getLogger(__name__)
+# No hub opens so many epochs between two records of its ledger: at one a second that takes a century.
+_MAX_LEAP = 2**32
+_WHO = "nothing but the hub may write its topics: find out who did"
 
 
 class Opened(NamedTuple):
@@ -114,8 +117,10 @@ def _opened(
     """One epoch of a number above the given one and all that control knows, as in `open_epoch`."""
     before, ledger_partitions = central.read_control(), central.partitions([owner.ledger])
     used = before.epoch.ids if before.epoch else 0
+    if before.epoch_number > _MAX_LEAP:
+        _require_near(before.epoch_number, central.read_ledger(), owner)
     epoch = Epoch(max(before.epoch_number, above) + 1, slots, max(used, slots, len(ledger_partitions)), driver)
-    _require_possible(epoch, owner, is_from_control=before.epoch_number > above)
+    _require_possible(epoch, owner)
     central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key")))
     state = central.read_control()
     if state.epoch != epoch:
@@ -139,30 +144,40 @@ def _opened(
     return Opened(epoch, ledger, {**others, **held})
 
 
-def _require_possible(epoch: Epoch, owner: TransactionOwner, *, is_from_control: bool) -> None:
+def _require_near(number: int, ledger: Mapping[EdgePartition, LedgerRecord], owner: TransactionOwner) -> None:
+    """Refuse a number of the control topic that no hub has come to since the ledger's newest record.
+
+    It would reach the ledger with the first record of the epoch that follows it, and could not be taken back there.
+
+    Raises:
+        Failed: somebody else wrote it.
+    """
+    newest = _newest(ledger)
+    if number > newest + _MAX_LEAP:
+        raise Failed(
+            f"the control topic beside {owner.ledger} names epoch {number}, and the ledger's newest is {newest}",
+            hint=f"{_WHO}; write the record `epoch` once more with number {max(newest, 0)}; then start the hub again",
+        )
+
+
+def _require_possible(epoch: Epoch, owner: TransactionOwner) -> None:
     """Refuse what no hub comes to by itself, before it is published: nobody could read it.
 
     Raises:
         Failed: the number or the ids are too high.
     """
-    who = "nothing but the hub may write its topics: find out who did"
     if epoch.epoch > LAST_EPOCH:
-        mend = (
-            "write the record `epoch` once more with a number that no record of the ledger exceeds"
-            if is_from_control
-            else "let its cleanup.policy be compact,delete, delete the records up to that one, and write the newest"
-            " ones of the other flows of that partition once more"
-        )
         raise Failed(
-            f"{'the control topic beside ' * is_from_control}{owner.ledger} names epoch {epoch.epoch - 1}, and none can"
-            " follow it",
-            hint=f"{who}; {mend}; then start the hub again",
+            f"{owner.ledger} names epoch {epoch.epoch - 1}, and none can follow it",
+            hint=f"{_WHO}; set its cleanup.policy to compact,delete; delete the records of that partition up to the"
+            " forged one; write the newest record of each of its flows once more, of the forged record's flow the one"
+            " before; set cleanup.policy to compact; then start the hub again",
         )
     if epoch.ids > MAX_SLOTS:
         raise Failed(
             f"{owner.ledger} has {epoch.ids} partitions, and a hub has {MAX_SLOTS} slots at most",
-            hint=f"{who}; make it anew with one partition for each slot, and copy every record into the partition of"
-            " its number: with an empty ledger everything would be delivered once more",
+            hint=f"{_WHO}; make it anew with one partition for each slot that the hub has ever had, and copy every"
+            " record into the partition of its number: with an empty ledger everything would be delivered once more",
         )
 
 

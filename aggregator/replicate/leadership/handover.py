@@ -12,7 +12,7 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
-from aggregator.kafka.cluster.topics import topic_names
+from aggregator.kafka.cluster.topics import partition_count, topic_names
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.mirrormaker.connect_offsets import SourceOffsets, source_offsets
@@ -80,9 +80,10 @@ def handing_over(config: HubConfig) -> Iterator[Handover]:
         epoch = read_control(config.central, names).epoch
         if epoch is None:
             raise Failed(f"no hub named {config.hub} has run", hint="see `hub:` in the configuration")
-        for slot in range(epoch.ids):
+        ids = max(epoch.ids, partition_count(config.central, names.ledger))  # control may have been made anew
+        for slot in range(ids):
             _fence(config.central, names.slot_id(slot))
-        yield Handover(writer, read_ledger(config.central, names, partitions=epoch.ids))
+        yield Handover(writer, read_ledger(config.central, names, partitions=ids))
     finally:
         writer.close()
 

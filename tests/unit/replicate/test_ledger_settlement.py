@@ -438,7 +438,9 @@ def test_a_driver_gives_no_number_twice():
     ("ledger", "control", "partitions", "what"),
     [
         (LAST_EPOCH, 7, 1, f"names epoch {LAST_EPOCH}, and none can follow it"),
-        (7, LAST_EPOCH, 1, f"names epoch {LAST_EPOCH}, and none can follow it"),
+        (LAST_EPOCH, LAST_EPOCH, 1, f"^h.ledger names epoch {LAST_EPOCH}, and none can follow it"),
+        (7, LAST_EPOCH, 1, f"control topic beside h.ledger names epoch {LAST_EPOCH}, and the ledger's newest is 7"),
+        (7, LAST_EPOCH - 1, 1, "and the ledger's newest is 7"),
         (7, 7, 5000, "has 5000 partitions, and a hub has 4096 slots at most"),
     ],
 )
@@ -450,5 +452,16 @@ def test_what_nobody_could_read_is_not_published(ledger, control, partitions, wh
     with pytest.raises(Failed, match=what) as refused:
         open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE)
     assert "find out who did" in refused.value.hint
-    assert central.epoch.epoch <= LAST_EPOCH
-    assert central.epoch.ids <= 4096
+    assert central.epoch.epoch in (control, control + 1), "one above what control named, at most"
+    assert (central.epoch.epoch, central.epoch.ids) <= (LAST_EPOCH, 4096)
+
+
+@pytest.mark.parametrize("above", [-1, LAST_EPOCH - 1])
+def test_what_the_hint_about_a_forged_epoch_says_can_be_done(above):
+    """Whatever the driver itself has read of the control topic before: the ledger decides."""
+    central = Opening({}, ledger=structs.replace(BEFORE, epoch=7))
+    central.epoch = Epoch(LAST_EPOCH - 1, 1, 1, "somebody")
+    with pytest.raises(Failed) as refused:
+        open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE, above=above)
+    central.epoch = Epoch(int(re.search(r"with number (\d+)", refused.value.hint)[1]), 1, 1, "by hand")
+    assert open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE).epoch.epoch == 8
