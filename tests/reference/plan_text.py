@@ -2,10 +2,15 @@
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 from aggregator.privacy.plan.plan import StripPlan
 
 
 def plan_text(plan: StripPlan) -> str:
     """Canonical JSON of everything in a plan."""
-    return json.dumps(asdict(plan), default=lambda rule: rule.model_dump(mode="json"), sort_keys=True)
+    return json.dumps(asdict(plan), default=_plain, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value.model_dump(mode="json")
