@@ -24,7 +24,7 @@
         ├── ConfigError           78: the configuration cannot be used
         ├── AnotherHub            6: another hub runs or took over
         ├── Fenced                an id of ours was taken by a newer producer
-        └── Failed                1: everything else
+        └── FatalError            1: everything else
 
 A class that names a module is defined there. Every error says what the reader can do next: by `hint`, or by its class.
 
@@ -206,5 +206,5 @@ class Fenced(ExitError):
         super().__init__(message, hint=hint)
 
 
-class Failed(ExitError):
+class FatalError(ExitError):
     """Anything that ends the process and has no code of its own."""

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from aggregator.backoff import Backoff
-from aggregator.errors import AggregatorError, ExitError, Failed, kind_and_place
+from aggregator.errors import AggregatorError, ExitError, FatalError, kind_and_place
 from aggregator.machine_clock import utc_now_ms
 
 K = TypeVar("K")
@@ -307,7 +307,7 @@ class _Supervision:
             return True
         if self._vital and failures >= _MAX_FAILURES:
             why = f"thread {self._own.name} ended {failures} times in a row: {said}"
-            self._threads.end(Failed(why, hint="look at the log, mend it, start again"))
+            self._threads.end(FatalError(why, hint="look at the log, mend it, start again"))
             return True
         return False
 

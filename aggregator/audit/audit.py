@@ -50,7 +50,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
 
     Raises:
         Unreachable: central does not answer.
-        Failed: the hub has never run, the ledger or a request is damaged, or a transaction at central stays open.
+        FatalError: the hub has never run, the ledger or a request is damaged, or a transaction at central stays open.
     """
     names = HubNames(config.hub)
     require_run(config.central, names, names.control)

@@ -44,7 +44,7 @@ def letter_offsets(cluster: ClusterConfig, names: HubNames) -> Letters:
     by now, it counts among the suppressed ones.
 
     Raises:
-        Failed: a later version wrote a letter.
+        FatalError: a later version wrote a letter.
         Unreachable: no answer.
     """
     found: dict[tuple[EdgePartition, int], array[int]] = defaultdict(lambda: array("q"))

@@ -137,7 +137,7 @@ class BackfillDriver:
             AnotherHub: another process took this one's place.
             ConfigError: a key is another one than the hub has used under its name and version, or one that it has not
                 used yet, or has sealed as much as it may.
-            Failed: slots failed again and again, or the rules changed under the plan.
+            FatalError: slots failed again and again, or the rules changed under the plan.
             Unreachable: central does not answer.
         """
         specs = internal_topics(self._names, self._config.replication.slots)

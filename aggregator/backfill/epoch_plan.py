@@ -18,7 +18,7 @@ from aggregator.backfill.ranges import Ranges, difference, intersection, offset_
 from aggregator.backfill.request import Mode
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.replicate.discovery.central_topics import is_by_key, target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.epoch.assignment import NOWHERE, assign
@@ -90,7 +90,7 @@ def plan_epoch(
         epoch: Number of the epoch.
 
     Raises:
-        Failed: the rules send a topic elsewhere by now.
+        FatalError: the rules send a topic elsewhere by now.
     """
     ready: dict[EdgePartition, FlowPlan] = {}
     silent, lost = _plan_silent_edges(plan, clusters, flows_at_central, entries)
@@ -228,7 +228,7 @@ def _require_same_target(config: HubConfig, one: PartitionPlan) -> None:
     except KeyError:
         now = "nowhere"
     if now != one.central:
-        raise Failed(
+        raise FatalError(
             f"the plan sends {one.source} to {one.central}, and the configuration sends it to {now} by now",
             hint="cancel this backfill and plan another one",
         )

@@ -20,7 +20,7 @@ from aggregator.backfill.restate import Restated, restate_tables
 from aggregator.backfill.store import finish, note_policies, read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.errors import AnotherHub, Failed
+from aggregator.errors import AnotherHub, FatalError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.flow.cursor import Hold, HoldReason
@@ -119,13 +119,13 @@ def _require_same_policies(config: HubConfig, policies: Mapping[Path, Policy], b
     """Go on under the policies under which it began, and no others: a commit names one for each topic.
 
     Raises:
-        Failed: a policy was changed since.
+        FatalError: a policy was changed since.
     """
     now = _hashes(config, policies, backfill)
     if not backfill.policies:
         note_policies(config.central, HubNames(config.hub), backfill.plan.id, now)
     elif backfill.policies != now:
-        raise Failed(
+        raise FatalError(
             f"the policy was changed since restate {backfill.plan.id} began: rows of two policies would be mixed",
             hint=f"aggregator backfill cancel {backfill.plan.id}, then run the same again: it begins anew",
         )

@@ -17,7 +17,7 @@ from aggregator.backfill.samples import sample_windows
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Partition
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
@@ -59,11 +59,11 @@ class CentralFacts:
         """Refuse to go by the letters of these flows if the hub did not write all of them.
 
         Raises:
-            Failed: there are more than the ledger counts.
+            FatalError: there are more than the ledger counts.
         """
         for source in sources:
             if source in self.doubted:
-                raise Failed(
+                raise FatalError(
                     f"{source} has {self.doubted[source]}: by what another wrote a record would come twice",
                     hint=f"who may write the topic of dead letters? aggregator audit --edge {quote(source.edge)} tells"
                     " which of these records central has; --edge and --topic choose other flows; what a later version"
@@ -101,7 +101,7 @@ def read_central(config: HubConfig) -> CentralFacts:
     """Read ledger, decisions and dead letters.
 
     Raises:
-        Failed: a record is damaged, or an end stays stuck.
+        FatalError: a record is damaged, or an end stays stuck.
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)
@@ -141,7 +141,7 @@ def asked_flows(config: HubConfig, ledger: Iterable[EdgePartition], ask: Ask) ->
     """The hub's flows that some window takes; heartbeats are a signal and no data.
 
     Raises:
-        Failed: no flow of this hub is asked for.
+        FatalError: no flow of this hub is asked for.
     """
     flows = [
         source
@@ -151,7 +151,7 @@ def asked_flows(config: HubConfig, ledger: Iterable[EdgePartition], ask: Ask) ->
         and any(window.takes(source) for window in ask.windows)
     ]
     if not flows:
-        raise Failed(
+        raise FatalError(
             "no flow of this hub is asked for",
             hint="aggregator status shows them; a topic that was never replicated is read by the hub, from its start",
         )

@@ -26,7 +26,7 @@ def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
         into: Name of the generation; empty for the live flows.
 
     Raises:
-        Failed: a later version wrote a letter.
+        FatalError: a later version wrote a letter.
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)

@@ -90,7 +90,7 @@ class BackfillWatch:
 
         Raises:
             Unreachable: central does not answer when asked for its topics.
-            Failed: a record is damaged.
+            FatalError: a record is damaged.
         """
         if self._discovered_s is None or now_s - self._discovered_s >= _DISCOVER_EVERY_S:
             self._discover()

@@ -34,7 +34,7 @@ class PauseWatch:
         """Read the requests, and return the backfill's edges that are paused now.
 
         Raises:
-            Failed: an end that stays stuck.
+            FatalError: an end that stays stuck.
             Unreachable: central does not answer.
         """
         self._paused = self._edges & paused_edges(read_requests(self._config.central, self._names).pauses.values())

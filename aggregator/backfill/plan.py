@@ -13,7 +13,7 @@ from typing import Any, Self
 from aggregator.backfill.ranges import Ranges, offset_count, offsets_of
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 VERSION = 1
 
@@ -187,7 +187,7 @@ class Plan:
         """Build a plan from the data that `plain` returned.
 
         Raises:
-            Failed: it did not make this, or somebody changed what is written.
+            FatalError: it did not make this, or somebody changed what is written.
         """
         try:
             plan = cls(
@@ -205,7 +205,7 @@ class Plan:
         except (KeyError, TypeError, ValueError):
             whole = False
         if not whole:
-            raise Failed(
+            raise FatalError(
                 "this is no plan of a backfill, or it was changed after it was made",
                 hint="make it anew: aggregator backfill plan … -o json > plan.json",
             )

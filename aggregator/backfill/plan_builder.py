@@ -20,7 +20,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.count_text import format_count
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.lake.sources import lake_sources
 from aggregator.replicate.discovery.central_topics import target
@@ -46,7 +46,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
         rate: Records a second at most; for the estimate of its time.
 
     Raises:
-        Failed: nothing of the hub is asked for, the generation's name is taken, or central's records are damaged.
+        FatalError: nothing of the hub is asked for, the generation's name is taken, or central's records are damaged.
         Unreachable: central or an edge that is asked for does not answer.
     """
     central = read_central(config)
@@ -82,12 +82,12 @@ def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[
     """Return the generation's name for the topics. A restate has its own topics, which are of no use after it.
 
     Raises:
-        Failed: there is no table to restate.
+        FatalError: there is no table to restate.
     """
     if ask.mode is not Mode.RESTATE:
         return ask.into
     if not flows:
-        raise Failed("none of these flows feeds a table", hint="a restate replaces rows of the lake: see `lake:`")
+        raise FatalError("none of these flows feeds a table", hint="a restate replaces rows of the lake: see `lake:`")
     over = (BackfillState.FINISHED, BackfillState.CANCELLED)
     before = [one for one in backfills if one.plan.ask_digest == ask.digest and one.state in over]
     return f"restate-{ask.digest[:8]}-{len(before)}"

@@ -21,7 +21,7 @@ def watched_backfills(config: HubConfig) -> list[Backfill]:
     """Read every backfill, the oldest first; this takes some seconds if one may be running.
 
     Raises:
-        Failed: a record is damaged.
+        FatalError: a record is damaged.
         Unreachable: central does not answer.
     """
     known = list(read_backfills(config.central, HubNames(config.hub)).values())

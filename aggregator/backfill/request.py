@@ -17,7 +17,7 @@ from typing import Any, Self
 from aggregator.config.patterns import full_matches
 from aggregator.config.units import duration, start_position
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 # `PT-2H`, `-PT2H` and `PT2H` all mean two hours ago, because a window in the future makes no sense.
 _ISO_DURATION = re.compile(r"[-+]?P[-+0-9DTHMSW.]+")
@@ -151,10 +151,10 @@ class Ask:
         """Refuse a generation without a usable name.
 
         Raises:
-            Failed: the name is no part of a topic's name.
+            FatalError: the name is no part of a topic's name.
         """
         if (self.mode is Mode.INTO) != bool(self.into) or (self.into and not _GENERATION.fullmatch(self.into)):
-            raise Failed(
+            raise FatalError(
                 "a generation's name is 1 to 40 letters, digits, underscores and hyphens, and no restate-…",
                 hint="say --into v2: the topic becomes <topic>.v2, the table <table>_v2",
             )

@@ -25,7 +25,7 @@ from aggregator.backfill.store import note_removed
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.errors import Failed, HoldError, RetryError
+from aggregator.errors import FatalError, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import central_partitions
 from aggregator.kafka.readers.log import decided_ranges
 from aggregator.lake.attempts import Done, commit_with_retries
@@ -80,7 +80,7 @@ def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession")
         spark: Where to decode.
 
     Raises:
-        Failed: its topics do not hold all that it read.
+        FatalError: its topics do not hold all that it read.
         HoldError: the new rows do not fit the table's columns.
         RetryError: the table lags behind, or storage, registry or central does not answer.
     """
@@ -151,11 +151,11 @@ def require_whole(table: str, id_: str, *, came: int, notices: int, read: Mappin
         read: Numbers of delivered, dead and suppressed records.
 
     Raises:
-        Failed: somebody deleted records or the topic, or a version began it that told of none that it left out.
+        FatalError: somebody deleted records or the topic, or a version began it that told of none that it left out.
     """
     without = read["dead"] + read["suppressed"]
     if notices < without or came < read["delivered"]:
-        raise Failed(
+        raise FatalError(
             f"table {table}: restate {id_} read {read['delivered']} records with rows and {without} without,"
             f" and its topics tell of {came} and {notices}: an earlier version began it, or records of them were"
             " deleted",

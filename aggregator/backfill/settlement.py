@@ -33,7 +33,7 @@ def backfills_central(config: HubConfig, backfill: str = _NOBODY) -> KafkaDriver
         backfill: Id of the backfill whose driver asks.
 
     Raises:
-        Failed: a plan is damaged.
+        FatalError: a plan is damaged.
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)
@@ -52,7 +52,7 @@ def partitions_of_backfills(config: HubConfig, central: KafkaDriverCentral) -> l
     """Partitions of central that a backfill has ever been told to write, of those that exist.
 
     Raises:
-        Failed: a plan is damaged.
+        FatalError: a plan is damaged.
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)
@@ -90,7 +90,7 @@ def settle_backfills(config: HubConfig, *, identity: str, stop: threading.Event)
 
     Raises:
         AnotherHub: a backfill runs; it settles what it finds.
-        Failed: the id was lost for no visible reason.
+        FatalError: the id was lost for no visible reason.
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)

@@ -18,7 +18,7 @@ from aggregator.backfill.ranges import split
 from aggregator.backfill.request import Mode
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, IncarnationRange
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.log import read_to_end, read_visible
 from aggregator.kafka.readers.log_record import LogRecord
@@ -62,18 +62,18 @@ class KnownBackfills:
         """Take in records of the requests for backfills.
 
         Raises:
-            Failed: a record is damaged, and none of its key came later.
+            FatalError: a record is damaged, and none of its key came later.
         """
         damaged = DamagedRecords()
         for record in records:
             kind, _, id_ = record.key.partition("/")
             try:
                 self._take(f"{kind}/", id_, record.value)
-            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Failed) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, FatalError) as error:
                 mend = _MEND_PLAN if f"{kind}/" == _PLAN else _MEND
                 what, hint = unreadable(error if isinstance(error, CorruptRecord) else CorruptRecord(), mend)
                 told = f"{topic} offset {record.offset}: the request {record.key} is {what}"
-                damaged.add(record.key, Failed(told, hint=hint))
+                damaged.add(record.key, FatalError(told, hint=hint))
             else:
                 damaged.mend(record.key)
         damaged.require_none()
@@ -82,7 +82,7 @@ class KnownBackfills:
         """Take in how far each backfill has come.
 
         Raises:
-            Failed: a ledger record is damaged; whatever can be read is taken in before.
+            FatalError: a ledger record is damaged; whatever can be read is taken in before.
         """
         arrived = defaultdict(list)
         for record in records:
@@ -107,12 +107,14 @@ class KnownBackfills:
             topic: The name of the requests, for the sentence.
 
         Raises:
-            Failed: a plan is not there.
+            FatalError: a plan is not there.
         """
         for id_ in self.without_plan:
             flow = min(self.entries[id_])
             told = f"{topic} lacks the plan of backfill {id_}, which has written records of {flow}"
-            raise Failed(told, hint=f"write {_PLAN}{id_} there once more: without it those records would come twice")
+            raise FatalError(
+                told, hint=f"write {_PLAN}{id_} there once more: without it those records would come twice"
+            )
 
     def backfills(self) -> dict[str, Backfill]:
         """Every backfill by id, the oldest first."""
@@ -185,7 +187,7 @@ def read_backfills(
         for_writing: Whether what no backfill has brought is to be written, so that no plan may be missing.
 
     Raises:
-        Failed: a record is damaged, a plan is gone whose backfill has written, or an end stays stuck.
+        FatalError: a record is damaged, a plan is gone whose backfill has written, or an end stays stuck.
         Unreachable: central does not answer.
     """
     own = names.backfills()
@@ -205,7 +207,7 @@ def read_plans(cluster: ClusterConfig, names: HubNames) -> dict[str, Plan]:
     """Plans of every backfill by id, the oldest first, whatever became of them.
 
     Raises:
-        Failed: a record is damaged, or an end stays stuck.
+        FatalError: a record is damaged, or an end stays stuck.
         Unreachable: central does not answer.
     """
     own = names.backfills()
@@ -254,13 +256,13 @@ def submit(cluster: ClusterConfig, names: HubNames, plan: Plan, signed: Signed, 
     """Write a plan to the topic of backfills.
 
     Raises:
-        Failed: it is too long for one record.
+        FatalError: it is too long for one record.
         Unreachable: central did not take it.
     """
     body = {"v": VERSION, "plan": plan.plain(), "rate": rate} | asdict(signed)
     value = json.dumps(body, separators=(",", ":")).encode()
     if len(value) > _PLAN_BYTES:
-        raise Failed(
+        raise FatalError(
             f"the plan has {sum(len(one.segments) for one in plan.writes)} parts, too many for one record at central",
             hint="narrow it, by --from and --to, --topic or --reason, and run it in pieces",
         )

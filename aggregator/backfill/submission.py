@@ -8,7 +8,7 @@ from aggregator.backfill.backfill_state import Backfill, BackfillState, Signed
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.store import read_backfills, revive, submit
 from aggregator.config.model import HubConfig
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topics
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
@@ -40,11 +40,11 @@ def start(config: HubConfig, plan: Plan, signed: Signed, *, rate: float | None, 
         The backfill to carry out.
 
     Raises:
-        Failed: the plan is another hub's, or too long.
+        FatalError: the plan is another hub's, or too long.
         Unreachable: central does not answer.
     """
     if plan.hub != config.hub:
-        raise Failed(
+        raise FatalError(
             f"this is a plan of hub {plan.hub}, and the configuration is of hub {config.hub}",
             hint="run it with that hub's configuration, or make a plan with this one: aggregator backfill plan",
         )
@@ -80,11 +80,11 @@ def known_backfill(config: HubConfig, id_: str) -> Backfill:
     """A backfill by its id, or by the beginning of it.
 
     Raises:
-        Failed: none, or several.
+        FatalError: none, or several.
         Unreachable: central does not answer.
     """
     found = [one for name, one in read_backfills(config.central, HubNames(config.hub)).items() if name.startswith(id_)]
     if len(found) != 1 or not id_:
         what = f"{len(found)} backfills begin with" if found else "no backfill begins with"
-        raise Failed(f"{what} {id_!r}", hint="aggregator backfill list shows them")
+        raise FatalError(f"{what} {id_!r}", hint="aggregator backfill list shows them")
     return found[0]

@@ -13,7 +13,7 @@ from aggregator.config.collisions import reserved_names
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.state.control import Target
 
@@ -75,14 +75,14 @@ def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iter
         replay: Whether the request asks for the generation's dead letters.
 
     Raises:
-        Failed: a live flow writes one of them, or it is one of the hub's own.
+        FatalError: a live flow writes one of them, or it is one of the hub's own.
     """
     live = written(config, config, flows) | set(reserved_names(config.hub, list(config.edges)))
     taken = sorted(live & set(targets))
     if taken:
         otherwise = "choose another name with --into; what is missing in a live topic comes with --missing"
         late = "replay a generation's letters before a rule names it; now, make another one: backfill run --into"
-        raise Failed(
+        raise FatalError(
             f"{taken[0]} is written by the hub itself: a second copy of its records must not go there",
             hint=late if replay else otherwise,
         )
@@ -97,12 +97,12 @@ def refuse_former(noted: Iterable[Target], plans: Iterable[Plan], targets: Itera
         targets: Central topics of the generation.
 
     Raises:
-        Failed: one of them may have been; nobody knows which of the flows' records it holds.
+        FatalError: one of them may have been; nobody knows which of the flows' records it holds.
     """
     late = {one.central for plan in plans if plan.mode is Mode.MISSING for one in plan.writes}
     taken = sorted((late | {one.central for one in noted}) & set(targets))
     if taken:
-        raise Failed(
+        raise FatalError(
             f"{taken[0]} may have been written by the hub itself, as a former rule said: a second copy of its records"
             " must not go there",
             hint="make another generation: backfill run --into with another name",

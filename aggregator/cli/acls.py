@@ -17,7 +17,7 @@ from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 if TYPE_CHECKING:
     from aggregator.state.rights import Right
@@ -90,7 +90,7 @@ def print_(
 def _require_printable(names: Iterable[str]) -> None:
     for name in names:
         if not name.isprintable():
-            raise Failed(f"{name} has characters that no command can be printed with", hint="correct the name")
+            raise FatalError(f"{name} has characters that no command can be printed with", hint="correct the name")
 
 
 def _cluster(hub: HubConfig, whom: str) -> ClusterConfig:
@@ -107,13 +107,13 @@ def _principal(cluster: ClusterConfig) -> str:
     """Return the principal as which the hub signs in.
 
     Raises:
-        Failed: only a token, or a file that is not here, tells it.
+        FatalError: only a token, or a file that is not here, tells it.
     """
     from aggregator.kafka.client.principal import principal_of
 
     if found := principal_of(cluster):
         return found
-    raise Failed(
+    raise FatalError(
         f"the configuration does not tell as whom the hub signs in at {cluster.bootstrap_servers}",
         hint="name it: --principal User:<the token's subject>",
     )

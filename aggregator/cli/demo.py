@@ -17,7 +17,7 @@ import click
 
 from aggregator.cli.sandbox import addresses, folder_option
 from aggregator.cli.terminal.output import emit, output_option, progress, table
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.demo_run import DemoResult, run_demo
 from aggregator.sandbox.hubfile import LAKE
 from aggregator.sandbox.sandbox import DEFAULT_EDGES, STATE_FILE, Sandbox
@@ -49,7 +49,7 @@ def demo(records: int, folder: Path, output: str, *, keep: bool) -> None:
             clusters.down()
     emit(answer, output, lambda: _text(clusters, result, keep=keep))
     if not result.balanced:
-        raise Failed(
+        raise FatalError(
             "some records are not accounted for: produced is not central plus dead letters, or the lake differs",
             hint=f"read {clusters.dir / HUB_LOG}",
         )
@@ -60,7 +60,7 @@ def _make_room(folder: Path) -> None:
         return
     old = Sandbox.load(folder)
     if old.running() or not (folder / REPORT_FILE).exists():
-        raise Failed(
+        raise FatalError(
             f"there is a sandbox in {old.dir} already{', and it runs' if old.running() else ''}",
             hint=f"take another folder with --dir, or remove it: aggregator sandbox down --delete --dir {folder}",
         )
@@ -83,7 +83,7 @@ def _drain(config: Path) -> None:
     with log.open("wb") as output:
         code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False).returncode  # noqa: S603 - our own command
     if code != 0:
-        raise Failed(f"the hub ended with {code}", hint=f"read the end of {log}")
+        raise FatalError(f"the hub ended with {code}", hint=f"read the end of {log}")
 
 
 def _answer(clusters: Sandbox, result: DemoResult, *, keep: bool) -> dict[str, Any]:

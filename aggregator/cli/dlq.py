@@ -22,7 +22,7 @@ from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, say, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.errors import Failed, Reason
+from aggregator.errors import FatalError, Reason
 from aggregator.machine_clock import utc_now_ms
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def show(config: Path, key: str, into: str, output: str) -> None:
     hub = load_config(config, os.environ)
     found = [one for one in _selected(hub, every=True, into=into) if f"{one.key}/".startswith(f"{key}/")]
     if len(found) != 1:
-        raise Failed(f"{len(found)} dead letters have the coordinates {key}", hint="aggregator dlq list shows them")
+        raise FatalError(f"{len(found)} dead letters have the coordinates {key}", hint="aggregator dlq list shows them")
     (letter,) = found
     body = _plain(letter) | {"at_edge": replay_status(hub, letter)}
     emit(body, output, lambda: (f"{name}: {'-' if value is None else value}" for name, value in body.items()))
@@ -156,7 +156,7 @@ def export(config: Path, *, every: bool, file: Path | None, **wanted: Any) -> No
     try:
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
-        raise Failed(f"{file}: {error.strerror}", hint="name another file") from None
+        raise FatalError(f"{file}: {error.strerror}", hint="name another file") from None
     progress(f"{len(lines)} dead letters in {file}")
 
 

@@ -16,7 +16,7 @@ from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago, share
 
@@ -100,19 +100,19 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     hub = load_config(config, os.environ)
     is_central = name == "central" and name not in hub.edges
     if name not in hub.edges and not is_central:
-        raise Failed(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+        raise FatalError(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     central, edges = fetch_cluster_ids(hub)
     shown = central if is_central else edges[name]
     if cluster is None and shown is None:
-        raise Failed(f"{name} does not answer", hint="name the new cluster's id with --cluster, or ask again")
+        raise FatalError(f"{name} does not answer", hint="name the new cluster's id with --cluster, or ask again")
     known, who = known_clusters(hub), claimed(by)
     new = cluster if cluster is not None else shown or ""
     asked = ClusterAcceptance(KEY_OF_CENTRAL if is_central else name, new, who, _now_ms(), because(reason))
     if known.stands_for(asked.edge) in (None, new):
         what = f"there is nothing to accept: {name} stands for that cluster, or for none yet"
-        raise Failed(what, hint="aggregator status shows which cluster answers under each name")
+        raise FatalError(what, hint="aggregator status shows which cluster answers under each name")
     if why := acceptance_fault(asked, known, central or "", edges):
-        raise Failed(why, hint="aggregator doctor shows which cluster answers under each name")
+        raise FatalError(why, hint="aggregator doctor shows which cluster answers under each name")
     decide(hub, DecisionKind.CLUSTER, [asked.about], by=asked.by, reason=asked.reason)
     submit(hub.central, HubNames(hub.hub), [asked])
     progress(
@@ -129,11 +129,11 @@ def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) 
 
     hub = load_config(config, os.environ)
     if name not in hub.edges:
-        raise Failed(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+        raise FatalError(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     names = HubNames(hub.hub)
     known = read_requests(hub.central, names).pauses.get(name)
     if not paused and (known is None or not known.paused):
-        raise Failed(f"{name} is not paused", hint="aggregator edge list shows every edge")
+        raise FatalError(f"{name} is not paused", hint="aggregator edge list shows every edge")
     asked = Pause(name, paused, claimed(by), _now_ms(), because(reason))
     decide(hub, DecisionKind.PAUSE if paused else DecisionKind.RESUME, [name], by=asked.by, reason=asked.reason)
     submit(hub.central, names, [asked])

@@ -19,7 +19,7 @@ from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.state.gap import GapKind
 
@@ -76,10 +76,10 @@ def accept(
     ]
     still = [one for one in known if one.state == "open"]
     if not known:
-        raise Failed(f"no gap of {edge}/{topic} is known", hint="aggregator gaps list shows all of them")
+        raise FatalError(f"no gap of {edge}/{topic} is known", hint="aggregator gaps list shows all of them")
     if any(one.gap.kind == GapKind.TRUNCATED and not one.recorded for one in still):
         hint = "run the hub once, then accept: only it knows what it had read, and finds where the log was cut"
-        raise Failed(f"the log of {edge}/{topic} is truncated, and the hub has not met that yet", hint=hint)
+        raise FatalError(f"the log of {edge}/{topic} is truncated, and the hub has not met that yet", hint=hint)
     if still:
         _confirm(still, yes=yes)
         _submit(hub, still, claimed(by), because(reason))

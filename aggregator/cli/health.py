@@ -11,7 +11,7 @@ import click
 
 from aggregator.cli.terminal.output import config_option
 from aggregator.config.load import load_config
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.health import beats
 from aggregator.health.verdict import ProbeQuestion, why_unhealthy
 
@@ -29,4 +29,4 @@ def health(question: str, config: Path) -> None:
     place = beats.folder(os.environ)
     why = why_unhealthy(ProbeQuestion(question), beats.read(place, hub) if place else [], time.monotonic())
     if why:
-        raise Failed(f"hub {hub} is not {question}: {why}", hint=f"aggregator status --config {config}")
+        raise FatalError(f"hub {hub} is not {question}: {why}", hint=f"aggregator status --config {config}")

@@ -19,7 +19,7 @@ from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import config_option, output_option, progress, table
 from aggregator.cli.terminal.output import emit as show
 from aggregator.config.load import load_config
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
 
@@ -45,7 +45,7 @@ def emit_(config: Path, edge: str, source: str | None, lasts: timedelta | None) 
 
     hub = load_config(config, os.environ)
     if edge not in hub.edges:
-        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+        raise FatalError(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     for_s = lasts.total_seconds() if lasts else float("inf")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

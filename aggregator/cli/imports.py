@@ -15,7 +15,7 @@ import click
 
 from aggregator.cli.terminal.output import emit, output_option, refuse_overwriting, table
 from aggregator.count_text import format_count
-from aggregator.errors import ConfigError, Failed
+from aggregator.errors import ConfigError, FatalError
 
 if TYPE_CHECKING:
     from aggregator.mirrormaker.result import HubDraft, Imported, KeyOutcome
@@ -73,7 +73,7 @@ def _content(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             return file.read(most + 1)
     except OSError as error:
-        raise Failed(f"{path}: cannot be read: {error.strerror}", hint="name a file of MirrorMaker") from None
+        raise FatalError(f"{path}: cannot be read: {error.strerror}", hint="name a file of MirrorMaker") from None
 
 
 def _as_property(whitelist: str) -> bytes:
@@ -124,7 +124,7 @@ def _write(written: Mapping[Path, str]) -> None:
     except OSError as error:
         for done in begun:
             done.unlink(missing_ok=True)
-        raise Failed(f"{path}: {error.strerror}", hint="name a folder that can be written with --out") from None
+        raise FatalError(f"{path}: {error.strerror}", hint="name a folder that can be written with --out") from None
 
 
 def _answer(found: "Imported", folders: Mapping[str, Path]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from aggregator.config.secrets import SecretRef
 from aggregator.config.value_types import HubName
 from aggregator.coordinates import CENTRAL
 from aggregator.count_text import format_count
-from aggregator.errors import ConfigError, Failed
+from aggregator.errors import ConfigError, FatalError
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.probes.listener import Obstacle
@@ -186,13 +186,13 @@ def _require_plain(cluster: ClusterConfig) -> None:
     """Refuse a listener that speaks TLS to a client without, to which it looks like one that does not answer.
 
     Raises:
-        Failed: names it.
+        FatalError: names it.
     """
     if str(cluster.client.get("security.protocol", "")).lower() in _ENCRYPTED:
         return
     for one in map(Address.parse, cluster.bootstrap_servers.split(",")):
         if probe(one, {}, None, timeout_s=_LOOK_S).obstacle is Obstacle.SPEAKS_TLS:
-            raise Failed(
+            raise FatalError(
                 f"{one} speaks TLS, and `init` connects without",
                 hint="say how to connect: --client security.protocol=SSL, and what else docs/connections.md names",
             )
@@ -221,7 +221,7 @@ def _registry(schemas: str, folder: Path) -> tuple[str, str]:
     path = Path(target).absolute()
     if not path.is_dir():
         hint = "name the edges' registry: --schemas https://registry.example, or directory:<folder>"
-        raise Failed(f"there is no folder {path}", hint=hint)
+        raise FatalError(f"there is no folder {path}", hint=hint)
     written = path.relative_to(folder) if path.is_relative_to(folder) else path
     return f"directory:{written}", f"directory:{path}"
 
@@ -239,7 +239,7 @@ def _proven(draft: Draft) -> None:
         except ConfigError as error:
             lines = [line.replace(f"{folder}/", "") for line in error.lines]
             hint = "change --hub, --edge or --schemas"
-            raise Failed(["nothing was written, because it could not be used:", *lines], hint=hint) from None
+            raise FatalError(["nothing was written, because it could not be used:", *lines], hint=hint) from None
 
 
 def summary(draft: Draft, output: Path, policy: Path) -> Iterator[str]:

@@ -27,7 +27,7 @@ from aggregator.cli.terminal.output import (
     table,
 )
 from aggregator.count_text import format_count, format_first
-from aggregator.errors import ExitCode, Failed, in_one_line
+from aggregator.errors import ExitCode, FatalError, in_one_line
 from aggregator.machine_clock import utc_now_ms
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def plan(
         raise click.UsageError("--confirm says what --apply may carry over")
     hub, policies = linted(config)
     if edge and edge not in hub.edges:
-        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+        raise FatalError(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     whole = hub_plan(hub, policies, now_ms=utc_now_ms(), today=utc_today())
     found = PlanSelection(edge, topic).of(whole)
     shown, summary = PlanSelection(problems=problems).of(found), plan_summary(found)
@@ -111,7 +111,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) ->
     """Change the settings at central that the plan showed, after a confirmation.
 
     Raises:
-        Failed: central does not take it; names the topics.
+        FatalError: central does not take it; names the topics.
     """
     from aggregator.kafka.cluster.topic_settings import change_settings
 
@@ -130,7 +130,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) ->
                 progress(f"{name} at central: {key}={value}")
     if refused:
         lines = tuple(f"{one.setting} of {one.topic} was not changed: {one.why}" for one in refused)
-        raise Failed(
+        raise FatalError(
             lines, hint=_mended(any(one.is_right for one in refused), sorted({one.setting for one in refused}))
         )
 

@@ -25,7 +25,7 @@ from aggregator.cli.terminal.missing_rights import tell_lacking
 from aggregator.cli.terminal.output import config_option, emit, output_option
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.errors import AggregatorError, Failed, HoldError
+from aggregator.errors import AggregatorError, FatalError, HoldError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
 from aggregator.threads import Threads
@@ -68,7 +68,7 @@ def status(
 
     hub = load_config(config, os.environ)
     if edge and edge not in hub.edges:
-        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+        raise FatalError(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     if timeout is not None and not exit_when_healthy:
         raise click.UsageError("--timeout needs --exit-when-healthy")
     selection, feeds = StatusSelection(edge, topic, problems), partial(lake_sources, hub)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, TypeVar
 
-from aggregator.errors import AggregatorError, ExitCode, Failed, kind_and_place
+from aggregator.errors import AggregatorError, ExitCode, FatalError, kind_and_place
 from aggregator.kafka.client import clients
 
 T = TypeVar("T")
@@ -119,6 +119,6 @@ def _ask(question: Question[Any], outlet: Connection) -> None:
     except AggregatorError as error:
         outlet.send(error)
     except Exception as error:  # noqa: BLE001 - a library's own, which may not even pass a pipe
-        outlet.send(Failed(f"what it answers cannot be read ({kind_and_place(error)})", hint=DEFECT))
+        outlet.send(FatalError(f"what it answers cannot be read ({kind_and_place(error)})", hint=DEFECT))
     outlet.close()
     os._exit(ExitCode.DONE)  # threads that still ask are not waited for

@@ -154,7 +154,7 @@ class LakeDriver:
             pulse: Called with every cycle.
 
         Raises:
-            Failed: the ledger is damaged.
+            FatalError: the ledger is damaged.
         """
         while not stop.is_set():
             pulse()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import Heartbeat, decode
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log_record import LogRecord
@@ -47,7 +47,7 @@ class CentralFeeds:
 
     Raises:
         Unreachable: central does not answer.
-        Failed: the ledger is damaged.
+        FatalError: the ledger is damaged.
     """
 
     def __init__(self, config: HubConfig) -> None:
@@ -81,7 +81,7 @@ class CentralFeeds:
 
         Raises:
             Unreachable: central does not answer when asked for its topics.
-            Failed: a control record is damaged.
+            FatalError: a control record is damaged.
         """
         if self._discovered_s is None or now_s - self._discovered_s >= _DISCOVER_EVERY_S:
             self._discover()
@@ -176,7 +176,7 @@ class CentralFeeds:
         for record in self._arrived(self._names.ledger):
             try:
                 found = winners([record], self._names.ledger)
-            except Failed:  # the driver refuses this record by name
+            except FatalError:  # the driver refuses this record by name
                 self._damaged[self._names.ledger] += 1
                 continue
             for source, entry in found.items():

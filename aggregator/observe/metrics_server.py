@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from aggregator.config.model import MetricsConfig
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.observe.exposition import Exposition, Watcher
 from aggregator.threads import Pulse, Threads
 from aggregator.web.access import allowed_hosts, own_addresses, token_auth
@@ -77,7 +77,7 @@ class MetricsServer:
         if not self._closing.is_set():
             self._web.run(self._socket)
         if not self._closing.is_set():
-            raise Failed("the server of metrics ended by itself", hint="it is served again")
+            raise FatalError("the server of metrics ended by itself", hint="it is served again")
 
     async def _scrape(self, request: Request) -> Response:
         if not self._auth.admits(request.headers, int(time.time())):

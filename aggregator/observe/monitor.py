@@ -71,7 +71,7 @@ class Monitor:
 
     Raises:
         Unreachable: central does not answer.
-        Failed: the ledger is damaged.
+        FatalError: the ledger is damaged.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
 
     Raises:
         Unreachable: central does not answer.
-        Failed: the ledger is damaged.
+        FatalError: the ledger is damaged.
     """
     found = survey(config, now_ms=now_ms)
     holds = tuple(unsettled(found.gaps))

@@ -52,7 +52,7 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
 
     Raises:
         Unreachable: central does not answer.
-        Failed: the ledger or a request is damaged.
+        FatalError: the ledger or a request is damaged.
     """
     names = HubNames(config.hub)
     ledger, requests = read_ledger(config.central, names), read_requests(config.central, names)

@@ -79,7 +79,7 @@ class Translator:
             flows: Edges whose flows are translated themselves, too, under no group: where the hub stands.
 
         Raises:
-            Failed: the ledger or the control topic is damaged, or their ends stay stuck.
+            FatalError: the ledger or the control topic is damaged, or their ends stay stuck.
             Unreachable: a cluster does not answer.
         """
         facts = self._facts({source for own in committed.values() for source in own}, flows)
@@ -101,7 +101,7 @@ class Translator:
             committed: Offsets that the group has committed at central.
 
         Raises:
-            Failed, Unreachable: as of `translate`.
+            FatalError, Unreachable: as of `translate`.
         """
         config, central = self._config, self._config.central
         facts = self._facts((), {edge})

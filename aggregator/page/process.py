@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aggregator.config.model import HubConfig
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
 from aggregator.page.explanations import ExplanationCache
@@ -88,7 +88,7 @@ class PageProcess:
                 if time.monotonic() - self._turned_s < _TURN_BOUND_S:
                     self._ask()
                 time.sleep(_ASK_EVERY_S)
-        except (EOFError, Failed):
+        except (EOFError, FatalError):
             pass  # the hub has ended
         finally:
             self._application.closing = True

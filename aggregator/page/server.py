@@ -17,7 +17,7 @@ from pathlib import Path
 from aggregator.config.model import HubConfig
 from aggregator.config.secrets import HANDED_ON
 from aggregator.engine.environment import variables
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.observe.exposition import Watcher
 from aggregator.page.process import Setup
 from aggregator.page.snapshot_channel import PageLink
@@ -102,7 +102,7 @@ class PageServer:
                 seen = self._watcher.latest() if self._watcher else None
                 link.send(seen if seen and seen.number != number else None)
             elif time.monotonic() > until_s:
-                raise Failed("the page's process hangs", hint="it is begun again; the hub goes on without it")
+                raise FatalError("the page's process hangs", hint="it is begun again; the hub goes on without it")
 
     def _environment(self) -> dict[str, str]:
         """This process's, without the hub's keys: a page shows nothing that needs one."""

@@ -11,7 +11,7 @@ import pickle
 import socket
 import struct
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 _NUMBER, _LENGTH = struct.Struct("<q"), struct.Struct("<I")
 _HINT = "it is begun again; the hub goes on without it"
@@ -40,7 +40,7 @@ class PageLink:
         """Return in the hub which snapshot the page has; None where the page said nothing in this time.
 
         Raises:
-            Failed: the page's process has ended.
+            FatalError: the page's process has ended.
         """
         self._end.settimeout(timeout_s)
         try:
@@ -50,7 +50,7 @@ class PageLink:
         except OSError:
             found = b""
         if len(found) < _NUMBER.size:
-            raise Failed("the page's process has ended", hint=_HINT)
+            raise FatalError("the page's process has ended", hint=_HINT)
         return int(_NUMBER.unpack(found)[0])
 
     def send(self, content: object) -> None:
@@ -82,4 +82,4 @@ class PageLink:
         try:
             self._end.sendall(message)
         except OSError:
-            raise Failed("the page's process does not listen", hint=_HINT) from None
+            raise FatalError("the page's process does not listen", hint=_HINT) from None

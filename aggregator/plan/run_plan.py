@@ -15,7 +15,7 @@ from typing import Any
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.errors import AggregatorError, Failed
+from aggregator.errors import AggregatorError, FatalError
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.plan.actions import BAD, CREATE, IDLE, NOTHING, WIDEN_TOPIC
@@ -139,7 +139,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     Raises:
         Unreachable: central, or a registry, does not answer.
         ConfigError: a policy contradicts itself; one cluster stands under two names; central is another one.
-        Failed: central gives topics no ids.
+        FatalError: central gives topics no ids.
     """
     shown, unreachable, clusters = _look(config)
     seen = {edge: one.topics for edge, one in shown.items()}
@@ -195,7 +195,7 @@ def _asked(config: HubConfig, names: HubNames, have: Mapping[str, int]) -> Reque
         ConfigError: a key is another one than this hub has used under its name and version.
     """
     if names.control in have:
-        with suppress(Failed):  # a run names a damaged record; a plan shows the rest
+        with suppress(FatalError):  # a run names a damaged record; a plan shows the rest
             unrecorded(config.keys, read_control(config.central, names).keys)
     return read_requests(config.central, names)
 

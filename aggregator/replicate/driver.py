@@ -121,7 +121,7 @@ class Driver:
             AnotherHub: another hub of this name runs, or took over.
             ConfigError: a key is another one than this hub has used under its name and version; central is another
                 cluster than the one that its topics of this hub were written at.
-            Failed: central gives topics no ids, slots failed again and again, or the driver lost its own id for no
+            FatalError: central gives topics no ids, slots failed again and again, or the driver lost its own id for no
                 visible reason.
             Unreachable: central does not answer.
         """

@@ -50,7 +50,7 @@ class ReportReader:
 
         Raises:
             Unreachable: central does not answer.
-            Failed: the ledger is damaged.
+            FatalError: the ledger is damaged.
         """
         for value in self._new(self._names.telemetry):
             self._feed.ingest(value)

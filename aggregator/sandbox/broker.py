@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from aggregator.config.model import ClusterConfig
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.java import run_java
 from aggregator.sandbox.ports import LOOPBACK, answers, is_free
@@ -108,7 +108,7 @@ class Broker:
             settings: Broker settings beyond all others, for this start only.
 
         Raises:
-            Failed: a port is in use, or the broker does not come up.
+            FatalError: a port is in use, or the broker does not come up.
         """
         self.spawn(settings)
         self.wait_ready()
@@ -117,11 +117,11 @@ class Broker:
         """Refuse ports that another process listens on.
 
         Raises:
-            Failed: names the port.
+            FatalError: names the port.
         """
         for port in self.ports:
             if not is_free(port):
-                raise Failed(
+                raise FatalError(
                     f"port {port} of cluster {self.name} is in use by another process",
                     hint=f"end that process (ss -ltnp | grep {port}), or take another sandbox folder with --dir",
                 )
@@ -130,7 +130,7 @@ class Broker:
         """Start the broker without waiting; formats its storage the first time. A running broker is left alone.
 
         Raises:
-            Failed: a port is in use, the storage could not be formatted, or ZooKeeper keeps its former life.
+            FatalError: a port is in use, the storage could not be formatted, or ZooKeeper keeps its former life.
         """
         if self.pid is not None:
             return
@@ -152,14 +152,16 @@ class Broker:
             beside: Nodes that must be in its answer, too: a client drops its connections to those that are not.
 
         Raises:
-            Failed: its process ended, or it does not answer in time; names the log.
+            FatalError: its process ended, or it does not answer in time; names the log.
         """
         deadline = time.monotonic() + timeout_s
         while not (answers(self.port) and {self.node, *beside} <= self._brokers()):
             if self.pid is None:
-                raise Failed(f"the broker of {self.name} ended while it started", hint=self._advice())
+                raise FatalError(f"the broker of {self.name} ended while it started", hint=self._advice())
             if time.monotonic() > deadline:
-                raise Failed(f"the broker of {self.name} was not ready after {timeout_s:.0f} s", hint=self._advice())
+                raise FatalError(
+                    f"the broker of {self.name} was not ready after {timeout_s:.0f} s", hint=self._advice()
+                )
             time.sleep(0.1)
 
     def stop(self) -> None:
@@ -201,7 +203,7 @@ class Broker:
         if self.kafka.release.voters_are_formatted:
             command += ["--initial-controllers", ",".join(self._voters())]
         if run_java(self.kafka.java, command, log=self.log, timeout_s=_FORMAT_TIMEOUT_S) != 0:
-            raise Failed(f"the storage of {self.name} could not be formatted", hint=self._advice())
+            raise FatalError(f"the storage of {self.name} could not be formatted", hint=self._advice())
 
     def _voters(self) -> list[str]:
         """The quorum's controllers as `format` wants them; each broker comes to the same directory ids."""

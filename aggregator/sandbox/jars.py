@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.java import find_java, run_java
 from aggregator.sandbox.lock import exclusive
 from aggregator.sandbox.releases import KAFKA_VERSION, KafkaRelease
@@ -83,7 +83,7 @@ def ensure_jars(wanted: Distribution, say: Say = silent, environ: Mapping[str, s
     """Folder of the verified jars, fetched now if need be. Two processes at once are safe.
 
     Raises:
-        Failed: no Java, no network, or jars that are not the pinned ones.
+        FatalError: no Java, no network, or jars that are not the pinned ones.
     """
     folder = cache_dir(environ, wanted.name, wanted.version)
     if not faults(folder, wanted.pins):
@@ -96,7 +96,7 @@ def ensure_jars(wanted: Distribution, say: Say = silent, environ: Mapping[str, s
             if wrong:
                 _replace(folder, wanted, wrong, say, environ)
     except OSError as error:
-        raise Failed(
+        raise FatalError(
             f"the jar cache {folder} cannot be written: {error.strerror}",
             hint="free some disk, or set XDG_CACHE_HOME to a folder that is yours",
         ) from None
@@ -114,7 +114,7 @@ def _replace(folder: Path, wanted: Distribution, wrong: list[str], say: Say, env
         _fetch(wanted, fresh, Path(temporary) / "ivy", folder.with_name("fetch.log"), environ)
         wrong = faults(fresh, wanted.pins)
         if wrong:
-            raise Failed(
+            raise FatalError(
                 f"the fetched {wanted.name} is not the pinned one: {'; '.join(wrong[:3])}",
                 hint="check what stands between this machine and Maven Central; nothing was kept",
             )
@@ -141,7 +141,7 @@ def _fetch(wanted: Distribution, into: Path, ivy_cache: Path, log: Path, environ
         timeout_s=FETCH_TIMEOUT_S,
     )
     if code != 0:
-        raise Failed(
+        raise FatalError(
             f"{wanted.name} {wanted.version} could not be fetched from Maven Central",
             hint=f"check the network (a proxy is set with JAVA_TOOL_OPTIONS); the whole story is in {log}",
         )
@@ -160,10 +160,10 @@ def pyspark_jars(pattern: str) -> list[Path]:
     """Jars that ship with pyspark, by glob pattern, found without importing it."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise Failed("pyspark is not installed", hint="make setup")
+        raise FatalError("pyspark is not installed", hint="make setup")
     found = sorted((Path(spec.origin).parent / "jars").glob(pattern))
     if not found:
-        raise Failed(f"pyspark has no {pattern} among its jars", hint="install the pyspark of requirements.lock")
+        raise FatalError(f"pyspark has no {pattern} among its jars", hint="install the pyspark of requirements.lock")
     return found
 
 

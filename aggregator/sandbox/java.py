@@ -16,7 +16,7 @@ from pathlib import Path
 from select import select
 from typing import IO, cast
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 OLDEST_JAVA = 17
 _VERSION = re.compile(rb'version "(\d{1,4})[^\d]')
@@ -28,7 +28,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     """Path of a `java` that Kafka 4 runs on: of JAVA_HOME if that is set, else of PATH.
 
     Raises:
-        Failed: there is none, or it is older than Java 17.
+        FatalError: there is none, or it is older than Java 17.
     """
     return usable_java(environ)[0]
 
@@ -39,15 +39,15 @@ def usable_java(environ: Mapping[str, str] = os.environ) -> tuple[Path, int]:
     if home:
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK):
-            raise Failed(f"JAVA_HOME is {home}, but there is no bin/java in it", hint=_INSTALL)
+            raise FatalError(f"JAVA_HOME is {home}, but there is no bin/java in it", hint=_INSTALL)
     else:
         found = shutil.which("java", path=environ.get("PATH"))
         if found is None:
-            raise Failed("no Java: `java` is not on the PATH and JAVA_HOME is not set", hint=_INSTALL)
+            raise FatalError("no Java: `java` is not on the PATH and JAVA_HOME is not set", hint=_INSTALL)
         java = Path(found)
     version = java_version(java)
     if version < OLDEST_JAVA:
-        raise Failed(f"{java} is Java {version}; Kafka 4 needs Java {OLDEST_JAVA}", hint=_INSTALL)
+        raise FatalError(f"{java} is Java {version}; Kafka 4 needs Java {OLDEST_JAVA}", hint=_INSTALL)
     return java, version
 
 
@@ -59,15 +59,15 @@ def java_version(java: Path, *, timeout_s: float = 20.0) -> int:
         timeout_s: So long it may take.
 
     Raises:
-        Failed: it does not run, or reports nothing readable.
+        FatalError: it does not run, or reports nothing readable.
     """
     try:
         text = _beginning([java, "-version"], timeout_s)
     except OSError as error:
-        raise Failed(f"{java} does not run: {error.strerror}", hint=_INSTALL) from None
+        raise FatalError(f"{java} does not run: {error.strerror}", hint=_INSTALL) from None
     match = _VERSION.search(text)
     if match is None:
-        raise Failed(f"{java} -version reports no version", hint=_INSTALL)
+        raise FatalError(f"{java} -version reports no version", hint=_INSTALL)
     return int(match[1])
 
 
@@ -105,7 +105,7 @@ def run_java(java: Path, arguments: Sequence[str | Path], *, log: Path, timeout_
         Its exit code.
 
     Raises:
-        Failed: it did not end in time.
+        FatalError: it did not end in time.
     """
     with log.open("ab") as output:
         try:
@@ -118,4 +118,4 @@ def run_java(java: Path, arguments: Sequence[str | Path], *, log: Path, timeout_
                 timeout=timeout_s,
             ).returncode
         except subprocess.TimeoutExpired:
-            raise Failed(f"Java did not end within {timeout_s:.0f} s", hint=f"see {log}") from None
+            raise FatalError(f"Java did not end within {timeout_s:.0f} s", hint=f"see {log}") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 # Measured: a broker with a 448 MB heap uses 350 to 550 MB.
 _MEMORY_PER_BROKER = 500 * 1024**2
@@ -33,11 +33,11 @@ def check_memory(brokers: int, available: int) -> None:
     """Refuse to start more brokers than fit.
 
     Raises:
-        Failed: too little memory.
+        FatalError: too little memory.
     """
     needed = brokers * _MEMORY_PER_BROKER
     if available < needed:
-        raise Failed(
+        raise FatalError(
             f"too little memory: {brokers} brokers need {needed // _MIB} MB, {available // _MIB} MB are available",
             hint="end other programs, or start fewer edges with --edges, or fewer brokers with --brokers",
         )
@@ -47,11 +47,11 @@ def check_disk(folder: Path) -> None:
     """Refuse a folder whose disk is nearly full.
 
     Raises:
-        Failed: less than 1 GB is free.
+        FatalError: less than 1 GB is free.
     """
     free = shutil.disk_usage(folder).free
     if free < DISK:
-        raise Failed(
+        raise FatalError(
             f"too little disk: {free // _MIB} MB are free below {folder}, {DISK // _MIB} MB are needed",
             hint="free some, or take a folder on another disk with --dir",
         )

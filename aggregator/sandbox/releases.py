@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.ports import LOOPBACK
 
 NEWEST_FIRST = ("4.4.0", "4.3.1", "3.9.2", "3.5.2", "2.8.2")
@@ -87,8 +87,8 @@ def release(version: str) -> KafkaRelease:
     """Return the release of a version.
 
     Raises:
-        Failed: the sandbox does not run it.
+        FatalError: the sandbox does not run it.
     """
     if version not in NEWEST_FIRST:
-        raise Failed(f"the sandbox does not run Kafka {version!r}", hint=f"it runs {', '.join(NEWEST_FIRST)}")
+        raise FatalError(f"the sandbox does not run Kafka {version!r}", hint=f"it runs {', '.join(NEWEST_FIRST)}")
     return KafkaRelease(version)

@@ -10,7 +10,7 @@ from typing import Any
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import ORIGIN_HEADER, Origin
-from aggregator.errors import DeadLetterError, Failed
+from aggregator.errors import DeadLetterError, FatalError
 from aggregator.header_columns import Headers
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.sandbox.readback import read_topic
@@ -53,19 +53,19 @@ def find_sample_record(edge: str, source: SamplePlace, target: SamplePlace) -> S
     """A booking with something of everything in it, and what became of it.
 
     Raises:
-        Failed: central does not have it.
+        FatalError: central does not have it.
         Unreachable: a cluster does not answer.
     """
     found = max(_readable(source), key=lambda pair: _richness(pair[1]), default=None)
     if found is None:
-        raise Failed(f"edge {edge} has no readable record in {source.topic}", hint="produce some traffic first")
+        raise FatalError(f"edge {edge} has no readable record in {source.topic}", hint="produce some traffic first")
     (partition, offset), before = found
     for chunk in read_topic(target.cluster, target.topic):
         for index, headers in enumerate(chunk.headers):
             origin = _origin(headers)
             if origin is not None and origin[1:5] == (edge, source.topic, partition, offset):
                 return SampleRecord(origin.encode().decode(), before, _record(chunk, index, target.registry))
-    raise Failed(
+    raise FatalError(
         f"{target.topic} at central has no copy of {edge}/{source.topic}/{partition}/{offset}",
         hint="run the hub until it is drained",
     )

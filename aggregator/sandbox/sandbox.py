@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from aggregator.coordinates import CENTRAL
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.broker import Broker
 from aggregator.sandbox.classes import kafka_of
 from aggregator.sandbox.cluster import SIZES, Cluster, stop_clusters
@@ -86,7 +86,7 @@ class Sandbox:
             settings: Name of a cluster or of a broker to further broker settings, as long as this object is used.
 
         Raises:
-            Failed: it runs already, no Java, no jars, no memory, no disk, a port in use, a broker that does not start.
+            FatalError: it runs already, no Java, jars, memory or disk, a port in use, a broker that does not start.
         """
         folder = folder.resolve()
         _check_names(folder, edges)
@@ -117,12 +117,12 @@ class Sandbox:
         """The clusters of a folder, running or not.
 
         Raises:
-            Failed: no sandbox was ever started there.
+            FatalError: no sandbox was ever started there.
         """
         folder = folder.resolve()
         state = SandboxState.read(folder / STATE_FILE)
         if state is None:
-            raise Failed(f"there is no sandbox in {folder}", hint=f"aggregator sandbox up --dir {folder}")
+            raise FatalError(f"there is no sandbox in {folder}", hint=f"aggregator sandbox up --dir {folder}")
         programs = _programs(find_java(), state, lambda one: cache_dir(name=one.name, version=one.version))
         return cls._of(folder, state, programs, {})
 
@@ -165,12 +165,12 @@ def _absent(sandbox: Sandbox) -> list[Cluster]:
     """Clusters that do not run: all of them, or those that somebody killed.
 
     Raises:
-        Failed: none is.
+        FatalError: none is.
     """
     running = [cluster.name for cluster in sandbox.running()]
     absent = [cluster for cluster in sandbox.clusters if cluster.name not in running]
     if not absent:
-        raise Failed(
+        raise FatalError(
             f"the sandbox in {sandbox.dir} is already running ({', '.join(running)})",
             hint=f"use it, or stop it first: aggregator sandbox down --dir {sandbox.dir}",
         )
@@ -188,23 +188,23 @@ def _start(clusters: Sequence[Cluster], say: Say) -> None:
 
 def _check_names(folder: Path, edges: Sequence[str] | None) -> None:
     if "," in str(folder):
-        raise Failed(
+        raise FatalError(
             f"the folder {folder} has a comma in its path, which Kafka takes for two", hint="choose another --dir"
         )
     for name in edges or ():
         if not _EDGE.fullmatch(name) or name in RESERVED:
-            raise Failed(
+            raise FatalError(
                 f"an edge cannot be named {name!r}",
                 hint=f"lower-case letters, digits and dashes, at most 32, and none of {', '.join(sorted(RESERVED))}",
             )
     if edges is not None and (not edges or len(set(edges)) != len(edges)):
-        raise Failed("edges are named once each, and there is at least one", hint="--edges ewr,jfk,lga")
+        raise FatalError("edges are named once each, and there is at least one", hint="--edges ewr,jfk,lga")
 
 
 def _check_sizes(brokers: int | Mapping[str, int] | None) -> None:
     for size in _values(brokers):
         if size not in SIZES:
-            raise Failed(f"a cluster cannot have {size} brokers", hint=f"it has {' or '.join(map(str, SIZES))}")
+            raise FatalError(f"a cluster cannot have {size} brokers", hint=f"it has {' or '.join(map(str, SIZES))}")
 
 
 def _state(
@@ -221,13 +221,13 @@ def _state(
         return SandboxState.fresh(edges or DEFAULT_EDGES, sizes, releases)
     other = f"take another --dir, or remove it first: aggregator sandbox down --delete --dir {folder}"
     if edges is not None and set(edges) != set(state.edges):
-        raise Failed(f"the sandbox in {folder} was made for the edges {','.join(state.edges)}", hint=other)
+        raise FatalError(f"the sandbox in {folder} was made for the edges {','.join(state.edges)}", hint=other)
     if brokers is not None and sizes != state.sizes:
         there = ",".join(f"{name}={size}" for name, size in state.sizes.items())
-        raise Failed(f"the sandbox in {folder} was made for the brokers {there}", hint=other)
+        raise FatalError(f"the sandbox in {folder} was made for the brokers {there}", hint=other)
     if versions is not None and releases != state.versions:
         there = ",".join(f"{name}={version}" for name, version in state.versions.items())
-        raise Failed(f"the sandbox in {folder} was made for the versions {there}", hint=other)
+        raise FatalError(f"the sandbox in {folder} was made for the versions {there}", hint=other)
     return state
 
 
@@ -239,7 +239,7 @@ def _each(
         return dict.fromkeys(clusters, given or default)
     unknown = sorted(set(given) - set(clusters))
     if unknown:
-        raise Failed(
+        raise FatalError(
             f"there is no cluster {', '.join(unknown)} to give {what} to", hint=f"there are {', '.join(clusters)}"
         )
     return {name: given.get(name, default) for name in clusters}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aggregator.coordinates import CENTRAL
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.ports import free_ports
 from aggregator.sandbox.releases import FIRST_VERSION, KAFKA_VERSION, NEWEST_FIRST
 
@@ -96,7 +96,7 @@ class SandboxState:
         """The state in `path`; None if there is none.
 
         Raises:
-            Failed: the file is damaged.
+            FatalError: the file is damaged.
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ class SandboxState:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise Failed(f"{path} cannot be read", hint="remove the folder and start a new sandbox") from None
+            raise FatalError(f"{path} cannot be read", hint="remove the folder and start a new sandbox") from None
 
     def write(self, path: Path) -> None:
         """Write the state, whole or not at all."""

@@ -17,7 +17,7 @@ import fastavro
 
 from aggregator.config.model import ClusterConfig
 from aggregator.count_text import format_count
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.client.clients import plain_producer
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.cluster.topics import ensure
@@ -72,7 +72,7 @@ class Encoder:
     def __init__(self, registry: Registry, subject: str) -> None:
         versions = registry.versions(subject)
         if not versions:
-            raise Failed(f"the edge's registry has no schema for {subject}", hint="copy schemas/ into it")
+            raise FatalError(f"the edge's registry has no schema for {subject}", hint="copy schemas/ into it")
         self.schema_id = versions[-1].schema_id
         self._schema = fastavro.parse_schema(json.loads(versions[-1].text))
 
@@ -103,7 +103,7 @@ def produce_traffic(
         seed: The seed of all generated data.
 
     Raises:
-        Failed: no schema, or a record that the edge did not take.
+        FatalError: no schema, or a record that the edge did not take.
         Unreachable: the edge does not answer.
     """
     split = planned(count)
@@ -195,7 +195,7 @@ def _send(cluster: ClusterConfig, records: Iterable[TrafficRecord]) -> None:
                 producer.poll(0.1)
     left = producer.flush(_FLUSH_S)
     if left or refused:
-        raise Failed(
+        raise FatalError(
             f"{format_count(left + len(refused), 'record')} not taken by {cluster.bootstrap_servers}"
             + (f": {refused[0]}" if refused else ""),
             hint="read the end of the broker's log; aggregator sandbox status says where it runs",

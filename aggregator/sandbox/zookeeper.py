@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.ports import LOOPBACK, is_free
 from aggregator.sandbox.process import Daemon
 from aggregator.sandbox.program import Kafka
@@ -64,7 +64,7 @@ class ZooKeeper:
         """Start it and wait until it answers. A running one is left alone.
 
         Raises:
-            Failed: its port is in use, or it does not come up.
+            FatalError: its port is in use, or it does not come up.
         """
         if self.daemon.find() is not None:
             return
@@ -77,17 +77,17 @@ class ZooKeeper:
         deadline = time.monotonic() + _START_PATIENCE_S
         while self._answer("ruok") != "imok":
             if self.daemon.find() is None or time.monotonic() > deadline:
-                raise Failed(f"the ZooKeeper of {self.name} did not start", hint=f"read the end of {self.log}")
+                raise FatalError(f"the ZooKeeper of {self.name} did not start", hint=f"read the end of {self.log}")
             time.sleep(0.1)
 
     def check_port(self) -> None:
         """Refuse a port that another process listens on; its own may have outlived the brokers.
 
         Raises:
-            Failed: names the port.
+            FatalError: names the port.
         """
         if self.daemon.find() is None and not is_free(self.port):
-            raise Failed(
+            raise FatalError(
                 f"port {self.port} of cluster {self.name} is in use by another process",
                 hint=f"end that process (ss -ltnp | grep {self.port}), or take another sandbox folder with --dir",
             )
@@ -96,12 +96,12 @@ class ZooKeeper:
         """Wait until a broker's former life is over: one that was killed is not taken back before.
 
         Raises:
-            Failed: its session does not end.
+            FatalError: its session does not end.
         """
         deadline = time.monotonic() + _SESSION_PATIENCE_S
         while f"/brokers/ids/{node}\n" in self._answer("dump"):
             if time.monotonic() > deadline:
-                raise Failed(
+                raise FatalError(
                     f"the ZooKeeper of {self.name} still knows broker {node}", hint=f"read the end of {self.log}"
                 )
             time.sleep(0.1)

@@ -17,7 +17,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import (
     Amount,
@@ -218,7 +218,7 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
         topic: Name of the topic, for the sentence about a damaged record.
 
     Raises:
-        Failed: a record is damaged, and none of its key came later; names it.
+        FatalError: a record is damaged, and none of its key came later; names it.
     """
     damaged = DamagedRecords()
     folded = readable_fold(state, records, topic, damaged)
@@ -245,7 +245,7 @@ def readable_fold(
         except CorruptRecord as error:
             what, hint = unreadable(error, _MEND_EPOCH if record.key == "epoch" else _MEND)
             told = f"{topic} offset {record.offset}: the control record {record.key} is {what}"
-            damaged.add(record.key, Failed(told, hint=hint))
+            damaged.add(record.key, FatalError(told, hint=hint))
         else:
             damaged.mend(record.key)
     return folding.folded() if folding else state

@@ -19,7 +19,7 @@ def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
     """Read the control topic to its end; warn about the end of an epoch that was never opened.
 
     Raises:
-        Failed: a damaged record, or an end that stays stuck.
+        FatalError: a damaged record, or an end that stays stuck.
         Unreachable: central does not answer.
     """
     state = fold(ControlState(), read_to_end(cluster, names.control, [0]), names.control)
@@ -42,8 +42,8 @@ class ControlWatch:
         """Fold in what has arrived since; never blocks.
 
         Raises:
-            Failed: a damaged record that none of its key has followed up to the end; names it, once. What came with it
-                is folded in.
+            FatalError: a damaged record that none of its key has followed up to the end; names it, once. What came with
+                it is folded in.
         """
         self.state = readable_fold(self.state, self._tail.poll(), self._topic, self._damaged)
         if self._tail.has_reached_end:

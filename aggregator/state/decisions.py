@@ -176,7 +176,7 @@ def read_decisions(cluster: ClusterConfig, names: HubNames) -> list[LogRecord]:
     """Every record of the topic, in its order; none before the first decision.
 
     Raises:
-        Failed: an end that stays stuck.
+        FatalError: an end that stays stuck.
         Unreachable: central does not answer.
     """
     return read_to_end(cluster, names.decisions, [0]) if topics.partition_count(cluster, names.decisions) else []
@@ -186,7 +186,7 @@ def append_decisions(config: HubConfig, decided: Sequence[NewDecision]) -> list[
     """Append decisions and wait until central has them; the topic is made where there is none.
 
     Raises:
-        Failed: an end that stays stuck.
+        FatalError: an end that stays stuck.
         Unreachable: central does not take them; nothing was decided then.
     """
     names = HubNames(config.hub)

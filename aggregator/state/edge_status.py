@@ -163,7 +163,7 @@ def read_edge_statuses(cluster: ClusterConfig, names: HubNames) -> EdgeStatuses:
     """The topic, read to its end; nothing before the hub's first run.
 
     Raises:
-        Failed: an end that stays stuck.
+        FatalError: an end that stays stuck.
         Unreachable: central does not answer.
     """
     if not topics.partition_count(cluster, names.edge_status):

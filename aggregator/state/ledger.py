@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.json import Decoder, Encoder
 
 from aggregator.coordinates import EdgePartition, IncarnationRange, Position
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import (
     CorruptRecord,
@@ -86,7 +86,7 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     """Decode one ledger record.
 
     Raises:
-        Failed: not JSON, a later version, or a CRC that does not match; names partition, offset and flow.
+        FatalError: not JSON, a later version, or a CRC that does not match; names partition, offset and flow.
     """
     text = record.value or b""
     head, _, rest = text.partition(b",")
@@ -105,17 +105,17 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     raise _damaged(record, topic)
 
 
-def _damaged(record: LogRecord, topic: str, error: CorruptRecord | None = None) -> Failed:
+def _damaged(record: LogRecord, topic: str, error: CorruptRecord | None = None) -> FatalError:
     mend = "compare edge and central for this flow, then write a corrected record; nothing was read past it"
     what, hint = unreadable(error or CorruptRecord(), mend)
-    return Failed(
+    return FatalError(
         f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is {what}",
         hint=hint,
     )
 
 
-def _foreign(record: LogRecord, topic: str) -> Failed:
-    return Failed(
+def _foreign(record: LogRecord, topic: str) -> FatalError:
+    return FatalError(
         f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is of no flow",
         hint="nobody but the hub writes this topic; find out who did, then write a tombstone of this key there",
     )
@@ -141,7 +141,7 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
         backfill: Whose flows, in the ledger of all backfills; those of others are passed over.
 
     Raises:
-        Failed: a record is damaged or of no flow, and nothing that came later takes its place.
+        FatalError: a record is damaged or of no flow, and nothing that came later takes its place.
     """
     damaged = DamagedRecords()
     best = readable_winners(records, topic, damaged, backfill=backfill)
@@ -177,7 +177,7 @@ def readable_winners(
             continue
         try:
             entry = decode(record, topic)
-        except Failed as error:
+        except FatalError as error:
             damaged.add(at, error)
             continue
         damaged.mend(at)
@@ -210,7 +210,7 @@ class Positions:
         """The winning record of a live flow, if no backfill is named, or of a backfill's flow; None: there is none.
 
         Raises:
-            Failed: a damaged record of this backfill.
+            FatalError: a damaged record of this backfill.
         """
         if backfill not in self._known:
             if backfill not in self._records:

@@ -24,7 +24,7 @@ def read_ledger(
         backfill: Whose flows, in the ledger of all backfills.
 
     Raises:
-        Failed: a damaged record, or an end that stays stuck.
+        FatalError: a damaged record, or an end that stays stuck.
         Unreachable: central does not answer.
     """
     return winners(ledger_log(cluster, names, partitions=partitions), names.ledger, backfill=backfill)

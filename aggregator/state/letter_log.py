@@ -18,7 +18,7 @@ from typing import NamedTuple
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.count_text import format_count
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.committed_reader import read_committed
 from aggregator.kafka.readers.log import decided_ranges
@@ -194,7 +194,7 @@ def read_letter_logs(cluster: ClusterConfig, names: HubNames) -> LetterLogs:
         names: The hub's.
 
     Raises:
-        Failed: a transaction at central stays open, or a record of the ledger is damaged.
+        FatalError: a transaction at central stays open, or a record of the ledger is damaged.
         Unreachable: central does not answer.
     """
     ledger_before = read_positions(cluster, names)
@@ -252,7 +252,7 @@ def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, b
     ranges = decided_ranges(cluster, [(topic, partition) for partition in range(count)]) if count else {}
     for piece in read_committed(cluster, ranges, max_bytes=_PIECE_BYTES):
         if piece.held is not None:
-            raise Failed(f"{topic}: {piece.held.message}", hint=piece.held.hint)
+            raise FatalError(f"{topic}: {piece.held.message}", hint=piece.held.hint)
         for offset, key, value in zip(piece.offsets, piece.keys, piece.values, strict=True):
             yield offset, key or b"", value
 

@@ -23,7 +23,7 @@ def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
     """Every request, the topic read to its end; none before the hub's first run.
 
     Raises:
-        Failed: an end that stays stuck.
+        FatalError: an end that stays stuck.
         Unreachable: central does not answer.
     """
     if not topics.partition_count(cluster, names.requests):
@@ -35,7 +35,7 @@ def read_releases(cluster: ClusterConfig, names: HubNames) -> tuple[Release, ...
     """Every release, the topic read to its end; none before the hub's first run.
 
     Raises:
-        Failed: an end that stays stuck.
+        FatalError: an end that stays stuck.
         Unreachable: central does not answer.
     """
     if not topics.partition_count(cluster, names.requests):

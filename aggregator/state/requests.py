@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from msgspec import Struct
 
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord, latest_by_key
 from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Moment, TypedDecoder, is_flow, unreadable
 from aggregator.state.cluster_acceptances import ClusterAcceptance, damaged_acceptances, fold_acceptances
@@ -56,7 +56,7 @@ def decode(record: LogRecord, topic: str) -> GapDecision:
     """Decode one decision.
 
     Raises:
-        Failed: not a decision of this version; names the record.
+        FatalError: not a decision of this version; names the record.
     """
     try:
         body = _DECISIONS.decode(record.value)
@@ -70,7 +70,7 @@ def decode(record: LogRecord, topic: str) -> GapDecision:
     except CorruptRecord as error:
         fault = error
     what, hint = unreadable(fault, "replace it by a correct record, or by a tombstone, of the same key")
-    raise Failed(f"{topic} offset {record.offset}: the request {record.key} is {what}", hint=hint)
+    raise FatalError(f"{topic} offset {record.offset}: the request {record.key} is {what}", hint=hint)
 
 
 def _about(key: str) -> str:
@@ -112,6 +112,6 @@ def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
         try:
             found = decode(record, topic)
             decisions[found.key] = found
-        except Failed as error:
+        except FatalError as error:
             damaged.append(f"{error.message}: its flow stays held; {error.hint}")
     return Requests(tuple(decisions.values()), fold_pauses(records), fold_acceptances(records), tuple(damaged))

@@ -6,7 +6,7 @@ import time
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.errors import AnotherHub, FatalError, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.client import clients, credentials
 from aggregator.kafka.probes.transactional_rights import writable
 from aggregator.replicate.driver import Driver
@@ -186,7 +186,7 @@ def test_lease_a_driver_that_is_let_in_no_more_ends_with_the_cause(epochs):
     renewal = LeaseRenewal(central, "first", now=lambda: next(clock))
     renewal.try_renew()
     renewal.try_renew()
-    with pytest.raises(Failed, match="certificate expired") as ended:
+    with pytest.raises(FatalError, match="certificate expired") as ended:
         renewal.try_renew()
     assert "central.client" in ended.value.hint
     central.close()

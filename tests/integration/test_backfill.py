@@ -22,7 +22,7 @@ from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.lake.driver import LakeDriver
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease
@@ -133,7 +133,7 @@ def test_letters_that_the_hub_did_not_write_have_nothing_delivered_twice(trial):
     refused = trial.typed("dlq", "replay", "--yes")
     assert refused.exit_code == 1
     assert told in refused.output
-    with pytest.raises(Failed, match=told):
+    with pytest.raises(FatalError, match=told):
         late.carry(honest)
     (part, *_) = answer(trial, "backfill", "plan", "--topic", trial.topic, "--edge", "eu")["partitions"]
     assert (part["write"], part["warnings"]) == ([], [f"its dead letters are not believed: it {numbers}"])

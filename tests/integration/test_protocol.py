@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.errors import FatalError, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.reader import EdgeReader
@@ -428,7 +428,7 @@ def test_to_its_end_waits_for_an_open_transaction(epochs):
     other.begin()
     other.produce(ledger, "k", b"v", partition=0)
     wait_for(lambda: _end_is_held(epochs, ledger, 0), timeout=10, what="the open transaction")
-    with pytest.raises(Failed, match=ledger):
+    with pytest.raises(FatalError, match=ledger):
         read_to_end(central, ledger, [0], timeout_s=0.5)
     found = []
     reading = threading.Thread(target=lambda: found.extend(read_to_end(central, ledger, [0])))

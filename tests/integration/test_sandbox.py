@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.cluster.topics import ensure, topic_names
 from aggregator.sandbox.flights import Departures
@@ -94,7 +94,7 @@ def test_up_brings_back_what_was_killed_and_leaves_the_others_alone(folder, runn
 
 def test_other_edges_in_the_same_folder_are_refused(folder):
     """hub.yaml names the edges that the folder was made for; others would make it untrue."""
-    with pytest.raises(Failed, match="was made for the edges jfk"):
+    with pytest.raises(FatalError, match="was made for the edges jfk"):
         Sandbox.up(folder, ["ewr"])
 
 
@@ -127,7 +127,7 @@ def test_a_frozen_broker_answers_nobody_until_it_is_thawed(running):
     jfk = running.edges["jfk"]
     jfk.freeze()
     try:
-        with pytest.raises(Failed, match="was not ready after 1 s"):
+        with pytest.raises(FatalError, match="was not ready after 1 s"):
             jfk.wait_ready(timeout_s=1)
     finally:
         jfk.thaw()
@@ -157,7 +157,7 @@ def test_a_port_in_use_is_named_and_nothing_starts(folder, running):
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", broker.port))
         other.listen()
-        with pytest.raises(Failed, match=f"port {broker.port} of cluster central is in use"):
+        with pytest.raises(FatalError, match=f"port {broker.port} of cluster central is in use"):
             Sandbox.up(folder)
     assert running.running() == []
 
@@ -172,7 +172,7 @@ def test_delete_removes_what_the_sandbox_wrote_and_nothing_else(tmp_path):
 
 def test_a_broker_that_does_not_start_leaves_no_other_running(tmp_path):
     """One wrong broker setting fails the whole `up`, names the log, and stops what had started."""
-    with pytest.raises(Failed, match="storage of lga could not be formatted") as caught:
+    with pytest.raises(FatalError, match="storage of lga could not be formatted") as caught:
         Sandbox.up(tmp_path, ["lga"], settings={"lga": {"num.io.threads": "zero"}})
     assert str(tmp_path / "lga" / "broker.log") in caught.value.hint
     assert Sandbox.load(tmp_path).running() == []

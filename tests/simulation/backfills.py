@@ -22,7 +22,7 @@ from aggregator.coordinates import (
     OffsetRange,
     Origin,
 )
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import FatalError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.identity.cycles import Cycles
@@ -124,7 +124,7 @@ class BackfillSchedule(Schedule):
             return "fenced"
         except OutcomeUnknown:
             return "unknown"
-        except Failed:
+        except FatalError:
             return "stuck"
 
     def _follow_advice(self, last) -> None:

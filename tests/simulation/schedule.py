@@ -18,7 +18,7 @@ from pathlib import Path
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed, Fenced, HoldError, OutcomeUnknown, Reason, TransactionAborted, Unreachable
+from aggregator.errors import FatalError, Fenced, HoldError, OutcomeUnknown, Reason, TransactionAborted, Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.reader_events import StartPosition
@@ -399,7 +399,7 @@ class Schedule:
             return "fenced"
         except OutcomeUnknown:
             return "unknown"
-        except Failed:
+        except FatalError:
             return "failed"
 
     def _publish(self, central: SimDriverCentral, entry: object) -> None:
@@ -482,7 +482,7 @@ class Schedule:
         def run() -> object:
             try:
                 return slot.run()
-            except Failed:  # a ledger, or the control topic, that a transaction holds for too long
+            except FatalError:  # a ledger, or the control topic, that a transaction holds for too long
                 return None
             except TransactionAborted as error:
                 raise AssertionError(f"a refusal costs a slot its life: {error.message}") from None

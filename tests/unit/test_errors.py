@@ -91,22 +91,22 @@ def test_every_error_has_a_next_step(modules):
 
 
 FAULTY = {
-    "raise Failed('x')": 1,
-    "raise errors.Failed('x', hint='')": 1,
-    "found = Failed('x')": 1,
-    "raise Failed('x', hint=why)": 0,
+    "raise FatalError('x')": 1,
+    "raise errors.FatalError('x', hint='')": 1,
+    "found = FatalError('x')": 1,
+    "raise FatalError('x', hint=why)": 0,
     "raise ValueError('x')": 0,
-    "class Mine(Failed): ...\nraise Mine('x')": 1,
-    "class Mine(Failed):\n    def __init__(self): super().__init__('x', hint='look')\nraise Mine()": 0,
-    "class Mine(Failed):\n    def __init__(self, *, hint=''): super().__init__('x', hint=hint)\nraise Mine()": 1,
-    "class Mine(Failed):\n    def __init__(self, *, hint='look'): super().__init__('x', hint=hint)\nraise Mine()": 0,
+    "class Mine(FatalError): ...\nraise Mine('x')": 1,
+    "class Mine(FatalError):\n    def __init__(self): super().__init__('x', hint='look')\nraise Mine()": 0,
+    "class Mine(FatalError):\n    def __init__(self, *, hint=''): super().__init__('x', hint=hint)\nraise Mine()": 1,
+    "class Mine(FatalError):\n    def __init__(self, *, hint='see'): super().__init__('x', hint=hint)\nraise Mine()": 0,
 }
 
 
 @pytest.mark.parametrize(("text", "count"), FAULTY.items())
 def test_the_search_for_missing_steps_finds_what_it_looks_for(text, count):
     """Each way to make an error, and each way in which a class can have a next step."""
-    root = f"class {ROOT_CLASS}(Exception): ...\nclass Failed({ROOT_CLASS}): ...\n"
+    root = f"class {ROOT_CLASS}(Exception): ...\nclass FatalError({ROOT_CLASS}): ...\n"
     modules = {"m.py": ast.parse(root + text)}
     assert len(list(without_hint(modules, tree_of(modules)))) == count
 
@@ -128,16 +128,16 @@ def test_the_tree_of_errors_is_the_tree(modules):
 
 def test_an_error_that_is_shown_in_one_line_keeps_its_next_step():
     """A cell of a table, a line of the log or of an audit: no escape in front of anybody, and nothing left out."""
-    error = errors.Failed("central refuses orders", hint="give the principal Write")
+    error = errors.FatalError("central refuses orders", hint="give the principal Write")
     assert errors.in_one_line(str(error)) == "central refuses orders; next: give the principal Write"
     assert errors.in_one_line("fine") == "fine"
 
 
 def test_an_errors_line_ends_somewhere():
     """A broker's own words may be of any length; how long they were is told."""
-    error = errors.Failed(["short", "x" * 1_000_000], hint="y" * 1_000_000)
+    error = errors.FatalError(["short", "x" * 1_000_000], hint="y" * 1_000_000)
     assert error.lines[0] == "short"
     assert error.lines[1].endswith("x… (1,000,000 characters)")
     assert len(str(error)) < 10_000
-    signs = errors.Failed("\x1b" * 3_000)
+    signs = errors.FatalError("\x1b" * 3_000)
     assert all(str(pickle.loads(pickle.dumps(one))) == str(one) for one in (error, signs))

@@ -300,7 +300,7 @@ def test_errors_of_a_storage_are_translated_in_one_place():
 def test_the_search_for_translations_finds_what_it_looks_for():
     """One of several errors counts; to let it pass on does not."""
     text = "try:\n    f()\nexcept (ValueError, OSError) as error:\n    {}"
-    assert own_translations(ast.parse(text.format("raise Failed('x') from None"))) == [3]
+    assert own_translations(ast.parse(text.format("raise FatalError('x') from None"))) == [3]
     assert own_translations(ast.parse(text.format("close()\n    raise"))) == []
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from aggregator.backoff import Backoff
-from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import AnotherHub, FatalError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.replicate.leadership import lease_renewal as keeping
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.threads import ThreadCondition, Threads
@@ -48,7 +48,7 @@ def of(threads, name):
 
 
 @pytest.mark.parametrize(
-    "error", [OverflowError(SECRET), Panic(SECRET), SystemExit(3), Failed("the ledger is damaged")]
+    "error", [OverflowError(SECRET), Panic(SECRET), SystemExit(3), FatalError("the ledger is damaged")]
 )
 def test_a_thread_that_dies_begins_again_and_is_told(stop, caplog, error):
     """Whatever ended it: one of ours with its words, a foreign one by its name and place, and never with its text."""
@@ -66,7 +66,9 @@ def test_a_thread_that_dies_begins_again_and_is_told(stop, caplog, error):
         wait_for(lambda: len(lives) == 2)
     told = of(threads, "lake")
     assert (told.condition, told.restarts, told.is_well) == (ThreadCondition.RUNNING, 1, True)
-    expected = "the ledger is damaged" if isinstance(error, Failed) else f"{type(error).__name__} at test_threads.py:"
+    expected = (
+        "the ledger is damaged" if isinstance(error, FatalError) else f"{type(error).__name__} at test_threads.py:"
+    )
     assert expected in told.error
     assert expected in caplog.text
     assert SECRET not in told.error + caplog.text
@@ -115,7 +117,7 @@ def test_a_vital_thread_that_never_lives_ends_the_process(stop, monkeypatch):
 
     threads.start("lake", body, stop=stop, bound_s=60, vital=True)
     wait_for(stop.is_set)
-    with pytest.raises(Failed, match="thread lake ended 5 times in a row: OverflowError") as raised:
+    with pytest.raises(FatalError, match="thread lake ended 5 times in a row: OverflowError") as raised:
         threads.check()
     assert raised.value.exit_code == 1
     assert SECRET not in str(raised.value)
@@ -208,9 +210,9 @@ def test_a_lake_alone_does_not_end_for_a_central_that_is_away(stop):
 def test_the_first_error_that_ends_the_process_is_told():
     """What follows it is its consequence."""
     threads = Threads()
-    threads.end(Failed("the cause"))
-    threads.end(Failed("what followed"))
-    with pytest.raises(Failed, match="the cause"):
+    threads.end(FatalError("the cause"))
+    threads.end(FatalError("what followed"))
+    with pytest.raises(FatalError, match="the cause"):
         threads.check()
 
 

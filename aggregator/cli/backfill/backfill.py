@@ -22,7 +22,7 @@ from aggregator.cli.terminal.decision import claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.errors import ConfigError, Failed
+from aggregator.errors import ConfigError, FatalError
 from aggregator.machine_clock import utc_now_ms, utc_today
 from aggregator.moments import iso
 
@@ -229,7 +229,7 @@ def cancel(config: Path, id_: str) -> None:
     hub = load_config(config, os.environ)
     found = known_backfill(hub, id_)
     if found.state is BackfillState.FINISHED:
-        raise Failed(f"backfill {found.plan.id} has finished", hint="what it wrote stays; there is nothing to stop")
+        raise FatalError(f"backfill {found.plan.id} has finished", hint="what it wrote stays; there is nothing to stop")
     decide(hub, DecisionKind.CANCEL, [found.plan.id], by=claimed())
     ask_to_stop(hub.central, HubNames(hub.hub), found.plan.id, _signed())
     progress(f"backfill {found.plan.id} is cancelled; aggregator backfill resume {found.plan.id} takes that back")
@@ -271,7 +271,7 @@ def plan_of(file: Path) -> "Plan":
 
     Raises:
         ConfigError: it cannot be read.
-        Failed: it is none, or was changed.
+        FatalError: it is none, or was changed.
     """
     from aggregator.backfill.plan import Plan
 

@@ -23,7 +23,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, p
 from aggregator.config.fields import versions_kept
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
-from aggregator.errors import ExitCode, Failed
+from aggregator.errors import ExitCode, FatalError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
 
@@ -116,7 +116,7 @@ def _reported(upkeep: "Iterable[Upkeep]") -> "list[Upkeep]":
 def _judge(done: "Iterable[Upkeep]") -> None:
     failed = [one.table for one in done if one.problem]
     if failed:
-        raise Failed(f"without upkeep: {', '.join(failed)}", hint="the lines above say why")
+        raise FatalError(f"without upkeep: {', '.join(failed)}", hint="the lines above say why")
 
 
 def _before(moment_ms: int | None, now_ms: int) -> str | None:

@@ -18,7 +18,7 @@ from aggregator.cli.terminal.output import config_option, progress, refuse_overw
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.count_text import format_count
-from aggregator.errors import AnotherHub, Failed
+from aggregator.errors import AnotherHub, FatalError
 from aggregator.escapes import json_escaped
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def export(config: Path, *, is_mirrormaker: bool, edge: str | None, out: Path | 
         raise click.UsageError("takes --out or --write, not both")
     hub = load_config(config, os.environ)
     if edge is not None and edge not in hub.edges:
-        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+        raise FatalError(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     if out is not None:
         refuse_overwriting([out], "name another file with --out")
     _require_stopped(hub)
@@ -77,7 +77,7 @@ def _require_stopped(hub: HubConfig) -> None:
 
     Raises:
         AnotherHub: one is.
-        Failed: none has ever run.
+        FatalError: none has ever run.
     """
     from aggregator.replicate.leadership.lease import watch_for_leader
     from aggregator.state.control_log import read_control
@@ -94,7 +94,7 @@ def _found(hub: HubConfig, ledger: "Mapping[EdgePartition, LedgerRecord]", edge:
     """Every flow of a rule, as MirrorMaker 2 goes on with it.
 
     Raises:
-        Failed: there is none.
+        FatalError: there is none.
     """
     from aggregator.mirrormaker.handover import handed_over, names_of
     from aggregator.replicate.leadership.handover import known_offsets
@@ -102,7 +102,7 @@ def _found(hub: HubConfig, ledger: "Mapping[EdgePartition, LedgerRecord]", edge:
     names = {one for source in ledger if (one := names_of(hub, source.edge, source.topic)) is not None}
     found = list(handed_over(hub, ledger, known_offsets(hub.central, names), edge))
     if not found:
-        raise Failed(f"the hub {hub.hub} has no position of any flow that a rule takes", hint="aggregator status")
+        raise FatalError(f"the hub {hub.hub} has no position of any flow that a rule takes", hint="aggregator status")
     return found
 
 
@@ -111,7 +111,7 @@ def _write(hub: HubConfig, edge: str | None, *, yes: bool) -> None:
 
     Raises:
         MirrorMakerRuns: a worker of MirrorMaker 2 is in its group.
-        Failed: central has none of its offsets topics.
+        FatalError: central has none of its offsets topics.
         Fenced: a hub was started meanwhile; nothing was written.
     """
     from aggregator.kafka.cluster.topics import topic_names
@@ -125,7 +125,7 @@ def _write(hub: HubConfig, edge: str | None, *, yes: bool) -> None:
         for names in sorted({one.names for one in found}, key=lambda one: one.group):
             require_gone(hub.central, names)
             if names.offsets_topic not in there:
-                raise Failed(
+                raise FatalError(
                     f"central has no topic {names.offsets_topic}",
                     hint="start MirrorMaker 2 once, so that it makes its topics, and stop it; or name it in `start`",
                 )
@@ -152,7 +152,7 @@ def _save(out: Path, lines: Iterable[str]) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
-        raise Failed(f"{out}: {error.strerror}", hint="name a file that can be written with --out") from None
+        raise FatalError(f"{out}: {error.strerror}", hint="name a file that can be written with --out") from None
 
 
 def _tell(found: "Sequence[HandedOver]") -> None:

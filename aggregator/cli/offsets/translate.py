@@ -15,7 +15,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, t
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.count_text import format_count
-from aggregator.errors import ExitCode, Failed
+from aggregator.errors import ExitCode, FatalError
 
 if TYPE_CHECKING:
     from aggregator.coordinates import Partition
@@ -53,7 +53,7 @@ def translate(
     """
     hub = load_config(config, os.environ)
     if edge not in hub.edges:
-        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+        raise FatalError(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
     found: tuple[Translation, ...] | tuple[Failback, ...]
     merged: list[str] = []
     cluster: ClusterConfig
@@ -85,7 +85,7 @@ def _translated(hub: HubConfig, group: str, edge: str, topic: str | None) -> "Tr
     """Every partition that the group has committed at the edge.
 
     Raises:
-        Failed: it has committed nothing there.
+        FatalError: it has committed nothing there.
     """
     from aggregator.coordinates import EdgePartition
     from aggregator.kafka.cluster.groups import committed_offsets
@@ -107,7 +107,7 @@ def _ways_back(hub: HubConfig, group: str, edge: str, topic: str | None) -> "tup
     """Every flow of the edge that the group reads at central.
 
     Raises:
-        Failed: it reads none of them there.
+        FatalError: it reads none of them there.
     """
     from aggregator.kafka.cluster.groups import committed_offsets
     from aggregator.offsets.translator import Translator
@@ -144,8 +144,8 @@ def _uncommitted_lines(missing: "list[Partition]", place: str) -> Iterator[str]:
         )
 
 
-def _nothing(place: str, group: str, of: str) -> Failed:
-    return Failed(
+def _nothing(place: str, group: str, of: str) -> FatalError:
+    return FatalError(
         f"{place}: group {group} has no committed position {of}".rstrip(),
         hint="`kafka-consumer-groups.sh --describe` there shows groups and their positions",
     )
@@ -169,13 +169,13 @@ def _committed(
     """Commit what is a step forward, and return it.
 
     Raises:
-        Failed: the group has a member.
+        FatalError: the group has a member.
     """
     from aggregator.kafka.cluster.groups import commit_offsets, committed_offsets, idle_groups
     from aggregator.offsets.group_commits import forward
 
     if not idle_groups(cluster, [group]):
-        raise Failed(
+        raise FatalError(
             f"{place}: group {group} has a member, is none of consumers, or may not be described",
             hint="stop its consumers there first: while they run, its positions are their own",
         )

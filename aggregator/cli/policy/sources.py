@@ -125,7 +125,7 @@ def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> TopicSa
 
     Raises:
         UsageError: the configuration has no such edge, or the edge no registry.
-        Failed: the edge has no such topic.
+        FatalError: the edge has no such topic.
         Unreachable: the edge does not answer.
     """
     cluster = config.edges.get(edge)

@@ -38,7 +38,7 @@ def decide(config: "HubConfig", kind: "DecisionKind", abouts: Iterable[str], *, 
         reason: The reason for the decision.
 
     Raises:
-        Failed: the hub has never run, or the topic's end stays stuck.
+        FatalError: the hub has never run, or the topic's end stays stuck.
         Unreachable: central does not take them.
     """
     from aggregator.state.decisions import NewDecision, append_decisions

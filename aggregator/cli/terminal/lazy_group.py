@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from aggregator.cli.terminal.output import progress, report
-from aggregator.errors import AggregatorError, ExitCode, Failed, kind_and_place
+from aggregator.errors import AggregatorError, ExitCode, FatalError, kind_and_place
 
 
 class Lazy(NamedTuple):
@@ -40,13 +40,15 @@ class Lazy(NamedTuple):
         """Import the command, and add its examples to its help.
 
         Raises:
-            Failed: a package that this command needs is not installed.
+            FatalError: a package that this command needs is not installed.
         """
         try:
             found = getattr(importlib.import_module(self.module), self.target.partition(":")[2])
         except ModuleNotFoundError as error:
             hint = "pip install 'aggregator[demo]' if this is the demo; pip install aggregator otherwise"
-            raise Failed(f"this command needs the package {error.name}, which is not installed", hint=hint) from None
+            raise FatalError(
+                f"this command needs the package {error.name}, which is not installed", hint=hint
+            ) from None
         assert isinstance(found, click.Command)
         if self.examples and not found.epilog:
             found.epilog = "\n  ".join(["\b\nExamples:", *self.examples])
@@ -86,9 +88,11 @@ class LazyGroup(click.Group):
             if error.errno not in _FULL:
                 raise
             report(
-                Failed(f"{error.filename or 'output'}: {error.strerror}", hint="free space there, then run it again")
+                FatalError(
+                    f"{error.filename or 'output'}: {error.strerror}", hint="free space there, then run it again"
+                )
             )
-            raise SystemExit(Failed.exit_code) from None
+            raise SystemExit(FatalError.exit_code) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run, and end with the error's own exit code."""
@@ -106,15 +110,15 @@ class LazyGroup(click.Group):
             if isinstance(error, OSError) and error.errno in _FULL:
                 raise
             report(_unexpected(error))
-            ctx.exit(Failed.exit_code)
+            ctx.exit(FatalError.exit_code)
 
 
-def _unexpected(error: Exception) -> Failed:
+def _unexpected(error: Exception) -> FatalError:
     """A defect of ours: its kind and place, not its text."""
     if logging.getLogger().isEnabledFor(logging.DEBUG):
         for line in "".join(traceback.format_tb(error.__traceback__)).split("\n"):
             progress(line)
-    return Failed(
+    return FatalError(
         f"unexpected {kind_and_place(error)}",
         hint="this is a defect; run again with `aggregator --log-level debug …` for the traceback and report it",
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import progress
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 if TYPE_CHECKING:
     from aggregator.observe.rights import MissingRights
@@ -26,9 +26,9 @@ def require_own_clusters(found: "Sequence[MissingRights]") -> None:
     """Say what is lacking, and end where it is about what the hub keeps.
 
     Raises:
-        Failed: names each topic with the rights.
+        FatalError: names each topic with the rights.
     """
     own = [one for one in found if one.own]
     tell_lacking([one for one in found if not one.own])
     if own:
-        raise Failed([one.sentence for one in own], hint=own[0].hint)
+        raise FatalError([one.sentence for one in own], hint=own[0].hint)

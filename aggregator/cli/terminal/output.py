@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from aggregator.errors import AggregatorError, Failed
+from aggregator.errors import AggregatorError, FatalError
 from aggregator.escapes import json_escaped, visible
 
 if TYPE_CHECKING:
@@ -105,14 +105,14 @@ def write_page(page: str, path: Path) -> None:
     """Write a page to a file, whole or not at all, and say so.
 
     Raises:
-        Failed: the file cannot be written.
+        FatalError: the file cannot be written.
     """
     from aggregator.report.writer import replace_file
 
     try:
         replace_file(path, page)
     except OSError as error:
-        raise Failed(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
+        raise FatalError(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
     progress(f"written: {path}")
 
 
@@ -162,11 +162,11 @@ def refuse_overwriting(paths: Iterable[Path], otherwise: str) -> None:
         otherwise: The alternative to moving a file away.
 
     Raises:
-        Failed: one is there.
+        FatalError: one is there.
     """
     for path in paths:
         if path.exists() or path.is_symlink():
-            raise Failed(f"{path} is there already", hint=f"move it away, or {otherwise}")
+            raise FatalError(f"{path} is there already", hint=f"move it away, or {otherwise}")
 
 
 def progress(line: str) -> None:

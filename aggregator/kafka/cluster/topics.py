@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from aggregator.config.model import ClusterConfig
-from aggregator.errors import ASK_DOCTOR, Failed, Unreachable
+from aggregator.errors import ASK_DOCTOR, FatalError, Unreachable
 from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, code, succeeded, with_retry
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.kafka.cluster.topic_spec import TopicSpec
@@ -117,11 +117,11 @@ def require_ids(cluster: ClusterConfig, names: Collection[str]) -> None:
         names: Topics that it has; without any, nothing is known.
 
     Raises:
-        Failed: it gives none.
+        FatalError: it gives none.
     """
     _, refused = described_each(cluster, sorted(names)[:1])
     if _WITHOUT_IDS in refused.values():
-        raise Failed(
+        raise FatalError(
             f"central at {cluster.bootstrap_servers} gives topics no ids, which the hub tells their lives apart by",
             hint=f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older",
         )

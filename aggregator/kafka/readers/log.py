@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.count_text import format_count
-from aggregator.errors import Failed, Unreachable
+from aggregator.errors import FatalError, Unreachable
 from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
@@ -47,7 +47,7 @@ def stable_ends(
         The high watermarks as they were at the call: read up to there.
 
     Raises:
-        Failed: the last stable offset did not reach the end within the bound.
+        FatalError: the last stable offset did not reach the end within the bound.
     """
     targets = log_end()
     deadline = now() + timeout_s
@@ -58,7 +58,7 @@ def stable_ends(
             return targets
         if now() > deadline:
             names = ", ".join(f"{topic}-{partition}" for topic, partition in stuck)
-            raise Failed(
+            raise FatalError(
                 f"{names}: a transaction holds the last stable offset for over {timeout_s:.0f} s",
                 hint="start the hub: it settles what its own ids left. `kafka-transactions.sh find-hanging` names the "
                 "producer; abort only what is another's or in the hub's control topic: any other may have committed",
@@ -77,7 +77,7 @@ def decided_ranges(
         timeout_s: Seconds until a stuck end is an error.
 
     Raises:
-        Failed: the last stable offset did not reach the end within the bound.
+        FatalError: the last stable offset did not reach the end within the bound.
         Unreachable: no answer.
     """
     upto = stable_ends(
@@ -106,7 +106,7 @@ def read_to_end(
         Records in log order within each partition.
 
     Raises:
-        Failed: the last stable offset did not reach the end within the bound.
+        FatalError: the last stable offset did not reach the end within the bound.
         Unreachable: central does not answer.
     """
     deadline = time.monotonic() + timeout_s
@@ -135,7 +135,7 @@ def read_last(cluster: ClusterConfig, topic: str, max_records: int) -> list[LogR
         max_records: Offsets before its end.
 
     Raises:
-        Failed: the last stable offset did not reach the end within the bound.
+        FatalError: the last stable offset did not reach the end within the bound.
         Unreachable: central does not answer.
     """
     if not topics.partition_count(cluster, topic):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.errors import ASK_DOCTOR, Failed, Unreachable
+from aggregator.errors import ASK_DOCTOR, FatalError, Unreachable
 from aggregator.header_columns import Headers
 from aggregator.kafka.cluster.topics import partition_count
 from aggregator.kafka.native.chunk import Chunk
@@ -45,7 +45,7 @@ def newest_records(cluster: ClusterConfig, topic: str, count: int, *, partition:
     """The last records of every partition, or of one, `count` in all at most; older ones than a bound are not found.
 
     Raises:
-        Failed: the cluster has no such topic or partition.
+        FatalError: the cluster has no such topic or partition.
         Unreachable: the cluster does not answer within the patience.
     """
     logs = sorted(_logs(cluster, topic, partition).items())
@@ -89,13 +89,13 @@ def records_from(cluster: ClusterConfig, topic: str, partition: int, offset: int
     """The first records at or behind an offset, `count` at most.
 
     Raises:
-        Failed: the cluster has no such topic or partition, or the partition no such offset.
+        FatalError: the cluster has no such topic or partition, or the partition no such offset.
         Unreachable: the cluster does not answer within the patience.
     """
     (log,) = _logs(cluster, topic, partition).values()
     if not log.start <= offset < log.end:
         there = f"offsets {log.start} to {log.end - 1}" if len(log) else "no record"
-        raise Failed(
+        raise FatalError(
             f"{topic}-{partition} has no offset {offset}, but {there}", hint="leave the offset out: the newest"
         )
     found: list[Sampled] = []
@@ -111,11 +111,11 @@ def records_from(cluster: ClusterConfig, topic: str, partition: int, offset: int
 def _logs(cluster: ClusterConfig, topic: str, partition: int | None) -> dict[Partition, OffsetRange]:
     partitions = partition_count(cluster, topic)
     if not partitions:
-        raise Failed(
+        raise FatalError(
             f"{cluster.bootstrap_servers} has no topic {topic}", hint="look at the name, and at the principal's rights"
         )
     if partition is not None and partition >= partitions:
-        raise Failed(f"{topic} has no partition {partition}", hint=f"it has {partitions}, from 0")
+        raise FatalError(f"{topic} has no partition {partition}", hint=f"it has {partitions}, from 0")
     asked = range(partitions) if partition is None else [partition]
     return ends.readable_ranges(cluster, [(topic, one) for one in asked])
 

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.connection import Connection, drop
 
@@ -38,7 +38,7 @@ class HeartbeatWriter:
         """Write one beat and wait for its acknowledgement, for some seconds at most.
 
         Raises:
-            Failed: the edge refuses it, and will refuse the next one, too.
+            FatalError: the edge refuses it, and will refuse the next one, too.
         """
         self._connection.renew()
         producer = self._connection.client
@@ -53,11 +53,11 @@ class HeartbeatWriter:
             return
         except (KafkaException, SystemError):  # SystemError: the client has failed for good, now or before
             where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
-            raise Failed(f"{where}: the client was refused", hint=_WRITE) from None
+            raise FatalError(f"{where}: the client was refused", hint=_WRITE) from None
         for error in errors:
             if error.code() in _REFUSED:
                 where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
-                raise Failed(f"{where}: {error.str()}", hint=_REFUSED[error.code()])
+                raise FatalError(f"{where}: {error.str()}", hint=_REFUSED[error.code()])
 
     def close(self) -> None:
         """Close the connection to the cluster."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.quality.verdict_log import CommitAudit, read
 from aggregator.lake.quality.verdicts import Verdict
@@ -61,7 +61,7 @@ def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
     """Return the ranges that the gate of a table holds now.
 
     Raises:
-        Failed: no flow feeds such a table.
+        FatalError: no flow feeds such a table.
         Unreachable: central does not answer.
         TableUnavailable: the table or its history cannot be read.
     """
@@ -69,7 +69,7 @@ def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
     sources = lake_sources(config, read_ledger(config.central, names))
     if table not in sources:
         known = ", ".join(sorted(sources)) or "none yet"
-        raise Failed(f"the hub feeds no table {table}", hint=f"there are: {known}")
+        raise FatalError(f"the hub feeds no table {table}", hint=f"there are: {known}")
     tables = open_tables(config)
     limits = offset_bounds(config.central, central_partitions(config.central, sources[table]))
     handle = tables.open(table)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from aggregator.coordinates import CentralPartition
-from aggregator.errors import Failed, HoldError, RetryError
+from aggregator.errors import FatalError, HoldError, RetryError
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 
@@ -115,7 +115,7 @@ class TableHandle(Protocol):
             TableUnavailable: the storage or the catalogue refused, or its answer was lost. A commit that took effect
                 despite an error counts as done.
             HoldError: the files do not fit the table, which was altered meanwhile.
-            Failed: a position would not grow; this is a fault in the hub, and nothing was written.
+            FatalError: a position would not grow; this is a fault in the hub, and nothing was written.
         """
 
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:
@@ -175,11 +175,11 @@ def check_growth(owner: str, before: Mapping[CentralPartition, int], positions: 
         positions: Next offsets of the commit.
 
     Raises:
-        Failed: one would not grow; this is a fault in the hub.
+        FatalError: one would not grow; this is a fault in the hub.
     """
     for partition, offset in positions.items():
         if offset <= before.get(partition, -1):
-            raise Failed(
+            raise FatalError(
                 f"{owner}: position {partition} would go from {before.get(partition)} to {offset}",
                 hint="nothing was committed; this is a fault in the hub: report it with the hub's log",
             )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 _MAX_NAMES = 40
 RUN_BYTES = 128 * 1024 * 1024  # as Arrow counts them
@@ -26,14 +26,14 @@ def check_columns(name: str, schema: pa.Schema, columns: Sequence[str]) -> None:
         columns: `cluster_by`.
 
     Raises:
-        Failed: the table does not have one of them, or it has parts.
+        FatalError: the table does not have one of them, or it has parts.
     """
     for column in columns:
         at = schema.get_field_index(column)
         if at < 0 or pa.types.is_nested(schema.field(at).type):
             why = "is not there" if at < 0 else "has parts, and no order"
             names = ", ".join(schema.names[:_MAX_NAMES])
-            raise Failed(
+            raise FatalError(
                 f"table {name}: column {column} of `cluster_by` {why}",
                 hint=f"name columns that are one value, as the table spells them: {names}",
             )

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 
 from aggregator.backoff import Backoff
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import conform_to_schema
 from aggregator.lake.files import StagedFile, StagingWriter
@@ -129,7 +129,7 @@ def compact(
 
     Raises:
         HoldError: the table is not what its files say: see `TableHandle.live_files`.
-        Failed: the table has no such columns.
+        FatalError: the table has no such columns.
         RetryError: the storage does not answer, or other writers were faster every time.
     """
     handle = tables.open(name)
@@ -203,7 +203,7 @@ def _staged(
     found = sum(file.rows for file in staged)
     if expected != found:
         discard(folder, [file.path for file in staged])
-        raise Failed(
+        raise FatalError(
             f"{folder}: {expected} rows became {found} while files were rewritten; nothing was committed",
             hint="run it again; if it repeats, read the table with another tool and report both counts",
         )

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from aggregator.config.model import HubConfig
-from aggregator.errors import AggregatorError, Failed
+from aggregator.errors import AggregatorError, FatalError
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep, sweep_scratch
 from aggregator.lake.storage_errors import storage_errors
@@ -44,7 +44,7 @@ def compact_tables(config: HubConfig, names: Iterable[str], *, target_bytes: int
         target_bytes: Size of a file that is large enough.
 
     Raises:
-        Failed: there is no table of such a name.
+        FatalError: there is no table of such a name.
     """
     cluster_by = lake_config(config).cluster_by
 
@@ -65,7 +65,7 @@ def vacuum_tables(config: HubConfig, names: Iterable[str], *, keep: timedelta, n
         now_s: Time, seconds since 1970.
 
     Raises:
-        Failed: there is no table of such a name.
+        FatalError: there is no table of such a name.
     """
 
     def work(tables: Tables, _folder: Folder, name: str) -> Upkeep:
@@ -82,7 +82,7 @@ def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Folde
     there = tables.names()
     wanted = list(names) or there
     if missing := [name for name in wanted if name not in there]:
-        raise Failed(
+        raise FatalError(
             f"there is no table {', '.join(missing)} in {folder}",
             hint=f"there are: {', '.join(there) or 'none yet'}",
         )

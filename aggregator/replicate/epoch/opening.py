@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.errors import Failed, Fenced, Unreachable
+from aggregator.errors import FatalError, Fenced, Unreachable
 from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
 from aggregator.replicate.leadership.settlement import TransactionOwner, abort_open_transactions, rewrite_missing
 from aggregator.state.control import LAST_EPOCH, MAX_SLOTS, ControlState, Epoch, Target, former_topics
@@ -79,7 +79,7 @@ def open_epoch(
         above: The newest epoch that this driver knows. It gives no number twice, whatever the control topic says.
 
     Raises:
-        Failed: somebody wrote an epoch that none can follow, or the ledger has too many partitions.
+        FatalError: somebody wrote an epoch that none can follow, or the ledger has too many partitions.
         Fenced: another driver's epoch was published in between.
         RetryError: central did not answer in between, or what is undecided hides where the flows stand.
     """
@@ -150,11 +150,11 @@ def _require_near(number: int, ledger: Mapping[EdgePartition, LedgerRecord], own
     It would reach the ledger with the first record of the epoch that follows it, and could not be taken back there.
 
     Raises:
-        Failed: somebody else wrote it.
+        FatalError: somebody else wrote it.
     """
     newest = _newest(ledger)
     if number > newest + _MAX_LEAP:
-        raise Failed(
+        raise FatalError(
             f"the control topic beside {owner.ledger} names epoch {number}, and the ledger's newest is {newest}",
             hint=f"{_WHO}; write the record `epoch` once more with number {max(newest, 0)}; then start the hub again",
         )
@@ -164,17 +164,17 @@ def _require_possible(epoch: Epoch, owner: TransactionOwner) -> None:
     """Refuse what no hub comes to by itself, before it is published: nobody could read it.
 
     Raises:
-        Failed: the number or the ids are too high.
+        FatalError: the number or the ids are too high.
     """
     if epoch.epoch > LAST_EPOCH:
-        raise Failed(
+        raise FatalError(
             f"{owner.ledger} names epoch {epoch.epoch - 1}, and none can follow it",
             hint=f"{_WHO}; set its cleanup.policy to compact,delete; delete the records of that partition up to the"
             " forged one; write the newest record of each of its flows once more, of the forged record's flow the one"
             " before; set cleanup.policy to compact; then start the hub again",
         )
     if epoch.ids > MAX_SLOTS:
-        raise Failed(
+        raise FatalError(
             f"{owner.ledger} has {epoch.ids} partitions, and a hub has {MAX_SLOTS} slots at most",
             hint=f"{_WHO}; make it anew with one partition for each slot that the hub has ever had, and copy every"
             " record into the partition of its number: with an empty ledger everything would be delivered once more",

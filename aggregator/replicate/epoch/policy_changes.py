@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from aggregator.config.model import HubConfig, TopicRule
-from aggregator.errors import Failed, Unreachable
+from aggregator.errors import FatalError, Unreachable
 from aggregator.machine_clock import utc_now_ms
 from aggregator.privacy.policy.file import Policy
 from aggregator.state.decisions import ChainLink, DecisionKind, NewDecision, append_decisions, decode, read_decisions
@@ -35,7 +35,7 @@ def record_policies(config: HubConfig, policies: Mapping[Path, Policy], *, by: s
         fresh = policy_decisions(config.topics, policies, [link for link in found if link], by=by, now_ms=now_ms)
         if fresh:
             append_decisions(config, fresh)
-    except (Failed, Unreachable) as error:
+    except (FatalError, Unreachable) as error:
         log.warning("by which policies and rules this hub goes is not on record: %s", error.message)
 
 

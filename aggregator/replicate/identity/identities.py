@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.errors import Failed, HoldError, Unreachable
+from aggregator.errors import FatalError, HoldError, Unreachable
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.admin_answers import TIMEOUT_S
 from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
@@ -90,7 +90,7 @@ def known_clusters(config: HubConfig, acceptances: Mapping[str, ClusterAcceptanc
     kept: Mapping[str, str] = {}
     if not topics.partition_count(config.central, names.control):
         return KnownClusters({}, {})
-    with suppress(Failed):
+    with suppress(FatalError):
         kept = fold(ControlState(), read_visible(config.central, names.control, [0]), names.control).clusters
     if acceptances is None:
         acceptances = read_requests(config.central, names).acceptances

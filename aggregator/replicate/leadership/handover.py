@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.start import MirrorMaker2
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.cluster.topics import partition_count, topic_names
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.writers.writer import TransactionalWriter
@@ -70,7 +70,7 @@ def handing_over(config: HubConfig) -> Iterator[Handover]:
     """Take the hub's ids, read where every flow stands, and write in their name.
 
     Raises:
-        Failed: something undecided hides where the flows stand.
+        FatalError: something undecided hides where the flows stand.
         AggregatorError: central does not answer, or a hub takes an id back.
     """
     names = HubNames(config.hub)
@@ -79,7 +79,7 @@ def handing_over(config: HubConfig) -> Iterator[Handover]:
         writer.open()
         epoch = read_control(config.central, names).epoch
         if epoch is None:
-            raise Failed(f"no hub named {config.hub} has run", hint="see `hub:` in the configuration")
+            raise FatalError(f"no hub named {config.hub} has run", hint="see `hub:` in the configuration")
         ids = max(epoch.ids, partition_count(config.central, names.ledger))  # control may have been made anew
         for slot in range(ids):
             _fence(config.central, names.slot_id(slot))

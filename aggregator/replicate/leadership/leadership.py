@@ -17,7 +17,7 @@ from aggregator.backoff import Backoff
 from aggregator.errors import (
     AggregatorError,
     AnotherHub,
-    Failed,
+    FatalError,
     Fenced,
     OutcomeUnknown,
     RetryError,
@@ -127,7 +127,7 @@ def explain_fencing(
             return AnotherHub(f"another hub took over ({other})", hint="nothing to do, if that was intended")
         time.sleep(0.2)
     lost = "its transactional id" if isinstance(error, Fenced) else "touch with central"
-    return Failed(f"the driver lost {lost}: {error.message}", hint=error.hint or "start it again")
+    return FatalError(f"the driver lost {lost}: {error.message}", hint=error.hint or "start it again")
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def hold_leadership(
 
     Raises:
         AnotherHub: another driver took over.
-        Failed: the id was lost for no visible reason.
+        FatalError: the id was lost for no visible reason.
         Unreachable: central does not answer.
     """
     try:
@@ -195,7 +195,7 @@ def run_epochs(
         What the last one came to; None where central did not answer when it was to be opened.
 
     Raises:
-        Failed: five in a row ended early, none of which lasted for a minute.
+        FatalError: five in a row ended early, none of which lasted for a minute.
         OutcomeUnknown, Fenced: another driver may have taken over.
     """
     failures, result = 0, None
@@ -223,6 +223,6 @@ def _recover(renewal: LeaseRenewal, stop: threading.Event, said: str, failures: 
     """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
     renewal.try_renew()
     if failures >= _MAX_FAILURES:
-        raise Failed(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
+        raise FatalError(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
     log.warning("epoch ended early (%s); the next one follows", said)
     stop.wait(_PAUSES.pause_s(failures))

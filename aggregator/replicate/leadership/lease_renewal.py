@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from aggregator.errors import AggregatorError, Failed, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import AggregatorError, FatalError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.lease import RENEW_INTERVAL_S
 from aggregator.state.control import Lease
@@ -63,7 +63,7 @@ class LeaseRenewal:
         """Move the lease, or say once that central does not: what it refused was aborted, so nobody else has our id.
 
         Raises:
-            Failed: central has let nobody in for some minutes, and says why.
+            FatalError: central has let nobody in for some minutes, and says why.
             Fenced, OutcomeUnknown: as `beat`.
         """
         began_s = self._now()
@@ -75,7 +75,7 @@ class LeaseRenewal:
                 log.warning("central refuses to move the lease, and a standby may take over: %s", why or error.message)
             self._refused_s, self._why = began_s if self._refused_s is None else self._refused_s, why
             if why and self._now() - self._refused_s > _AUTHENTICATION_TIMEOUT_S:
-                raise Failed(
+                raise FatalError(
                     f"central has not let the driver in for {_AUTHENTICATION_TIMEOUT_S:.0f} s: {why}", hint=_SIGN_IN
                 ) from None
             return

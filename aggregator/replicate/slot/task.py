@@ -19,7 +19,7 @@ from aggregator.config.subkeys import Purpose, subkey
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import freeze_objects
 from aggregator.engine.worker_log import show_warnings
-from aggregator.errors import ExitError, Failed, kind_and_place
+from aggregator.errors import ExitError, FatalError, kind_and_place
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.identity.chains import Chains, chain_keys, chained_topics
 from aggregator.replicate.identity.clusters import ClusterIds
@@ -85,7 +85,7 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         return _run(work, plan)
     except Exception as error:  # noqa: BLE001 - see below
         # Spark prints a task's error, and a foreign error may quote a record. So only its kind and place are passed on.
-        raise Failed(
+        raise FatalError(
             f"slot {plan.slot}: {kind_and_place(error)}",
             hint="Spark tries it again; if it comes back, report it with this place",
         ) from None

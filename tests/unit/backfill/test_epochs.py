@@ -18,7 +18,7 @@ from aggregator.backfill.samples import summarize
 from aggregator.backfill.store import KnownBackfills, generated_by, passed_by
 from aggregator.backfill.target import refuse_former, refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.flow.gaps import with_unread
 from aggregator.state.control import Target
@@ -186,7 +186,7 @@ def test_a_restate_does_not_write_into_a_topic_that_forgets():
 def test_a_rule_that_sends_the_topic_elsewhere_ends_a_backfill():
     """Its plan names the topic that it writes."""
     rule = CONFIG.topics[0].model_copy(update={"central": "new.{topic}"})
-    with pytest.raises(Failed, match=r"to eu\.orders, and the configuration sends it to new\.orders"):
+    with pytest.raises(FatalError, match=r"to eu\.orders, and the configuration sends it to new\.orders"):
         epoch(clusters=replace(SCENE, config=CONFIG.model_copy(update={"topics": (rule,)})))
 
 
@@ -203,7 +203,7 @@ def test_a_generation_has_names_of_its_own_and_no_live_one():
     names = written(config, target_config(config, Mode.INTO, "v2"), [FLOW, beats])
     assert names == {"eu.orders", "eu.orders.v2", "eu.heartbeats"}
     for taken in ("eu.orders", "h.ledger", "h.backfill.control"):
-        with pytest.raises(Failed, match="written by the hub itself"):
+        with pytest.raises(FatalError, match="written by the hub itself"):
             refuse_live(config, [FLOW], [taken], replay=False)
 
 
@@ -214,7 +214,7 @@ def test_no_generation_is_made_in_a_topic_that_a_former_rule_named():
     late, into = backfill(Mode.MISSING, "eu.orders.v3").plan, backfill(Mode.INTO, "eu.orders.v3").plan
     refuse_former(noted, [into], ["eu.orders.v3"])
     for plans, name in (([], "eu.orders.v2"), ([late], "eu.orders.v3")):
-        with pytest.raises(Failed, match=f"{name} may have been written by the hub itself, as a former rule said"):
+        with pytest.raises(FatalError, match=f"{name} may have been written by the hub itself, as a former rule said"):
             refuse_former(noted, plans, [name])
 
 
@@ -284,7 +284,7 @@ def test_a_damaged_position_takes_none_of_another_flow_with_it():
 
     told = KnownBackfills()
     records = [log("aa", 0, b"?"), log("aa", 1, None), log("bb", 0, None), LogRecord(0, 1, "no/flow/cc", b"?")]
-    with pytest.raises(Failed, match="the ledger record of eu/orders/0/aa is damaged"):
+    with pytest.raises(FatalError, match="the ledger record of eu/orders/0/aa is damaged"):
         told.take_positions(records, "h.backfill.ledger")
     assert {(id_, flow.partition) for id_, entries in told.entries.items() for flow in entries} == {
         ("aa", 1),
@@ -308,10 +308,12 @@ def test_what_a_backfill_has_written_is_not_forgotten_with_its_plan():
 
     assert known(LogRecord(0, 0, key, b"?"), LogRecord(0, 1, key, value)).plans.keys() == {plan.id}
     for tombstone in ([], [LogRecord(0, 1, key, None)]):
-        with pytest.raises(Failed, match=f"lacks the plan of backfill {plan.id}, which has written records of {FLOW}"):
+        with pytest.raises(
+            FatalError, match=f"lacks the plan of backfill {plan.id}, which has written records of {FLOW}"
+        ):
             known(*tombstone)
     for damaged in (b"?", json.dumps(body | {"plan": replace(plan, round=7).plain()}).encode()):
-        with pytest.raises(Failed, match=f"offset 3: the request {key} is damaged") as error:
+        with pytest.raises(FatalError, match=f"offset 3: the request {key} is damaged") as error:
             known(LogRecord(0, 3, key, damaged))
         assert "a tombstone does not replace it" in error.value.hint
 
@@ -322,7 +324,7 @@ def test_a_restate_has_the_policies_under_which_it_began():
     said = [LogRecord(0, at, "policies/aa", json.dumps({"eu/orders": text}).encode()) for at, text in enumerate("12")]
     known.take_requests(said, "h.backfill.requests")
     assert known.backfills()["aa"].policies == {"eu/orders": "1"}
-    with pytest.raises(Failed, match="offset 7: the request policies/aa is damaged"):
+    with pytest.raises(FatalError, match="offset 7: the request policies/aa is damaged"):
         known.take_requests([LogRecord(0, 7, "policies/aa", b"[1]")], "h.backfill.requests")
     for mended in (None, b"{}"):
         both = [LogRecord(0, 7, "policies/aa", b"[1]"), LogRecord(0, 8, "policies/aa", mended)]

@@ -22,7 +22,7 @@ from aggregator.backfill.planner import (
 from aggregator.backfill.ranges import difference, holds, intersection, offset_count, offsets_of, union
 from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.state.dead_letters import DELIVERED, Letter, encode_resolution, letter_key
 from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -261,7 +261,7 @@ def test_more_letters_than_the_ledger_counts_are_not_believed(there, dead, resol
     letter = Letter(FLOW, 3, 0, "too_large", 0, None, 1)
     central = CentralFacts({FLOW: entry}, {}, {FLOW: (letter,)}, {}, {}, found)
     assert central.flow(FLOW).dead == (frozenset() if doubts else {3})
-    with pytest.raises(Failed, match=doubts) if doubts else nullcontext():
+    with pytest.raises(FatalError, match=doubts) if doubts else nullcontext():
         central.require_own_letters([FLOW])
 
 

@@ -7,7 +7,7 @@ import pytest
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -69,7 +69,7 @@ def test_the_same_words_are_the_same_ask():
 )
 def test_a_generation_has_a_name_that_a_topic_can_end_in(mode, into):
     """A dot would make one generation's name the beginning of another's."""
-    with pytest.raises(Failed):
+    with pytest.raises(FatalError):
         Ask((Window(),), mode, into)
 
 
@@ -90,5 +90,5 @@ def test_a_plan_file_is_what_was_planned_or_nothing():
     wider = made.plain()
     wider["partitions"][0]["write"] = [[0, 0, 9]]
     for body in (wider, made.plain() | {"v": 2}, {}, made.plain() | {"partitions": [{}]}):
-        with pytest.raises(Failed, match="no plan of a backfill"):
+        with pytest.raises(FatalError, match="no plan of a backfill"):
             Plan.of(body)

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS
 from aggregator.backfill.restate import records_with_rows, require_whole
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.ranges import StagingOutcome
@@ -28,7 +28,7 @@ def test_what_is_missing_refuses_by_name(came, told, is_whole):
     if is_whole:
         require_whole("orders", "ab12", came=came, notices=told, read=read)
         return
-    with pytest.raises(Failed, match="orders: restate ab12 read 7 records with rows and 5 without") as refused:
+    with pytest.raises(FatalError, match="orders: restate ab12 read 7 records with rows and 5 without") as refused:
         require_whole("orders", "ab12", came=came, notices=told, read=read)
     assert "backfill cancel ab12" in refused.value.hint
     assert "unchanged" in refused.value.hint

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from aggregator.cli.main import COMMANDS, main
 from aggregator.cli.terminal.lazy_group import Lazy, LazyGroup
 from aggregator.cli.terminal.logs import configure_logs
-from aggregator.errors import AnotherHub, ConfigError, Failed, HoldError, Unreachable
+from aggregator.errors import AnotherHub, ConfigError, FatalError, HoldError, Unreachable
 
 PAYLOAD = "jane@example.com"
 Run = Callable[[BaseException], Result]
@@ -109,7 +109,7 @@ def test_the_version_is_the_packages():
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (Failed("it broke", hint="mend it"), 1),
+        (FatalError("it broke", hint="mend it"), 1),
         (Unreachable("no broker", hint="mend it"), 1),
         (HoldError("edge held", hint="mend it"), 4),
         (AnotherHub("taken", hint="mend it"), 6),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.lake_model import LakeConfig
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.lake.files import StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
@@ -107,7 +107,7 @@ def test_a_condition_skips_row_groups_of_other_values(kind, tmp_path, monkeypatc
 def test_a_column_that_orders_nothing_is_named(kind, tmp_path, column):
     """One that the table lacks, a list, a map; nothing is rewritten."""
     tables = filled(kind, tmp_path)
-    with pytest.raises(Failed, match=f"column {column} of `cluster_by`"):
+    with pytest.raises(FatalError, match=f"column {column} of `cluster_by`"):
         compact(tables, tables.folder / NAME, NAME, cluster_by=("customer", column))
     assert len(tables.open(NAME).live_paths()) == 4
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
 from aggregator.lake.folder import Folder
@@ -154,7 +154,7 @@ def test_positions_only_grow(tables):
     """The formats accept a smaller position; the hub does not."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
     for offset in (3, 2):
-        with pytest.raises(Failed, match="position"):
+        with pytest.raises(FatalError, match="position"):
             tables.open(NAME).commit([], {FIRST: offset})
 
 

@@ -11,7 +11,7 @@ from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange,
 from aggregator.edges.availability import AvailabilityState
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.edges.history import DAY_MS, StateSpan, by_day, uptimes
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import CorruptRecord, key_text
 from aggregator.observe import fields
@@ -156,7 +156,7 @@ def refused_by_name(read):
     def use(key, value):
         try:
             read(LogRecord(0, 4, key, value))
-        except Failed as error:
+        except FatalError as error:
             assert "offset 4" in error.message
         return True
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, Unreachable
+from aggregator.errors import FatalError, Fenced, OutcomeUnknown, Unreachable
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.epoch.epochs import EpochResult, asked_about, is_old
 from aggregator.replicate.flow.cursor import Hold, HoldReason
@@ -74,7 +74,7 @@ def quick(monkeypatch):
 def test_five_failures_in_a_row_are_the_end():
     """With what went wrong and what to do; each is followed by a beat."""
     renewal = Renewal()
-    with pytest.raises(Failed, match="5 times in a row: slot 0 fenced"):
+    with pytest.raises(FatalError, match="5 times in a row: slot 0 fenced"):
         lead([1.0] * 9, lambda _: "fenced", renewal=renewal)
     assert renewal.beats == 5
 
@@ -82,7 +82,7 @@ def test_five_failures_in_a_row_are_the_end():
 def test_a_failure_after_a_minute_is_the_first_one_again():
     """A backfill of a day meets many fenced slots; the live flows do so as well: nobody adds them up."""
     assert lead([61.0] * 20, lambda number: "drained" if number == 20 else "fenced") == ("drained", 20)
-    with pytest.raises(Failed):
+    with pytest.raises(FatalError):
         lead([61.0] + [1.0] * 4, lambda _: "fenced")
 
 
@@ -197,5 +197,5 @@ def test_a_driver_that_lost_central_says_what_mends_it(monkeypatch, error, hint)
     """Starting again mends a time-out, and no missing right."""
     monkeypatch.setattr(leadership, "_TAKEN_OVER_S", 0.0)
     told = leadership.explain_fencing(None, 0, "me", error)
-    assert isinstance(told, Failed)
+    assert isinstance(told, FatalError)
     assert hint in told.hint

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Position
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import FatalError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
@@ -215,7 +215,7 @@ def test_a_key_that_is_no_text_is_no_crash(at):
     """Anybody may write there; in the ledger it is refused by name, as everywhere."""
     central = Central({at: (CentralRecord(b"\xff", b"x", 0, ()), True)})
     if at == LEDGER:
-        with pytest.raises(Failed, match=re.escape("the ledger record of \\xff is of no flow")):
+        with pytest.raises(FatalError, match=re.escape("the ledger record of \\xff is of no flow")):
             settled(central)
         return
     assert settled(central) == {at: False}
@@ -449,7 +449,7 @@ def test_what_nobody_could_read_is_not_published(ledger, control, partitions, wh
     central = Opening({}, ledger=structs.replace(BEFORE, epoch=ledger))
     central.epoch = Epoch(control, 1, 1, "d")
     central.partitions = lambda topics: [(topic, at) for topic in topics for at in range(partitions)]
-    with pytest.raises(Failed, match=what) as refused:
+    with pytest.raises(FatalError, match=what) as refused:
         open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE)
     assert "find out who did" in refused.value.hint
     assert central.epoch.epoch in (control, control + 1), "one above what control named, at most"
@@ -461,7 +461,7 @@ def test_what_the_hint_about_a_forged_epoch_says_can_be_done(above):
     """Whatever the driver itself has read of the control topic before: the ledger decides."""
     central = Opening({}, ledger=structs.replace(BEFORE, epoch=7))
     central.epoch = Epoch(LAST_EPOCH - 1, 1, 1, "somebody")
-    with pytest.raises(Failed) as refused:
+    with pytest.raises(FatalError) as refused:
         open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE, above=above)
     central.epoch = Epoch(int(re.search(r"with number (\d+)", refused.value.hint)[1]), 1, 1, "by hand")
     assert open_epoch(central, slots=1, driver="d", partitions=[ORDERS], owner=WHOSE).epoch.epoch == 8

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aggregator.cli.demo import REPORT_FILE, _make_room
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.demo_run import Account
 from aggregator.sandbox.sample_record import SampleRecord
 from aggregator.sandbox.sandbox import STATE_FILE
@@ -46,7 +46,7 @@ def test_a_specimen_shows_what_went_what_stayed_and_what_came():
 def test_a_demo_removes_an_earlier_demo_and_nothing_else(tmp_path):
     """A sandbox that somebody made is not the demo's to remove; a folder of an earlier demo is."""
     SandboxState.fresh(["ewr"]).write(tmp_path / STATE_FILE)
-    with pytest.raises(Failed, match="there is a sandbox in"):
+    with pytest.raises(FatalError, match="there is a sandbox in"):
         _make_room(tmp_path)
     assert (tmp_path / STATE_FILE).exists()
     (tmp_path / REPORT_FILE).write_text(json.dumps({"finished": False}))

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox import jars
 from aggregator.sandbox.releases import KAFKA_VERSION, NEWEST_FIRST, release
 
@@ -27,7 +27,7 @@ def test_a_jar_of_two_releases_has_one_pin():
 
 def test_another_release_is_refused_by_name():
     """The refusal lists what there is."""
-    with pytest.raises(Failed, match=r"does not run Kafka '2\.7\.0'") as caught:
+    with pytest.raises(FatalError, match=r"does not run Kafka '2\.7\.0'") as caught:
         release("2.7.0")
     assert "it runs 4.4.0, 4.3.1, 3.9.2, 3.5.2, 2.8.2" in caught.value.hint
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.java import find_java, java_version
 
 
@@ -16,7 +16,7 @@ def _fake(folder, version):
 
 def test_no_java_says_how_to_get_one(tmp_path):
     """Without Java the sentence names what to install."""
-    with pytest.raises(Failed, match="no Java") as caught:
+    with pytest.raises(FatalError, match="no Java") as caught:
         find_java({"PATH": str(tmp_path)})
     assert "openjdk-17" in caught.value.hint
 
@@ -24,7 +24,7 @@ def test_no_java_says_how_to_get_one(tmp_path):
 def test_an_old_java_is_refused_by_number(tmp_path):
     """Java 11 would fail with a class file error; it is refused by name instead."""
     java = _fake(tmp_path, "11.0.2")
-    with pytest.raises(Failed, match=f"{java} is Java 11; Kafka 4 needs Java 17"):
+    with pytest.raises(FatalError, match=f"{java} is Java 11; Kafka 4 needs Java 17"):
         find_java({"JAVA_HOME": str(tmp_path)})
 
 
@@ -36,7 +36,7 @@ def test_java_home_wins_over_the_path(tmp_path):
 
 def test_a_wrong_java_home_is_told(tmp_path):
     """A JAVA_HOME that holds no Java is an error, not a reason to take another one silently."""
-    with pytest.raises(Failed, match="no bin/java"):
+    with pytest.raises(FatalError, match="no bin/java"):
         find_java({"JAVA_HOME": str(tmp_path)})
 
 
@@ -58,5 +58,5 @@ def test_whatever_a_java_says_is_read_to_a_bound(tmp_path, says, told):
     java.chmod(0o755)
     try:
         assert str(java_version(java, timeout_s=2)) == told
-    except Failed as error:
+    except FatalError as error:
         assert told in error.message

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.sandbox.machine import available_memory, check_disk, check_memory
 from aggregator.sandbox.ports import free_ports, is_free
 from aggregator.sandbox.sandbox import Sandbox
@@ -47,7 +47,7 @@ def test_a_damaged_state_is_refused(tmp_path, content):
     """A state that cannot be read is told by name; it is not taken for a new sandbox."""
     path = tmp_path / "sandbox.json"
     path.write_text(content)
-    with pytest.raises(Failed, match=r"sandbox\.json cannot be read"):
+    with pytest.raises(FatalError, match=r"sandbox\.json cannot be read"):
         SandboxState.read(path)
 
 
@@ -65,7 +65,7 @@ def test_a_taken_port_is_not_handed_out(tmp_path, monkeypatch):
 
 def test_too_little_memory_says_how_much_is_needed():
     """The refusal names what is needed, what there is, and the way out."""
-    with pytest.raises(Failed, match="4 brokers need 2000 MB, 100 MB are available") as caught:
+    with pytest.raises(FatalError, match="4 brokers need 2000 MB, 100 MB are available") as caught:
         check_memory(4, 100 * 1024**2)
     assert "--edges" in caught.value.hint
     assert "--brokers" in caught.value.hint
@@ -105,7 +105,7 @@ def test_a_disk_with_room_is_taken(tmp_path):
 )
 def test_edge_names_that_would_collide_are_refused(tmp_path, edges, text):
     """A wrong name is refused before anything is written."""
-    with pytest.raises(Failed, match=text):
+    with pytest.raises(FatalError, match=text):
         Sandbox.up(tmp_path / "s", edges)
     assert not (tmp_path / "s").exists()
 
@@ -113,7 +113,7 @@ def test_edge_names_that_would_collide_are_refused(tmp_path, edges, text):
 @pytest.mark.parametrize("brokers", [0, 2, 5, {"eu": 2}])
 def test_a_cluster_has_one_broker_or_three(tmp_path, brokers):
     """With two, none may be away; another number is refused before anything is written."""
-    with pytest.raises(Failed, match=r"cannot have \d brokers"):
+    with pytest.raises(FatalError, match=r"cannot have \d brokers"):
         Sandbox.up(tmp_path / "s", ["eu"], brokers=brokers)
     assert not (tmp_path / "s").exists()
 
@@ -122,9 +122,9 @@ def test_a_cluster_has_one_broker_or_three(tmp_path, brokers):
 def test_other_brokers_in_the_same_folder_are_refused(tmp_path):
     """A folder keeps its brokers as it keeps its edges; the refusal says which it was made for."""
     SandboxState.fresh(["eu"], {"central": 3}).write(tmp_path / "sandbox.json")
-    with pytest.raises(Failed, match="was made for the brokers central=3,eu=1"):
+    with pytest.raises(FatalError, match="was made for the brokers central=3,eu=1"):
         Sandbox.up(tmp_path, brokers=3)
-    with pytest.raises(Failed, match="no cluster us to give brokers to"):
+    with pytest.raises(FatalError, match="no cluster us to give brokers to"):
         Sandbox.up(tmp_path, brokers={"us": 3})
 
 
@@ -132,29 +132,29 @@ def test_other_brokers_in_the_same_folder_are_refused(tmp_path):
 def test_another_version_in_the_same_folder_is_refused(tmp_path):
     """A folder keeps its releases of Kafka; the refusal says which it was made for."""
     SandboxState.fresh(["eu"], versions={"central": "3.5.2"}).write(tmp_path / "sandbox.json")
-    with pytest.raises(Failed, match=r"was made for the versions central=3\.5\.2,eu=4\.3\.1"):
+    with pytest.raises(FatalError, match=r"was made for the versions central=3\.5\.2,eu=4\.3\.1"):
         Sandbox.up(tmp_path, versions="3.5.2")
-    with pytest.raises(Failed, match="no cluster us to give a version of Kafka to"):
+    with pytest.raises(FatalError, match="no cluster us to give a version of Kafka to"):
         Sandbox.up(tmp_path, versions={"us": "3.5.2"})
 
 
 @pytest.mark.parametrize("versions", ["", "4", "2.7.0", "../4.3.1", {"eu": "3.5"}])
 def test_a_version_that_is_not_pinned_is_refused(tmp_path, versions):
     """It is refused before anything is fetched or written."""
-    with pytest.raises(Failed, match="does not run Kafka"):
+    with pytest.raises(FatalError, match="does not run Kafka"):
         Sandbox.up(tmp_path / "s", ["eu"], versions=versions)
     assert not (tmp_path / "s").exists()
 
 
 def test_a_comma_in_the_path_is_refused(tmp_path):
     """Kafka would take it for two log folders."""
-    with pytest.raises(Failed, match="comma"):
+    with pytest.raises(FatalError, match="comma"):
         Sandbox.up(tmp_path / "a,b")
 
 
 def test_a_folder_without_a_sandbox_says_how_to_make_one(tmp_path):
     """`down` and `status` on a wrong folder name the command that starts one."""
-    with pytest.raises(Failed, match="no sandbox") as caught:
+    with pytest.raises(FatalError, match="no sandbox") as caught:
         Sandbox.load(tmp_path)
     assert f"sandbox up --dir {tmp_path}" in caught.value.hint
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import DamagedRecords
 from aggregator.state.control import (
@@ -62,7 +62,7 @@ def test_the_end_of_an_epoch_that_was_never_opened_ends_none():
 )
 def test_a_number_that_no_hub_writes_is_damage(entry):
     """Such an epoch would have ten million ids fenced, or could not be counted on."""
-    with pytest.raises(Failed, match=r"h\.control offset 0: the control record .* is damaged"):
+    with pytest.raises(FatalError, match=r"h\.control offset 0: the control record .* is damaged"):
         fold(ControlState(), logged(entry), "h.control")
 
 
@@ -75,7 +75,7 @@ def test_an_empty_topic_has_no_epoch():
 @pytest.mark.parametrize("key", ["epoch", "lease", "end", "pace"])
 def test_a_damaged_control_record_is_refused_by_name(key, value):
     """Whatever is wrong with it; a key that nobody knows is passed over."""
-    with pytest.raises(Failed, match=f"h.control offset 7: the control record {key} is damaged"):
+    with pytest.raises(FatalError, match=f"h.control offset 7: the control record {key} is damaged"):
         fold(ControlState(), [LogRecord(0, 7, key, value)], "h.control")
     assert fold(ControlState(), [LogRecord(0, 7, "other", value)], "h.control") == ControlState()
 
@@ -85,7 +85,7 @@ def test_a_damaged_control_record_is_refused_by_name(key, value):
 def test_a_damaged_note_is_refused_by_name(key, value):
     """Until a tombstone takes it away, whatever its key says."""
     foreign = LogRecord(0, 7, key, value)
-    with pytest.raises(Failed, match=f"h.control offset 7: the control record {key} is damaged"):
+    with pytest.raises(FatalError, match=f"h.control offset 7: the control record {key} is damaged"):
         fold(ControlState(), [foreign], "h.control")
     assert fold(ControlState(), [foreign, LogRecord(0, 8, key, None)], "h.control") == ControlState()
 
@@ -105,7 +105,7 @@ def test_a_damaged_record_is_mended_by_the_next_one_of_its_key(entry):
         assert fold(ControlState(), [good, bad, tombstone], "h.control") == expected
         assert fold(ControlState(), [bad, tombstone], "h.control") == ControlState()
     for records in ([good, bad], [good, bad, tombstone], [tombstone])[: 3 if key == "epoch" else 1]:
-        with pytest.raises(Failed, match=f"offset .: the control record {key} is damaged") as refusal:
+        with pytest.raises(FatalError, match=f"offset .: the control record {key} is damaged") as refusal:
             fold(ControlState(), records, "h.control")
         assert ("a tombstone does not replace it" in refusal.value.hint) == (key == "epoch")
         assert "once more" in refusal.value.hint
@@ -118,7 +118,7 @@ def test_a_damaged_record_takes_none_of_its_batch_with_it():
     state = readable_fold(ControlState(), records, "h.control", damaged)
     assert (state.epoch_number, state.clusters) == (7, {"eu": "id"})
     state = readable_fold(state, [], "h.control", damaged)
-    with pytest.raises(Failed, match="offset 9: the control record lease is damaged"):
+    with pytest.raises(FatalError, match="offset 9: the control record lease is damaged"):
         damaged.require_none()
     later = LogRecord(0, 10, *encode(Lease("a", 5)))
     assert readable_fold(state, [later], "h.control", damaged).lease == Lease("a", 5)
@@ -137,7 +137,7 @@ def test_a_damaged_record_takes_none_of_its_batch_with_it():
 )
 def test_a_record_of_another_name_is_refused(entry, key):
     """What a key takes back later is what its record says; both are the hub's own, so they always agree."""
-    with pytest.raises(Failed, match=f"h.control offset 7: the control record {key} is damaged"):
+    with pytest.raises(FatalError, match=f"h.control offset 7: the control record {key} is damaged"):
         fold(ControlState(), [LogRecord(0, 7, key, encode(entry)[1])], "h.control")
 
 

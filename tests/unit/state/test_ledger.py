@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, winners
@@ -38,7 +38,7 @@ def test_a_damaged_ledger_record_is_refused_by_name(entry, data):
     record = LogRecord(2, 7, str(SOURCE), bytes(raw))
     try:
         assert decode(record, "h.ledger") == entry, "only a change without meaning may pass"
-    except Failed as error:
+    except FatalError as error:
         assert "h.ledger partition 2 offset 7" in error.message
         assert str(SOURCE) in error.message
 
@@ -65,26 +65,28 @@ def test_a_damaged_record_is_mended_by_the_next_one_of_its_key():
     later = LedgerRecord(0, "id", 9, 1, 0)
     assert winners([good, bad, logged(later, offset=2)], "t") == {SOURCE: later}
     for rest in ([], [logged(later, partition=1)], [LogRecord(0, 2, str(SOURCE), None)]):
-        with pytest.raises(Failed, match=f"t partition 0 offset 1: the ledger record of {SOURCE} is damaged"):
+        with pytest.raises(FatalError, match=f"t partition 0 offset 1: the ledger record of {SOURCE} is damaged"):
             winners([good, bad, *rest], "t")
 
 
 def test_a_record_of_no_flow_is_refused_until_a_tombstone_takes_it_away():
     """Its place and its key are told, and what to do; a foreign tombstone is nothing."""
     good, foreign = logged(LedgerRecord(0, "id", 5, 1, 0)), LogRecord(0, 1, "nonsense", b"x")
-    with pytest.raises(Failed, match="t partition 0 offset 1: the ledger record of nonsense is of no flow") as refusal:
+    with pytest.raises(
+        FatalError, match="t partition 0 offset 1: the ledger record of nonsense is of no flow"
+    ) as refusal:
         winners([good, foreign], "t")
     assert "a tombstone of this key" in refusal.value.hint
     mended = [good, foreign, LogRecord(0, 2, "nonsense", None)]
     assert winners(mended, "t").keys() == {SOURCE}
-    with pytest.raises(Failed, match="offset 3"):
+    with pytest.raises(FatalError, match="offset 3"):
         winners([*mended, LogRecord(0, 3, "nonsense", b"x")], "t")
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"[]", b"{}", b'{"crc": 1}', b"\xff\xfe"])
 def test_what_is_no_ledger_record_is_refused(raw):
     """Anything else in the ledger is an error, not an empty position."""
-    with pytest.raises(Failed):
+    with pytest.raises(FatalError):
         decode(LogRecord(0, 0, str(SOURCE), raw), "h.ledger")
 
 
@@ -103,5 +105,5 @@ def test_a_gap_without_its_end_is_refused_by_name(kind):
     """Whoever may write the ledger could end every start by it."""
     gap = Gap(kind, 10, None, 7)
     value = LedgerRecord(0, "id", 10, 0, 0, gap=gap).encode()
-    with pytest.raises(Failed, match="offset 4: the ledger record of eu/orders/0 is damaged"):
+    with pytest.raises(FatalError, match="offset 4: the ledger record of eu/orders/0 is damaged"):
         winners([LogRecord(2, 4, "eu/orders/0", value)], "h.ledger")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange, Position
-from aggregator.errors import Failed
+from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state import control, dead_letters, decisions, edge_status, ledger, pauses, releases, requests
 from aggregator.state.cluster_acceptances import ClusterAcceptance, fold_acceptances
@@ -191,7 +191,7 @@ def test_what_a_later_version_wrote_is_not_misread(kind):
     later = json.loads(value) | {"v": 99, "more": {}}
     record = at(key, with_crc(later) if kind == "ledger" else json.dumps(later).encode())
     if sample.closed:
-        with pytest.raises(Failed, match="of version 99, which this hub does not know") as error:
+        with pytest.raises(FatalError, match="of version 99, which this hub does not know") as error:
             sample.read(record)
         assert "offset 4" in error.value.message
         assert "a later one" in error.value.hint
