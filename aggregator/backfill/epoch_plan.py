@@ -120,20 +120,29 @@ def plan_epoch(
             lost[one.source] = ahead
         if left:
             flow = _flow(one, clusters, entry, left, _known(one, entry, at_central, away))
-            flow = flow._replace(
-                unresolved_offsets=at_central.replayed(plan.mode), replayed_offsets=at_central.asked(plan.mode)
+            ready[one.source] = flow._replace(
+                unresolved_offsets=at_central.replayed(plan.mode),
+                replayed_offsets=at_central.asked(plan.mode),
+                live_leader_epoch=at_central.entry.leader_epoch,
+                backfill=plan.id,
+                fingerprints=fingerprints[one.source.edge, one.source.topic],
             )
-            flow = flow._replace(live_leader_epoch=at_central.entry.leader_epoch, backfill=plan.id)
-            ready[one.source] = flow._replace(fingerprints=fingerprints[one.source.edge, one.source.topic])
+    by_slot = _by_slot(ready, entries, slots=clusters.config.replication.slots, epoch=epoch)
+    return EpochPlan(by_slot, lost, tuple(holds), silent)
+
+
+def _by_slot(
+    ready: Mapping[EdgePartition, FlowPlan], entries: Mapping[EdgePartition, LedgerRecord], *, slots: int, epoch: int
+) -> dict[int, tuple[FlowPlan, ...]]:
+    """Share the flows among slots by what they have to read; a flow stays where it was if it can."""
     sources = sorted(ready)
     weights = np.array([1000.0 + offset_count(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
-    slots = assign(sources, weights, before, clusters.config.replication.slots).tolist()
     by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
-    for source, slot in zip(sources, slots, strict=True):
+    for source, slot in zip(sources, assign(sources, weights, before, slots).tolist(), strict=True):
         flow = ready[source]
         by_slot[slot].append(flow._replace(entry=structs.replace(flow.entry, epoch=epoch, slot=slot)))
-    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds), silent)
+    return {slot: tuple(flows) for slot, flows in by_slot.items()}
 
 
 def _plan_silent_edges(

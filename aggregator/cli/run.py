@@ -219,8 +219,7 @@ def _run(
     catch_up = CatchUp(sys.stderr)
     lake = None if options.only == "replicate" else _lake(config, spark, catch_up)
     lake_thread: Supervised | None = None
-    over, report = threading.Event(), RunReport()
-    written = ReportWriter(config, options.report)
+    over, report, written = threading.Event(), RunReport(), ReportWriter(config, options.report)
     servers = (_page(config, policies, threads),) if options.ui else ()
     watching = HubObserver(config, stop, threads, wanted=options.only != "lake" and not options.drain, servers=servers)
 
@@ -250,9 +249,8 @@ def _run(
             on_refused=watching.publish_refused,
         )
         try:
-            reload = PolicyReload(
-                config, policies, driver.replace_policies, told=watching.set_objections, is_stale=options.is_stale
-            )
+            told, is_stale = watching.set_objections, options.is_stale
+            reload = PolicyReload(config, policies, driver.replace_policies, told=told, is_stale=is_stale)
             with reload.on_hangup(threads, stop):
                 report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:

@@ -45,8 +45,8 @@ class RegistryView:
 def _unknown(cluster: str, seen: RegistryView) -> Iterator[Finding]:
     """What records name that the registry does not have. A number that is no id is four bytes of a value: not told."""
     by_name: dict[SchemaName | None, list[str]] = {}
-    for schema_id, topics in sorted(seen.unknown.items()):
-        by_name.setdefault(reportable_id(schema_id), []).extend(topics)
+    for schema_id, of_id in sorted(seen.unknown.items()):
+        by_name.setdefault(reportable_id(schema_id), []).extend(of_id)
     for name, topics in by_name.items():
         of = f"the newest records of {listed(sorted(set(topics)))}"
         what = f"schema id {name}, which {of} name, is" if name is not None else f"numbers by which {of} begin are"
