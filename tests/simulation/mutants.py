@@ -447,7 +447,7 @@ MUTANTS += [
             (
                 GATE,
                 "for place, (stable, end) in found.items():",
-                "for place, (stable, end) in {**{place: (0, 0) for place in places}, **found}.items():",
+                "for place, (stable, end) in {**{place: (0, 0) for place in partitions}, **found}.items():",
             )
         ],
         situation=SILENT,

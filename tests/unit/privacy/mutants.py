@@ -32,7 +32,7 @@ UNIFIED = "aggregator.privacy.header_schema_ids"
 
 _TAGS = "tags = at.tags if node.tags <= at.tags else at.tags | node.tags"
 # The records themselves.
-_COPY = "Column([batch.data[batch.starts[n] : batch.ends[n]].tobytes() for n in {}])"
+_COPY = "ResultColumn([batch.data[batch.starts[n] : batch.ends[n]].tobytes() for n in {}])"
 
 
 def _one(name, module, passage, replacement):
@@ -144,7 +144,7 @@ EXPIRIES = [
         "expiry of the key's keep",
         KEYS,
         "self._scope.decide(frozenset((0,)), frozenset(), today)",
-        'Decision(self._said.rule, "")',
+        'AppliedRule(self._said.rule, "")',
     ),
     _one("expiry overnight: a new day compiles anew", PROGRAMS, "if today != self._day:", "if self._day is None:"),
 ]
@@ -276,13 +276,13 @@ RECORDS = [
         "keys: an Avro key is taken apart",
         KEYS,
         "return partial(self._by_wire, keys, batch, groups, self._programs.programs(groups))",
-        "return partial(Column, list(keys))",
+        "return partial(ResultColumn, list(keys))",
     ),
     _one(
         "keys: another format is rejected",
         KEYS,
         "parts.append(refused(rest[is_foreign], Rejection(Reason.BAD_KEY)))",
-        "parts.append((rest[is_foreign], Column([keys.tolist()[place] for place in rest[is_foreign]])))",
+        "parts.append((rest[is_foreign], ResultColumn([keys.tolist()[place] for place in rest[is_foreign]])))",
     ),
     _one(
         "keys: one in another registry's frame is rejected",
