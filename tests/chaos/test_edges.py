@@ -40,7 +40,6 @@ def named_after(trial, edge: str, fault_s: float) -> float:
     return next(at_s for at_s, told in trial.told_states(edge) if told == "UNREACHABLE" and at_s > fault_s) - fault_s
 
 
-@pytest.mark.ci
 def test_an_edge_that_is_cut_off_is_named_and_comes_back(trial, lines, arrivals):
     """Fault 5 (I1, I4, I7, I8): reset, then silent one way, then flapping; the other edge flows, once and in order."""
     proxy = lines.proxies["eu"]

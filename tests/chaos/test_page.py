@@ -39,7 +39,6 @@ def seen_by_all(visits, edge: str, word: str, since_s: float) -> float:
     return round(time.monotonic() - since_s, 2)
 
 
-@pytest.mark.ci
 def test_the_page_shows_each_state_in_time(trial):
     """Killed, brought back, frozen, thawed: the open pages of `run --ui` and of `aggregator ui` show each state within
     three beats and two seconds, a recovery from the first beat that came through; the other edge stays up; a flow that
