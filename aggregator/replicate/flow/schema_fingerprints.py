@@ -11,7 +11,7 @@ from aggregator.errors import HoldError
 from aggregator.privacy.strip import FoundSchema
 
 # More ids than a flow meets between two deployments of its producers. The bound keeps ledger records small.
-_MOST = 128
+_MAX_IDS = 128
 
 Fingerprints = tuple[tuple[str, str], ...]
 
@@ -44,7 +44,7 @@ def checked_fingerprints(
     fresh = {name: meaning.fingerprint for name, meaning in met.items() if before.get(name) != meaning.fingerprint}
     if not fresh:
         return known
-    return (*((name, one) for name, one in known if name not in fresh), *fresh.items())[-_MOST:]
+    return (*((name, one) for name, one in known if name not in fresh), *fresh.items())[-_MAX_IDS:]
 
 
 def _another(name: str, before: str, meaning: FoundSchema, source: EdgePartition, *, who: str) -> HoldError:
