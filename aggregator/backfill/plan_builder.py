@@ -66,8 +66,8 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
         refuse_live(config, central.ledger, names.values(), replay=ask.letters is not None)
         noted = read_control(config.central, HubNames(config.hub)).targets
         refuse_former(noted, [one.plan for one in backfills.values()], names.values())
-    shown = _looked(config, flows, ask)
-    scene = _Scene(ask, central, tuple(backfills.values()), _settings(where, names), now_ms)
+    shown = _read_edges(config, flows, ask)
+    scene = _PlanInputs(ask, central, tuple(backfills.values()), _settings(where, names), now_ms)
     found = [_partition(scene, source, shown.get(source), names[source]) for source in flows]
     records = sum(one.records for one in found)
     seconds = records / min(rate or _RECORDS_A_SECOND, _RECORDS_A_SECOND * config.replication.slots)
@@ -93,7 +93,7 @@ def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[
     return f"restate-{ask.digest[:8]}-{len(before)}"
 
 
-def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, EdgePartitionState]:
+def _read_edges(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, EdgePartitionState]:
     edges = {edge: list(some) for edge, some in itertools.groupby(flows, lambda source: source.edge)}
     require_own_clusters(config, edges)
     answers = map_concurrently(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
@@ -114,7 +114,7 @@ def _settings(where: HubConfig, names: Mapping[EdgePartition, str]) -> Mapping[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _PlanInputs:
     ask: Ask
     central: CentralFacts
     backfills: tuple[Backfill, ...]
@@ -122,7 +122,7 @@ class _Scene:
     now_ms: int
 
 
-def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState | None, name: str) -> PartitionPlan:
+def _partition(scene: _PlanInputs, source: EdgePartition, shown: EdgePartitionState | None, name: str) -> PartitionPlan:
     ask, central = scene.ask, scene.central
     if shown is None:
         why = "the edge does not show this partition"
@@ -145,7 +145,7 @@ def _partition(scene: _Scene, source: EdgePartition, shown: EdgePartitionState |
     return plan
 
 
-def _refusal(scene: _Scene, shown: EdgePartitionState, name: str) -> str:
+def _refusal(scene: _PlanInputs, shown: EdgePartitionState, name: str) -> str:
     """Return the reason why the backfill must not write into a central topic; empty if there is none."""
     settings = scene.settings[name]
     if scene.ask.mode is Mode.MISSING and is_compacted(settings):

@@ -26,7 +26,7 @@ from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
 from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.columns import conform_to_schema
-from aggregator.lake.commit import fitted
+from aggregator.lake.commit import split_by_fit
 from aggregator.lake.files import StagedFile, StagingWriter
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import StagingLease, discard
@@ -204,7 +204,7 @@ class Replacement:
         if handle is None or self.is_done(handle):
             return Done(None)
         schema = handle.schema()
-        wider, _, held = fitted(schema, new_rows.outcomes, self._tables.promotes)
+        wider, _, held = split_by_fit(schema, new_rows.outcomes, self._tables.promotes)
         if held:
             raise HoldError(f"table {self._name}: {held[0].reason}", hint="make a new generation instead: --into v2")
         if wider != schema:

@@ -23,7 +23,7 @@ from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.discovery import drop_unanswered
 from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 from aggregator.replicate.epoch.plan import plan_flows
-from aggregator.replicate.epoch.takeover import taken_over
+from aggregator.replicate.epoch.takeover import take_over
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.replicate.identity.clusters import KnownClusters
 from aggregator.replicate.identity.identities import known_clusters
@@ -153,7 +153,7 @@ def _planned(
         known = drop_unanswered(ledger, shown)
         snapshots = {edge: one.topics for edge, one in shown.items()}
         begun = facts.with_timeout(
-            lambda: taken_over(config, known, snapshots, fences=False), _LEDGER_S, "MirrorMaker 2's offsets at central"
+            lambda: take_over(config, known, snapshots, fences=False), _LEDGER_S, "MirrorMaker 2's offsets at central"
         )
     except AggregatorError as error:
         return None, (error.message, error.hint)

@@ -88,10 +88,10 @@ class Commit:
         """Take one step; None when the table was created or widened and the next handle must be opened."""
         partitions = {one.span.partition for outcome in self.outcomes for one in outcome.reached}
         schema = handle.schema() if handle else self.tables.narrowed(FIXED_COLUMNS)
-        wider, fitting, held = fitted(schema, self.outcomes, self.tables.promotes)
+        wider, fitting, held = split_by_fit(schema, self.outcomes, self.tables.promotes)
         positions: Mapping[CentralPartition, int] = handle.positions(partitions) if handle else {}
         if self.may_skip_ahead:
-            positions = _brought_up(positions, self.outcomes)
+            positions = _advance_to_starts(positions, self.outcomes)
         settled = committable(fitting, positions)
         if not settled.positions or not (self.force or settled.worth_a_commit()):
             return Done(CommitResult(None, positions, settled, held))
@@ -105,7 +105,7 @@ class Commit:
         return Done(CommitResult(version, {**positions, **settled.positions}, settled, held))
 
 
-def fitted(
+def split_by_fit(
     schema: pa.Schema, outcomes: Sequence[StagingOutcome], promotes: TypePromotion
 ) -> tuple[pa.Schema, list[StagingOutcome], tuple[TableHold, ...]]:
     """The schema that holds the table and what fits it, what fits, and why the rest does not.
@@ -129,7 +129,7 @@ def fitted(
     return schema, fitting, tuple(held)
 
 
-def _brought_up(
+def _advance_to_starts(
     positions: Mapping[CentralPartition, int], outcomes: Sequence[StagingOutcome]
 ) -> Mapping[CentralPartition, int]:
     """Positions that lie before the first of the outcomes, moved to where it begins."""

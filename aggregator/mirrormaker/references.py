@@ -21,7 +21,7 @@ _PROVIDERS = frozenset(
     ("file", "directory", "secrets", "configmaps", "vault", "aws", "secretsmanager", "gcp", "azure", "keyvault")
 )
 # How shells and templates write a default, as in `${NAME:-default}`.
-_DEFAULT = re.compile(r"[-=?+]")
+_DEFAULT = re.compile(r"\s*[-=?+]")
 # Stands for a variable of unknown form while the generated files are tried.
 TRIED = "tried"
 

@@ -48,7 +48,7 @@ from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, drop_unan
 from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic
 from aggregator.replicate.discovery.topic_settings import Drift, DriftAction, changes, drifts
 from aggregator.replicate.epoch.plan import plan_flows
-from aggregator.replicate.epoch.takeover import taken_over
+from aggregator.replicate.epoch.takeover import take_over
 from aggregator.replicate.identity.clusters import Identity, identities, refuse_central, refuse_duplicate_clusters
 from aggregator.replicate.identity.identities import fetch_cluster_ids, known_clusters
 from aggregator.replicate.slot.key_checks import unrecorded
@@ -153,7 +153,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names), *offset_topics(config)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = drop_unanswered(read_ledger(config.central, names), shown)
-    begun = taken_over(config, ledger, read, fences=False)
+    begun = take_over(config, ledger, read, fences=False)
     snapshots |= {edge: dict(one) for edge, one in begun.snapshots.items()}
     known = topic_settings.known_settings(config.central, [spec.name for spec in specs if spec.name in have])
     settings = _settings(specs, known, topic_settings.topic_defaults(config.central))

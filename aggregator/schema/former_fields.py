@@ -44,6 +44,10 @@ class _Type:
     def place(self, name: str) -> "_Place":
         return self.places.setdefault(name, _Place())
 
+    def names_of(self, item: Field) -> int:
+        """Count the names under which `fields` looks, without making them."""
+        return sum(1 + len(self.also.get(name, ())) for name in (item.name, *item.aliases))
+
     def fields(self, item: Field) -> Iterator["_Place"]:
         """Return the places of the earlier fields that this field may have been."""
         own = {item.name, *item.aliases}
@@ -173,7 +177,7 @@ class _Finding:
         self._waiting: list[tuple[int, list[_Stood]]] = []
         self._below: dict[int, frozenset[str]] = {}
         aliases = sum(len(item.aliases) for node in schema.nodes for item in node.fields)
-        self._left = _STEPS + 6 * len(schema.nodes) + aliases
+        self._left = _STEPS + 8 * len(schema.nodes) + 2 * aliases
         self.nodes: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
         self.fields: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
 
@@ -185,10 +189,10 @@ class _Finding:
             self._visit(*self._waiting.pop())
 
     def _wait(self, number: int, stood: list[_Stood]) -> None:
+        self._spend(1 + len(stood))
         met = number, frozenset(id(one.type) for one in stood)
         if met not in self._met:
             self._met.add(met)
-            self._spend()
             self._waiting.append((number, stood))
 
     def _spend(self, steps: int = 1) -> None:
@@ -244,7 +248,7 @@ class _Finding:
             return
         self._met.add(met)
         for at, item in enumerate(node.fields):
-            self._spend(len(wholes) * (1 + len(item.aliases)))
+            self._spend(sum(whole.names_of(item) for whole in wholes))
             places = [place for whole in wholes for place in whole.fields(item)]
             self.fields[number, at] |= _tags(places)
             self._wait(item.node, _standing(places))

@@ -49,7 +49,7 @@ def delivered(trial: Trial, topic: str) -> tuple[Counter, Counter]:
     return theirs, ours
 
 
-def taken_over(trial: Trial, folder, chance, *, exactly_once: bool) -> None:
+def take_over(trial: Trial, folder, chance, *, exactly_once: bool) -> None:
     """MirrorMaker 2 copies under load, dies, and the hub goes on, while records still come."""
     alias = f"eu-{trial.mark}"
     topic = f"{alias}.{trial.topic}"
@@ -114,4 +114,4 @@ def test_a_hub_takes_over_from_a_killed_mirrormaker_2(new_trial, tmp_path, exact
     chance = seeded()
     for number in range(TAKEOVERS):
         print(f"takeover {number}")
-        taken_over(new_trial(), tmp_path / f"mm2-{number}", chance, exactly_once=exactly_once)
+        take_over(new_trial(), tmp_path / f"mm2-{number}", chance, exactly_once=exactly_once)

@@ -45,7 +45,12 @@ def test_a_hub_asks_an_edge_in_one_loop(epochs):
     wait_for(lambda: set(hub.states().values()) == {"UP"}, timeout=30, what="both edges UP")
     assert [thread.name for thread in threading.enumerate()].count("edge-eu") == 1
     eu, topic = watches[0], epochs.trial.topic
-    assert len(eu.topics[topic].log_start_offsets) == eu.answer.topics[topic] == hub.monitor.latest().topics["eu"][topic] == 3
+    assert (
+        len(eu.topics[topic].log_start_offsets)
+        == eu.answer.topics[topic]
+        == hub.monitor.latest().topics["eu"][topic]
+        == 3
+    )
     assert {flow.source for flow in hub.monitor.latest().status.flows if flow.edge == "eu"} == eu.answer.ends.keys()
     for watch in watches:
         watch.stop()

@@ -18,7 +18,16 @@ from aggregator.bytes_column import BytesColumn, Integers, Numbers
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.native import rows
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.native.library import COMMITTED, CONSUMER, Client, Message, checked, milliseconds, rd, refused
+from aggregator.kafka.native.library import (
+    COMMITTED,
+    CONSUMER,
+    Client,
+    Message,
+    milliseconds,
+    raise_for_code,
+    raise_for_error,
+    rd,
+)
 
 _NO_CONSUMER_CLOSE = 0x8
 _ADDRESS = ctypes.sizeof(ctypes.c_void_p)
@@ -73,17 +82,17 @@ class Consumer(Client):
     def assign(self, starts: Iterable[AssignedPartition]) -> None:
         """Read these partitions and no others."""
         with _listed(starts) as listed:
-            refused(rd.assign(self.handle, listed))
+            raise_for_code(rd.assign(self.handle, listed))
 
     def incremental_assign(self, starts: Iterable[AssignedPartition]) -> None:
         """Read these partitions, too."""
         with _listed(starts) as listed:
-            checked(rd.incremental_assign(self.handle, listed))
+            raise_for_error(rd.incremental_assign(self.handle, listed))
 
     def incremental_unassign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Stop reading these partitions."""
         with _listed((*at, 0, None) for at in partitions) as listed:
-            checked(rd.incremental_unassign(self.handle, listed))
+            raise_for_error(rd.incremental_unassign(self.handle, listed))
 
     def watermarks(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
         """Ask the cluster for the first offset, and for the end that this client can read: its last stable offset.
@@ -93,7 +102,7 @@ class Consumer(Client):
         """
         low, high = ctypes.c_int64(), ctypes.c_int64()
         asked = (self.handle, topic.encode(), partition, low, high, milliseconds(timeout_s))
-        refused(rd.query_watermark_offsets(*asked))
+        raise_for_code(rd.query_watermark_offsets(*asked))
         return low.value, high.value
 
     def stop_fetching(self) -> None:
@@ -106,7 +115,7 @@ class Consumer(Client):
         if not self._stoppers[0]:
             self._stoppers[0] += 1
             with _listed(()) as nothing:
-                refused(rd.commit_queue(self.handle, nothing, self._queue, self._polled, None))
+                raise_for_code(rd.commit_queue(self.handle, nothing, self._queue, self._polled, None))
 
     def poll(self, max_records: int, timeout_s: float) -> NativePoll:
         """Take what is there, waiting at most `timeout_s` seconds for the first message."""

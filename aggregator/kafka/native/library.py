@@ -178,7 +178,7 @@ def address(function: str) -> int:
     return ctypes.cast(getattr(_LIBRARY, function), c_void_p).value or 0
 
 
-def checked(error: int | None) -> None:
+def raise_for_error(error: int | None) -> None:
     """Raise what a function answered with, if it is an error object.
 
     Raises:
@@ -197,7 +197,7 @@ def checked(error: int | None) -> None:
     raise KafkaException(cause)
 
 
-def refused(code: int) -> None:
+def raise_for_code(code: int) -> None:
     """Raise an error code, if it is one.
 
     Raises:
@@ -253,7 +253,7 @@ class Client:
                 rd.conf_destroy(conf)
         rd.set_log_queue(self._handle, None)
         if self._token is not None:
-            checked(rd.sasl_background_callbacks_enable(self._handle))
+            raise_for_error(rd.sasl_background_callbacks_enable(self._handle))
 
     def _hear(self, conf: int) -> None:
         """Have lines and statistics by callbacks; a queue that is polled for events has them as such (`heard`)."""

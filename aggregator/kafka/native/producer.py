@@ -29,8 +29,8 @@ from aggregator.kafka.native.library import (
     UNION,
     Client,
     EventType,
-    checked,
     milliseconds,
+    raise_for_error,
     rd,
 )
 from aggregator.kafka.native.reports import Acknowledged, Failure, reports
@@ -103,7 +103,7 @@ class Producer(Client):
         Raises:
             KafkaException: refused, or no answer.
         """
-        checked(rd.init_transactions(self.handle, milliseconds(timeout_s)))
+        raise_for_error(rd.init_transactions(self.handle, milliseconds(timeout_s)))
 
     def sign_in_as(self, user: str, password: str) -> None:
         """Use this password for connections that are opened from now on.
@@ -111,7 +111,7 @@ class Producer(Client):
         Raises:
             KafkaException: the client does not sign in by a password.
         """
-        checked(rd.sasl_set_credentials(self.handle, user.encode(), password.encode()))
+        raise_for_error(rd.sasl_set_credentials(self.handle, user.encode(), password.encode()))
 
     def begin_transaction(self) -> None:
         """Begin a transaction.
@@ -119,7 +119,7 @@ class Producer(Client):
         Raises:
             KafkaException: the client is in no state for it.
         """
-        checked(rd.begin_transaction(self.handle))
+        raise_for_error(rd.begin_transaction(self.handle))
         self._failed.clear()
 
     def commit_transaction(self, timeout_s: float) -> None:
@@ -130,7 +130,7 @@ class Producer(Client):
         """
         deadline = time.monotonic() + timeout_s
         self.flush(timeout_s)
-        checked(rd.commit_transaction(self.handle, milliseconds(max(0.0, deadline - time.monotonic()))))
+        raise_for_error(rd.commit_transaction(self.handle, milliseconds(max(0.0, deadline - time.monotonic()))))
 
     def flush(self, timeout_s: float) -> None:
         """Wait until everything was written or has failed, for at most so long."""
@@ -150,7 +150,7 @@ class Producer(Client):
             self.poll(0)  # the abort waits for reports, which only a poll takes
             step_s = min(_ABORT_STEP_S, max(0.0, deadline - time.monotonic()))
             try:
-                return checked(rd.abort_transaction(self.handle, milliseconds(step_s)))
+                return raise_for_error(rd.abort_transaction(self.handle, milliseconds(step_s)))
             except KafkaException as failure:
                 error = failure.args[0]
                 if not error.retriable() or time.monotonic() >= deadline:
@@ -220,7 +220,7 @@ class Producer(Client):
             KafkaException: it was not queued for another reason.
         """
         try:
-            checked(error)
+            raise_for_error(error)
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's public code
                 raise

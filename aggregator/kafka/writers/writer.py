@@ -159,7 +159,7 @@ class TransactionalWriter:
         try:
             self._producer.produce(topic, partition, key.encode() if isinstance(key, str) else key, value)
         except KafkaException as failure:
-            self._not_queue(topic, partition, failure)
+            self._raise_not_queued(topic, partition, failure)
 
     def produce_all(self, topic: str, partition: int, records: OutgoingRecords) -> None:
         """Queue many records of one topic; waits while the queue is full.
@@ -176,7 +176,7 @@ class TransactionalWriter:
         try:
             self._producer.produce_all(topic, partition, records)
         except KafkaException as failure:
-            self._not_queue(topic, partition, failure)
+            self._raise_not_queued(topic, partition, failure)
 
     def flush(self) -> None:
         """Give what is queued a moment to reach its partitions."""
@@ -231,7 +231,7 @@ class TransactionalWriter:
     def _is_fenced(error: KafkaError) -> bool:
         return error.code() in _FENCED
 
-    def _not_queue(self, topic: str, partition: int, failure: KafkaException) -> NoReturn:
+    def _raise_not_queued(self, topic: str, partition: int, failure: KafkaException) -> NoReturn:
         """A record that the client itself does not take, because it knows what central says of the topic."""
         error = failure.args[0]
         if isinstance(when_writing(error.code()), RefusalKind):

@@ -19,7 +19,7 @@ from aggregator.config.suites import Suite, SuiteFaults, load_suite
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.columns import FIXED_COLUMNS, merge_schemas
-from aggregator.lake.commit import Commit, CommitResult, fitted
+from aggregator.lake.commit import Commit, CommitResult, split_by_fit
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import discard
@@ -226,7 +226,7 @@ class QualityGate:
     ) -> _Vetted:
         """Audit outcomes and cut them; the verdict is on disk when this returns, and what is held is removed."""
         schema = handle.schema() if handle else self._tables.narrowed(FIXED_COLUMNS)
-        columns, fitting, unfit = fitted(schema, outcomes, self._tables.promotes)
+        columns, fitting, unfit = split_by_fit(schema, outcomes, self._tables.promotes)
         self._discard([outcome for outcome in outcomes if outcome not in fitting])
         audit, findings = self._audit(fitting, columns)
         splits = [SplitOutcome(outcome, StagingOutcome(outcome.reached, ())) for outcome in fitting]

@@ -27,7 +27,9 @@ _KINDS = {dict: "object", list: "array", str: "string", int: "integer", float: "
 
 def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
     """Return the value at a path as others see it; None for null and for nothing."""
-    for step in steps:
+    for number, step in enumerate(steps):
+        if number and isinstance(value, list):
+            return math.nan  # a list stands on the way: what lies in it is not one value
         value = value.get(step) if isinstance(value, dict) else None
     return math.nan if isinstance(value, dict | list) else value  # present, but not comparable
 

@@ -63,7 +63,8 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> StripPlan:
     decisions = {number: compiler.decide(compiler.containers[number]) for number in leafless}
     kept = {number for number, decision in decisions.items() if isinstance(decision.rule, Keep)}
     nodes = decide_containers(marked, root, calls, compiler.undeclared | (leafless - kept))
-    for number in outermost(marked, root, leafless):
+    parts = {child for number in leafless - kept for child in marked[number].children if child in kept}
+    for number in sorted(outermost(marked, root, leafless) | parts):
         compiler.rows[number] = _container_row(nodes[number], compiler.containers[number].tags, decisions[number])
     seen = {one.path for one in side_inputs}
     lonely = {number for number, call in enumerate(calls) if call.other_field and call.other_field not in seen}
@@ -97,10 +98,13 @@ def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
 
 
 def _container_row(node: PlanNode, tags: frozenset[str], decision: AppliedRule) -> Row:
-    """Explain a container without leaves: only a rule that keeps it keeps it, because no operator takes one."""
+    """Explain a container without leaves by what became of it; no operator takes one, so it is kept or dropped."""
     rule, because = decision
-    if not isinstance(rule, Keep | Drop):
-        rule, because = Drop(), f"{because}; {rule.operator} does not take a {node.kind}"
+    if node.action is Action.DROP and not isinstance(rule, Drop):
+        why = "what lies in it is dropped" if isinstance(rule, Keep) else f"{rule.operator} does not take a {node.kind}"
+        rule, because = Drop(), f"{because}; {why}"
+    elif node.action is not Action.DROP and not isinstance(rule, Keep):
+        rule, because = Keep(), f"{because}; a part of it is kept"
     privacy_class = AppliedRule(rule, because).privacy_class
     return Row(node.path, node.kind.value, tuple(sorted(tags)), because, rule.operator, privacy_class)
 

@@ -44,11 +44,11 @@ def reaching_no_leaf(nodes: Sequence[PlanNode]) -> set[int]:
     return {number for number in range(len(nodes)) if number not in leafy}
 
 
-def outermost(nodes: Sequence[PlanNode], root: int, leafless: Collection[int]) -> list[int]:
+def outermost(nodes: Sequence[PlanNode], root: int, leafless: Collection[int]) -> set[int]:
     """Return those containers without leaves that lie in one with leaves, in a record at the root, or are the root."""
-    inside = {child for number in leafless if number != root for child in nodes[number].children}
-    at_root = set(nodes[root].children) if nodes[root].kind is Kind.RECORD else {root}
-    return sorted(number for number in leafless if number in at_root or number not in inside | {root})
+    outer = (node for number, node in enumerate(nodes) if number not in leafless or number == root)
+    found = {child for node in outer for child in node.children if child in leafless}
+    return found | {root} if root in leafless and nodes[root].kind is not Kind.RECORD else found
 
 
 def _is_leaf(node: PlanNode) -> bool:

@@ -67,7 +67,7 @@ def _may_hold_container(schema: Schema, nodes: Sequence[PlanNode], number: int, 
     node = nodes[number]
     if node.kind is Kind.UNION:
         return any(_may_hold_container(schema, nodes, child, steps) for child in node.children)
-    if not steps:
+    if not steps or node.kind in (Kind.ARRAY, Kind.MAP):
         return node.kind in CONTAINERS
     return node.kind is Kind.RECORD and any(
         item.name == steps[0] and _may_hold_container(schema, nodes, child, steps[1:])

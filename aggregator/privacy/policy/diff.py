@@ -21,6 +21,7 @@ from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.containers import reaching_no_leaf
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Action, PlanNode, StripPlan
 from aggregator.privacy.policy.file import Policy, TopicPolicy
@@ -143,10 +144,14 @@ def _pairs(old: StripPlan, new: StripPlan) -> dict[tuple[str, int], set[tuple[An
     policy does; so they are walked together, and a place is named by the longer of its two paths.
     """
     found: dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]] = defaultdict(set)
+    leafless = reaching_no_leaf(old.nodes)
     waiting, met = [(old.root, new.root)], {(old.root, new.root)}
     while waiting:
         numbers = waiting.pop()
         before, after = old.nodes[numbers[0]], new.nodes[numbers[1]]
+        if numbers[0] in leafless and numbers[0] != old.root:  # its shape is a value: it is kept, or dropped
+            path = max(before.path, after.path, key=lambda text: (len(text), text)) or "."
+            found[path, before.source].add((_rule_of(old, before), _rule_of(new, after), None))
         if before.children:
             below = [pair for pair in zip(before.children, after.children, strict=True) if pair not in met]
             met.update(below)

@@ -1,9 +1,9 @@
 """Compares two rules on sample values, where the rules alone do not prove which of them leaves more.
 
-Invariants: a sample can only refute. It shows that another operator leaves more, and never that it leaves less, because
-values that it lacks may show the opposite. Only of one operator, whose boundary values it has, it tells which
-parameters are the stricter ones. A report says that a verdict comes from a sample. Keyed rules and foreign code are not
-sampled.
+Invariants: a sample can only refute. It shows that another operator leaves more, and never that it leaves less,
+because values that it lacks may show the opposite. Only of one operator whose parameters name the values that they
+set apart (a table, intervals) it tells which parameters are the stricter ones. A report says that a verdict comes
+from a sample. Keyed rules and foreign code are not sampled.
 """
 
 import struct
@@ -61,7 +61,8 @@ def compare_on_samples(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictnes
         return Strictness.OTHER
     if more:
         return Strictness.LOOSER
-    return Strictness.STRICTER if type(before) is type(after) else Strictness.OTHER
+    is_whole = type(before) is type(after) and all(descriptor(rule).boundary_values(rule) for rule in (before, after))
+    return Strictness.STRICTER if is_whole else Strictness.OTHER
 
 
 def _samples(leaf: Leaf, boundary_values: Sequence[str | float]) -> Sequence[Value]:

@@ -35,7 +35,7 @@ from aggregator.replicate.epoch.policy_changes import record_policies
 from aggregator.replicate.epoch.policy_holder import Policies, PolicyHolder
 from aggregator.replicate.epoch.shares import limits_of, shares
 from aggregator.replicate.epoch.slot_job import run_slot_job
-from aggregator.replicate.epoch.takeover import Takeovers, WorkerWatch, taken_over, takeover_lines
+from aggregator.replicate.epoch.takeover import Takeovers, WorkerWatch, take_over, takeover_lines
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.identity.clusters import ClusterGuard, ClusterIds
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
@@ -169,7 +169,7 @@ class EpochRunner:
                 elsewhere=self._undecided_former_topics(snapshots, undecided),
             )
         holds = (*flows.holds, *unanswered_holds(shown), *self._foreign_cluster_holds(ledger))
-        self._refuse(holds)
+        self._report_holds(holds)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = self._slot_plans(epoch.epoch, flows, count)
         work = EpochWork(self._config, policies, plans, frozenset(settings), self.checks, clusters)
@@ -205,13 +205,13 @@ class EpochRunner:
         return requests
 
     def _taken_over(self, ledger: Mapping[EdgePartition, LedgerRecord], snapshots: Snapshots) -> Takeovers:
-        found = taken_over(self._config, ledger, snapshots, fences=True)
+        found = take_over(self._config, ledger, snapshots, fences=True)
         for sentence in takeover_lines(found.topics):
             log.info("%s", sentence)
         return found
 
-    def _refuse(self, holds: Sequence[Hold]) -> None:
-        for flows, why in folded_holds(holds):
+    def _report_holds(self, holds: Sequence[Hold]) -> None:
+        for flows, why in group_holds_by_reason(holds):
             log.warning("%s held: %s", flows, why)
         self._on_refused(holds)
 
@@ -263,7 +263,7 @@ class EpochRunner:
             partitions=self._written,
             owner=TransactionOwner.of_live_flows(self._names),
             targets=targets(self._config, snapshots),
-            asked=asked_about(now, self._named, is_first=self.opened is None),
+            asked=partitions_to_check(now, self._named, is_first=self.opened is None),
             above=self.opened.epoch if self.opened else -1,
         )
         self.opened, self._named = opened.epoch, set(opened.held)
@@ -365,7 +365,7 @@ class EpochRunner:
         return self._outdated
 
 
-def asked_about(
+def partitions_to_check(
     now: AbstractSet[Partition], named: AbstractSet[Partition], *, is_first: bool
 ) -> AbstractSet[Partition] | None:
     """Return which partitions of central are checked for undecided transactions when an epoch opens; None: all.
@@ -380,7 +380,7 @@ def asked_about(
     return named if len(now) > _MAX_ASKED else named | now
 
 
-def folded_holds(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:
+def group_holds_by_reason(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:
     """Yield the held flows and the reasons, one line for all flows of an edge with the same reason."""
     found: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
     for hold in holds:

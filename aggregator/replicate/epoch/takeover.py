@@ -102,7 +102,7 @@ class Takeovers:
         return frozenset(one.names.group for one in self.topics if one.alive)
 
 
-def wanted(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[Takeover]:
+def find_takeovers(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[Takeover]:
     """Edge topics with partitions that begin where MirrorMaker 2 stands; pure.
 
     Args:
@@ -124,7 +124,7 @@ def wanted(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> Iterator[
                 yield Takeover(edge, name, rule.start.at(edge), begins)
 
 
-def taken_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fences: bool) -> Takeovers:
+def take_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fences: bool) -> Takeovers:
     """Return the positions of MirrorMaker 2 for the flows that begin there.
 
     Args:
@@ -135,7 +135,7 @@ def taken_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fence
     """
     found: dict[MirrorMaker2, SourceProgress | AggregatorError] = {}
     topics = []
-    for one in wanted(config, ledger, snapshots):
+    for one in find_takeovers(config, ledger, snapshots):
         if one.names not in found:
             found[one.names] = _progress_or_why(config.central, one.names, fences=fences)
         answer = found[one.names]
@@ -158,7 +158,7 @@ def _progress_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: boo
 
 
 def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> SourceProgress:
-    """Return the progress that MirrorMaker 2 left, once it can add nothing; arguments as `taken_over`.
+    """Return the progress that MirrorMaker 2 left, once it can add nothing; arguments as `take_over`.
 
     Raises:
         MirrorMakerRuns: a worker is in its group.

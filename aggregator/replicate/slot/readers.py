@@ -114,7 +114,7 @@ class Readers:
         heard_s = max(self._asked_at[source.edge], self._heard_at.get(source, 0.0))
         return now - heard_s > self._plan.patience_s
 
-    def polled(self, edge: str, polled: PollResult, now: float) -> None:
+    def begin_poll(self, edge: str, polled: PollResult, now: float) -> None:
         """Begin to process a poll. Flows that are started anew from now on ignore the rest of it."""
         self._superseded.clear()
         heard = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)

@@ -247,7 +247,7 @@ class _ProducerSession:
         return busy
 
     def _deliver_polled(self, edge: str, polled: PollResult) -> None:
-        self._readers.polled(edge, polled, self._ports.now())
+        self._readers.begin_poll(edge, polled, self._ports.now())
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
         self._guard.await_open(flow.plan for flow in flows)  # asks about all their partitions at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):

@@ -284,3 +284,16 @@ def test_samples_are_tried_once_for_each_pair_of_rules():
     met = compare_on_samples.cache_info()
     assert met.hits > 100
     assert met.misses <= 10
+
+
+def test_a_shape_that_a_rule_opens_is_a_loosening():
+    """A tree of records that hold nothing but each other has no leaf whose rule could have changed."""
+    tree = {"type": "record", "name": "T", "fields": [{"name": "kids", "type": {"type": "array", "items": "T"}}]}
+    fields = [{"name": "ok", "type": "string"}, {"name": "tree", "type": tree}]
+    schemas = [WriterSchema("orders", json.dumps({"type": "record", "name": "R", "fields": fields}))]
+    old, new = (
+        parse_policy(f"policy: p\nversion: 1\ntopics: {{orders: {{fields: {{ok: keep{more}}}}}}}")
+        for more in ("", ", tree: keep")
+    )
+    assert {one.path: one.verdict.value for one in policy_changes(old, new, schemas, TODAY)}["tree"] == "looser"
+    assert {one.path: one.verdict.value for one in policy_changes(new, old, schemas, TODAY)}["tree"] == "stricter"

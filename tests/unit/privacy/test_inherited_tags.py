@@ -341,6 +341,26 @@ def test_many_aliases_of_many_types_are_refused_before_they_are_compared():
         with_inherited_tags(later, (), [SchemaVersion("t-value", 1, 1, json.dumps(earlier))])
 
 
+def test_one_alias_of_all_fields_is_refused_before_it_is_followed():
+    """Each field may then have been each other one: their number squared."""
+    tagged = {"name": "x", "type": "int", "aliases": ["z"], "confluent:tags": ["PII"]}
+    one = [tagged, *({"name": f"x{at}", "type": "int", "aliases": ["z"]} for at in range(2000))]
+    two = [{"name": f"q{at}", "type": "int", "aliases": ["z"]} for at in range(2000)]
+    earlier, later = (json.dumps({"type": "record", "name": "T", "fields": fields}) for fields in (one, two))
+
+    def refused():
+        with pytest.raises(DeadLetterError, match="too many things"):
+            with_inherited_tags(later, (), [SchemaVersion("t-value", 1, 1, earlier)])
+
+    tracemalloc.start()
+    try:
+        refused()
+        assert tracemalloc.get_traced_memory()[1] < 10 * (len(earlier) + len(later)) + 20 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert cpu_s(refused, enough_s=0.2) < (len(earlier) + len(later)) * 20e-6
+
+
 def test_following_a_field_has_a_budget():
     """What may have been any of many things is refused; a large type that many fields lost is looked through once."""
     before = holder([record(TAGGED, name=f"Event{number}") for number in range(1500)])

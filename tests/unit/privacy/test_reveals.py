@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.operators.redact import REDACTED
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.preview import looked_at, previewed
 from aggregator.privacy.strip import Batch
@@ -19,7 +22,7 @@ from aggregator.schema.avro import UNREADABLE_TAG, parse
 from aggregator.schema.plain_json import Misfit, encoded
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame
 from tests.unit.privacy.exposure import topic
-from tests.unit.privacy.kernel.drawing import MemoryRegistry, long_bytes
+from tests.unit.privacy.kernel.drawing import TODAY, MemoryRegistry, long_bytes
 from tests.unit.privacy.operators.single import one, rule
 
 V4 = "198.51.100.77"
@@ -326,6 +329,7 @@ def test_a_record_that_does_not_fit_is_told_without_its_names():
 
 
 TREE = {"type": "record", "name": "T", "fields": [{"name": "kids", "type": {"type": "array", "items": "T"}}]}
+HOLDER = {"type": "record", "name": "H", "fields": [{"name": "n", "type": "int"}, {"name": "tree", "type": TREE}]}
 KIDS = {"kids": [{"kids": []}, {"kids": [{"kids": []}]}, {"kids": []}]}
 
 
@@ -357,6 +361,29 @@ def test_the_shape_of_a_value_is_a_value_too(rules, tags, operator):
     assert [field["name"] for field in left] == (["name", "tree"] if operator == "keep" else ["name"])
     assert out[5:] == (body[5:] if operator == "keep" else b"\x02x")
     assert [row.operator for row in strip.report() if row.path == "tree"] == [operator]
+
+
+@pytest.mark.parametrize(
+    ("shape", "rules", "rows"),
+    [
+        ({"type": "record", "name": "H", "fields": [{"name": "tree", "type": TREE}]}, "", {"x.tree": "drop"}),
+        (
+            {"type": "record", "name": "H", "fields": [{"name": "tree", "type": TREE}]},
+            "x.**: keep, ",
+            {"x.tree": "keep"},
+        ),
+        (["null", TREE], "", {"x": "drop"}),
+        ({"type": "array", "items": ["null", TREE]}, "", {"x[]": "drop"}),
+        (TREE, "x.kids: keep, ", {"x": "keep", "x.kids": "keep"}),
+    ],
+    ids=["inner", "inner kept", "union", "array", "a part kept"],
+)
+def test_a_report_names_every_shape_that_is_kept_or_dropped(shape, rules, rows):
+    """Wherever the type lies; a container of which a part is kept is not called dropped."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": shape}]}
+    text = f"policy: p\nversion: 1\ntopics: {{orders: {{fields: {{{rules}y: keep}}}}}}\n"
+    plan = compile_plan(json.dumps(schema), value_scope(parse_policy(text), "orders"), TODAY)
+    assert {row.path: row.operator for row in plan.rows} == rows
 
 
 def _body(schema, value) -> bytes:

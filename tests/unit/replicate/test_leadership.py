@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.errors import FatalError, Fenced, OutcomeUnknown, Unreachable
 from aggregator.replicate.driver import Driver
-from aggregator.replicate.epoch.epochs import EpochResult, asked_about, is_old
+from aggregator.replicate.epoch.epochs import EpochResult, is_old, partitions_to_check
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.leadership import leadership
 from aggregator.replicate.leadership.leadership import await_lease, run_epochs
@@ -151,9 +151,9 @@ def test_a_drain_ends_when_all_is_visible_or_its_patience_is_over(result, closed
 def test_of_very_many_partitions_later_epochs_ask_about_those_that_were_named():
     """A driver's first epoch asks about all, because nobody has told it anything."""
     few, many = {("t", 1)}, {("t", partition) for partition in range(501)}
-    assert asked_about(few, {AT}, is_first=True) is asked_about(many, {AT}, is_first=True) is None
-    assert asked_about(few, {AT}, is_first=False) == {AT, *few}
-    assert asked_about(many, {AT}, is_first=False) == {AT}
+    assert partitions_to_check(few, {AT}, is_first=True) is partitions_to_check(many, {AT}, is_first=True) is None
+    assert partitions_to_check(few, {AT}, is_first=False) == {AT, *few}
+    assert partitions_to_check(many, {AT}, is_first=False) == {AT}
 
 
 class Central:

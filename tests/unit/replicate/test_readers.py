@@ -194,7 +194,7 @@ def test_no_gap_is_skipped_where_something_is_undecided_at_central():
     assert (flow.cursor.waiting is not None, flow.cursor.decisions, flow.position.next_offset) == (True, (), 20)
     edge.undecided_at, edge.time_s = None, 100.0
     readers.retry_due(100.0)
-    readers.polled("eu", PollResult(), 0.0)
+    readers.begin_poll("eu", PollResult(), 0.0)
     readers.fault("eu", lost)
     assert [one.automatic for one in flow.cursor.decisions] == [True]
 
@@ -206,7 +206,7 @@ def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
     flow.cursor = flow.cursor.with_position(Position(0, 20), None)
     readers.end(flow, 22)
     assert (flow.position.next_offset, edge.started[-1]) == (20, StartPosition(20, 7))
-    readers.polled("eu", PollResult(), 0.0)
+    readers.begin_poll("eu", PollResult(), 0.0)
     readers.end(flow, 22)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (22, 7)
 
@@ -215,16 +215,16 @@ def test_what_a_poll_says_of_a_flow_that_is_read_from_elsewhere_by_now_counts_no
     """Its records were found to be of another log, and the flow went on behind a gap: its end is of before, too."""
     edge = Edge(5, TruncationPoint(12, 14, 4))
     readers, flow = reading(edge, skips=True)
-    readers.polled("eu", PollResult(), 0.0)
+    readers.begin_poll("eu", PollResult(), 0.0)
     readers.wait(flow, "the registry does not answer")
     readers.retry_due(100.0)
-    readers.polled("eu", PollResult(), 0.0)
+    readers.begin_poll("eu", PollResult(), 0.0)
     assert readers.reject_other_log(flow, chunk(5)) is True
     assert (flow.position, edge.started[-1].offset) == (Position(1, 12), 12)
     readers.end(flow, 40)
     readers.fault("eu", Fault(AT, FaultKind.FAILED, "of before"))
     assert (flow.position, flow.is_readable) == (Position(1, 12), True)
-    readers.polled("eu", PollResult(), 0.0)
+    readers.begin_poll("eu", PollResult(), 0.0)
     readers.end(flow, 40)
     assert flow.position == Position(1, 40)
 
@@ -234,11 +234,11 @@ def test_an_edge_that_speaks_of_others_alone_is_silent_about_a_flow():
     edge = Edge(3, TruncationPoint(40, None))
     readers, flow = reading(edge, until=30)
     for second in range(1, 8):
-        readers.polled("eu", PollResult(ends={("heartbeats", 0): second}), float(second))
+        readers.begin_poll("eu", PollResult(ends={("heartbeats", 0): second}), float(second))
         assert readers.is_silent(SOURCE, float(second)) is (second > 5)
     readers.reset_silence("eu", 7.0)
     assert not readers.is_silent(SOURCE, 8.0), "it has more than was asked for"
-    readers.polled("eu", PollResult([chunk(3)]), 11.0)
+    readers.begin_poll("eu", PollResult([chunk(3)]), 11.0)
     assert not readers.is_silent(SOURCE, 16.0)
     assert flow.is_readable
 
@@ -296,7 +296,7 @@ def test_what_was_decided_about_a_damaged_batch_lets_none_pass_that_took_its_pla
     assert with_decisions(flow.cursor.entry, [decision]).next_offset == 30
     edge._leader_epoch, edge._cut = 5, cut
     readers.retry_due(100.0)
-    readers.polled("eu", PollResult(), 100.0)
+    readers.begin_poll("eu", PollResult(), 100.0)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     entry = flow.cursor.entry
     assert (entry.gap.start, entry.gap.end) == (20, 30)
@@ -370,7 +370,7 @@ def test_at_the_end_behind_markers_the_leader_epoch_is_learned_and_kept():
     readers.end(flow, 40)
     assert edge.started[-1] == StartPosition(40, 7)
     assert flow.has_changes, "the ledger learns it"
-    readers.polled("eu", PollResult(), 0.0)
+    readers.begin_poll("eu", PollResult(), 0.0)
     readers.end(flow, 40)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (40, 7)
 
@@ -404,7 +404,7 @@ def test_a_drain_reaches_no_position_that_was_said_to_be_lost_before_that_is_jud
     assert (flow.cursor.waiting is not None, readers.is_drained(flow)) == (True, False), "no answer yet"
     edge._leader_epoch, edge.time_s = 4, 100.0
     readers.retry_due(100.0)
-    readers.polled("eu", PollResult(), 100.0)
+    readers.begin_poll("eu", PollResult(), 100.0)
     readers.end(flow, 20)
     assert readers.is_drained(flow)
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
@@ -418,7 +418,7 @@ def test_what_an_abort_takes_back_is_judged_again(skips):
     found = flow.position, flow.cursor.entry.gap
     flow.rewind()
     readers.assign()
-    readers.polled("eu", PollResult(), 0.0)
+    readers.begin_poll("eu", PollResult(), 0.0)
     assert not readers.is_drained(flow)
     readers.retry_due(0.0)
     assert (flow.position, flow.cursor.entry.gap) == found
@@ -439,7 +439,7 @@ def test_what_an_edge_said_of_a_position_ends_with_the_next_fault(kind):
     readers.fault("eu", Fault(AT, kind, "broker 1 does not tell the ids of its topics"))
     assert not readers.is_drained(flow)
     readers.retry_due(100.0)
-    readers.polled("eu", PollResult(), 100.0)
+    readers.begin_poll("eu", PollResult(), 100.0)
     readers.end(flow, 20)
     assert readers.is_drained(flow)
 
@@ -450,7 +450,7 @@ def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
     readers, flow = reading(edge)
     readers.wait(flow, "a hiccup")
     readers.retry_due(1.0)
-    readers.polled("eu", PollResult(), 1.0)
+    readers.begin_poll("eu", PollResult(), 1.0)
     readers.end(flow, 20)
     edge.time_s = 3600.0
     readers.wait(flow, "a hiccup")

@@ -12,7 +12,7 @@ from aggregator.plan.flows import takeover_steps
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.epoch import takeover
 from aggregator.replicate.epoch.plan import plan_flows
-from aggregator.replicate.epoch.takeover import MirrorMakerRuns, SourceProgress, taken_over, takeover_lines, wanted
+from aggregator.replicate.epoch.takeover import MirrorMakerRuns, SourceProgress, take_over, takeover_lines, wanted
 from aggregator.state.ledger import LedgerRecord
 
 CONFIG = HubConfig(
@@ -42,7 +42,7 @@ def planned(monkeypatch, answer, ledger=None, settings=SETTINGS, **more):
         return answer
 
     monkeypatch.setattr(takeover, "source_progress", left)
-    found = taken_over(CONFIG, ledger or {}, SNAPSHOTS, fences=True)
+    found = take_over(CONFIG, ledger or {}, SNAPSHOTS, fences=True)
     flows = plan_flows(CONFIG, ledger or {}, found.snapshots, settings, epoch=1, drain=False, now_ms=0, **more)
     at = {str(flow.source): flow for slot in flows.by_slot.values() for flow in slot}
     return found, at, flows.holds, asked
@@ -97,7 +97,7 @@ def test_what_goes_on_is_not_judged_by_its_age(monkeypatch):
     """Central's retention refuses what begins with records that it would delete at once; that is partition 2 alone."""
     keeps = {"eu.orders": {"retention.ms": "604800000"}, "eu.plain": {}}
     monkeypatch.setattr(takeover, "source_progress", lambda *_, **__: LEFT)
-    found = taken_over(CONFIG, {}, SNAPSHOTS, fences=False)
+    found = take_over(CONFIG, {}, SNAPSHOTS, fences=False)
     flows = plan_flows(CONFIG, {}, found.snapshots, keeps, epoch=1, drain=False, now_ms=4000 * 86_400_000)
     assert [(str(hold.source), hold.reason) for hold in flows.holds] == [("eu/orders/2", "retention")]
 
