@@ -51,7 +51,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _stays(folder: Path) -> bool:
-    """Whether nobody else can put another folder in the place of this one: by any folder that it lies in.
+    """Whether no other user can replace the folder, or one of the folders that it lies in.
 
     A folder in which all may write, such as /tmp, has the sticky bit, which protects each user's entries from others.
     """

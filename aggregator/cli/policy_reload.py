@@ -84,7 +84,7 @@ class PolicyReload:
             thread.join(_LEAVES_S)
 
     def reload(self) -> bool:
-        """Read the files and take what they say; whether the hub goes by other policies now."""
+        """Read the files and apply them; return whether the policies changed."""
         try:
             if self._is_stale():
                 log.warning("the hub's own file has changed since it started, and counts at its next start: restart it")

@@ -30,7 +30,7 @@ _TRANSACTION_STATE = "__transaction_state"
 def identity(
     views: Mapping[str, ClusterView], elsewhere: Mapping[str, Mapping[str, str]], former_ids: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Whether each name stands for one cluster, each cluster for one name, and each name for the cluster of so far.
+    """Whether each name stands for one cluster, each cluster for one name, and each name for the one that it led to.
 
     Args:
         views: Views by cluster.

@@ -133,7 +133,7 @@ class LakeDriver:
         """
         limits = self._limits(lake_sources(self._config, self._flows()))
         planned = self._side_by_side(
-            lambda name: self._run_or_report(name, lambda: self._plan(name, limits[name])), limits
+            lambda name: self._run_or_report(name, lambda: self._sweep_and_plan(name, limits[name])), limits
         )
         done = {one.table: one for one in planned if isinstance(one, TableReport)}
         plans = [one for one in planned if isinstance(one, TablePlan)]
@@ -239,8 +239,8 @@ class LakeDriver:
             hint = "is its metadata whole? else report this line"
             return TableReport(name, failed=RetryError(f"table {name}: {kind_and_place(error)}", hint=hint))
 
-    def _plan(self, name: str, limits: OffsetBounds | RetryError) -> TablePlan | TableReport:
-        """Return the work to do for a table, or a report if there is none."""
+    def _sweep_and_plan(self, name: str, limits: OffsetBounds | RetryError) -> TablePlan | TableReport:
+        """Remove what is left over, and return the work to do for a table, or a report if there is none."""
         if isinstance(limits, RetryError):
             raise limits
         handle = self._tables.open(name)

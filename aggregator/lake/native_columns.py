@@ -33,7 +33,7 @@ def arrow_type(shape: Shape) -> pa.DataType:
 
 
 def named_parts(shape: Union | ArrowRecord) -> list[tuple[str, Shape]]:
-    """Names and shapes of what a struct holds; what holds nothing is not in it."""
+    """Return the names and shapes of a struct's fields; empty fields are left out."""
     if isinstance(shape, Union):
         return [(branch.name, branch.shape) for _, branch in kept_branches(shape.branches)]
     return [(field.name, field.shape) for field in shape.fields if not isinstance(field.shape, Nothing)]

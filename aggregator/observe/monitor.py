@@ -153,7 +153,7 @@ class Monitor:
             pulse: Called at every look.
 
         Raises:
-            AggregatorError: but for what comes right by itself.
+            AggregatorError: any error that is not a RetryError.
         """
         over = threading.Event()
         for watch in self._own:

@@ -220,7 +220,7 @@ def value_texts(steps: Iterable[SchemaStep]) -> dict[str, set[str]]:
 def paths_of(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str], today: date
 ) -> Iterator[FieldRoute]:
-    """Paths of values without a schema, of which what no path names leaves; of those without parts the whole."""
+    """Yield the paths that the policy drops from values without a schema; of a value without parts, the whole."""
     for topic in topics:
         rule = rule_for(config, edge, topic)
         if rule is None:

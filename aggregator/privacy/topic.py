@@ -174,7 +174,7 @@ class TopicStrip:
         return self._edge_registry.name(schema_id) if isinstance(schema_id, int) else schema_id
 
     def _sealed(self, counts: Counts) -> Mapping[str, int]:
-        """Values that wear a key, those of lost records too; counted for each key that could have sealed them."""
+        """Count the values sealed with AES-GCM, lost records included, for each key that may have sealed them."""
         count = sum(number for (_, operator), number in counts.items() if operator in GCM_OPERATORS)
         return dict.fromkeys(self._sealing, count) if count else {}
 

@@ -1,9 +1,9 @@
 """The driver is the process of a hub that holds the lease, watches the edges and runs one epoch after another.
 
-Invariants (protocol): B, the process calls `init_transactions` once. E, after a slot was fenced, the driver opens a new
-epoch only when it has written its own lease successfully. A fenced driver ends with exit code 6 if it sees another
-driver, and with 1 otherwise. The driver reads the lease *before* it takes the transactional id, so starting a hub twice
-does no harm.
+Invariants (protocol): B, the process calls `init_transactions` once, and again only if what its client signs in with
+was renewed (`leadership/kafka_central.py`). E, after a slot was fenced, the driver opens a new epoch only when it has
+written its own lease successfully. A fenced driver ends with exit code 6 if it sees another driver, and with 1
+otherwise. The driver reads the lease *before* it takes the transactional id, so starting a hub twice does no harm.
 """
 
 import threading
@@ -213,19 +213,19 @@ class Driver:
 
     def _is_over(self, result: EpochResult, began: float) -> bool:
         """With `--drain`: whether this epoch was the last. What central does not decide ends it, too, after a while."""
-        if not self._drain or self._waits_for_central(result, began):
+        if not self._drain or self._await_central(result, began):
             return False
         done = result.all(SlotResult.DRAINED) or bool(result.undecided)
-        return done and self._waited_for_edges(began)
+        return done and self._await_edges(began)
 
-    def _waits_for_central(self, result: EpochResult, began: float) -> bool:
-        """Return with `--drain` whether another epoch shall try what central had not decided, while patience lasts."""
+    def _await_central(self, result: EpochResult, began: float) -> bool:
+        """With `--drain`: pause and return whether another epoch shall try what central had not decided."""
         patience_s = self._config.replication.drain_patience.total_seconds()
         if not result.undecided and all(hold.reason is not HoldReason.UNDECIDED for hold in result.refused):
             return False
         return time.monotonic() - began < patience_s and not self._stop.wait(_AGAIN_S)
 
-    def _waited_for_edges(self, began: float) -> bool:
+    def _await_edges(self, began: float) -> bool:
         """Wait with `--drain` for silent edges for the rest of the patience; return False when one of them answers."""
         patience_s = self._config.replication.drain_patience.total_seconds()
         waiting = self._waiting()

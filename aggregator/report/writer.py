@@ -50,7 +50,7 @@ class ReportWriter:
         self._thread: Supervised | None = None
 
     def begin(self, threads: Threads) -> None:
-        """The run begins now: what telemetry holds by now is another's.
+        """Begin a report; telemetry that is older belongs to earlier runs and is ignored.
 
         Args:
             threads: The threads of the run's process.

@@ -132,7 +132,7 @@ def run(config: Path, *, rate: int | None, file: Path | None, yes: bool, master:
 
 
 def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool, master: str | None) -> int:
-    """Carry out what is wanted: first the same ask that is under way, if there is one, then what that left.
+    """Resume the running backfill of the same request, if there is one; then plan and run what remains.
 
     Args:
         hub: The hub.

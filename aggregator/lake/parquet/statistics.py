@@ -109,7 +109,7 @@ def _above(value: Any) -> Any:
 
 
 def _next(prefix: str) -> str | None:
-    """The least text above all that begin so; None where there is none."""
+    """Return the smallest text that is greater than every text with this prefix; None where there is none."""
     kept = prefix.rstrip(chr(_LAST))
     if not kept:
         return None

@@ -180,7 +180,7 @@ class EpochRunner:
             self._pulse()
             old = not self._drain and is_old(time.monotonic() - opened_s, refused=bool(holds))
             changed = (
-                self._needs_new_epoch(shapes, growth)
+                self._follow_edges(shapes, growth)
                 or self._has_new_requests()
                 or unsettled.poll_decided()
                 or leaving.poll_left()
@@ -320,8 +320,8 @@ class EpochRunner:
                 log.warning("%s", f"{key}: {why}" if why else f"{name} at central gets {key}={value}, as at its edges")
         return bool(wanted)
 
-    def _needs_new_epoch(self, shapes: Shapes, growth: Growth) -> bool:
-        """Whether an edge shows something else that ends the epoch.
+    def _follow_edges(self, shapes: Shapes, growth: Growth) -> bool:
+        """Make what an edge shows anew at central, and return whether the epoch has to end for it.
 
         Central gets its topics while the slots still run: a shorter halt, and its leaders are elected meanwhile.
         """

@@ -202,7 +202,7 @@ def _ended(
     samples: Mapping[Partition, CentralRecord],
     noted: _Ranges,
 ) -> _Ranges:
-    """End what is undecided of our own, by aborts; what is undecided then."""
+    """Abort the hub's own undecided transactions, and return what is still undecided."""
     if not samples:
         return undecided
 

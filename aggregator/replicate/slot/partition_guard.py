@@ -39,7 +39,7 @@ class Ends(Protocol):
         """Return the range from the last stable offset to the high watermark, by partition that answers at once."""
 
     def refresh_leaders(self) -> None:
-        """An answer was of a leader that was deposed: learn who leads what."""
+        """Refresh the leaders, after a deposed leader has answered."""
 
     def unwritable(self, partitions: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""

@@ -124,9 +124,9 @@ def test_a_drain_tries_again_what_central_had_not_decided():
         EpochResult((), (Hold(FLOW, reason, "why"),)) for reason in (HoldReason.UNDECIDED, HoldReason.RETENTION)
     )
     now_s = time.monotonic()
-    assert driver._waits_for_central(undecided, now_s)
-    assert not driver._waits_for_central(undecided, now_s - patience_s)
-    assert not driver._waits_for_central(other, now_s)
+    assert driver._await_central(undecided, now_s)
+    assert not driver._await_central(undecided, now_s - patience_s)
+    assert not driver._await_central(other, now_s)
 
 
 @pytest.mark.parametrize(

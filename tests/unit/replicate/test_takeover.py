@@ -12,7 +12,13 @@ from aggregator.plan.flows import takeover_steps
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.epoch import takeover
 from aggregator.replicate.epoch.plan import plan_flows
-from aggregator.replicate.epoch.takeover import MirrorMakerRuns, SourceProgress, take_over, takeover_lines, wanted
+from aggregator.replicate.epoch.takeover import (
+    MirrorMakerRuns,
+    SourceProgress,
+    find_takeovers,
+    take_over,
+    takeover_lines,
+)
 from aggregator.state.ledger import LedgerRecord
 
 CONFIG = HubConfig(
@@ -86,11 +92,11 @@ def test_the_ledger_wins_once_a_flow_has_begun(monkeypatch):
     assert (holds, asked) == ((), [])
     assert at["eu/orders/2"].entry.copied == 0
     waits = {EdgePartition("eu", "orders", 0): structs.replace(first, first_partitions=3)}
-    assert [one.partitions for one in wanted(CONFIG, waits, SNAPSHOTS)] == [(1, 2)]
+    assert [one.partitions for one in find_takeovers(CONFIG, waits, SNAPSHOTS)] == [(1, 2)]
     again = {
         EdgePartition("eu", "orders", partition): structs.replace(first, topic_id="gone") for partition in range(3)
     }
-    assert list(wanted(CONFIG, again, SNAPSHOTS)) == []
+    assert list(find_takeovers(CONFIG, again, SNAPSHOTS)) == []
 
 
 def test_what_goes_on_is_not_judged_by_its_age(monkeypatch):
