@@ -64,7 +64,7 @@ class Calls:
         calls = plan.calls
         self._calls = calls
         self._side_inputs = dict(enumerate(plan.side_inputs, len(calls)))
-        self._inputs = self._side_inputs, plan.uncomparable
+        self._uncomparable = plan.uncomparable
         self._sees_other = [number for number, call in enumerate(calls) if call.other_field]
         self._operators = operators_by_call
         self._memory = memory
@@ -107,7 +107,9 @@ class Calls:
         count = len(spans)
         if not count:
             return constants._replace(
-                side_values=side_values(data, spans, constants.which, scanned.spans_to, *self._inputs)
+                side_values=side_values(
+                    data, spans, constants.which, scanned.spans_to, self._side_inputs, self._uncomparable
+                )
             )
         spans[:, 0] = askers[spans[:, 0]]
         tokens = self._tokens.of(data, scanned.asked)
@@ -156,7 +158,7 @@ class Calls:
         parts: list[tuple[Integers, Bytes]], places: Integers,
     ) -> Results:  # fmt: skip
         """The same where operators see other fields, and where fields are side inputs, whose spans have no result."""
-        held = side_values(data, spans, which, spans_to, *self._inputs)
+        held = side_values(data, spans, which, spans_to, self._side_inputs, self._uncomparable)
         at = sum(len(rows) for rows, _ in parts)
         for number in self._sees_other:
             members = np.flatnonzero(spans[:, 0] == number)

@@ -24,7 +24,7 @@ def side_values(
     which: Integers,
     spans_to: Integers,
     inputs: Mapping[int, SideInput],
-    uncomparable: Container[str] = (),
+    uncomparable: Container[str],
 ) -> dict[str, SideValues]:
     """Return the values that the batch has at the path of each side input.
 

@@ -22,7 +22,7 @@ from aggregator.privacy.plan.containers import decide_containers, outermost, rea
 from aggregator.privacy.plan.derived import derive
 from aggregator.privacy.plan.leaf import Leaf, leaf_of
 from aggregator.privacy.plan.plan import Action, Call, PlanNode, Row, StripPlan
-from aggregator.privacy.plan.side_inputs import uncomparable, with_side_inputs
+from aggregator.privacy.plan.side_inputs import with_side_inputs
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import AppliedRule, Scope
 from aggregator.privacy.policy.rules import other_field
@@ -58,7 +58,7 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> StripPlan:
     except RecursionError:
         raise _too_deep() from None
     calls = tuple(compiler.calls)
-    marked, side_inputs = with_side_inputs(compiler.schema, compiler.nodes, root, scope.side_inputs)
+    marked, side_inputs, uncomparable = with_side_inputs(compiler.schema, compiler.nodes, root, scope.side_inputs)
     leafless = reaching_no_leaf(marked)
     decisions = {number: compiler.decide(compiler.containers[number]) for number in leafless}
     kept = {number for number, decision in decisions.items() if isinstance(decision.rule, Keep)}
@@ -77,9 +77,8 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> StripPlan:
     except DeadLetterError as error:
         message = f"{error.message}, as it is left"
         raise DeadLetterError(Reason.SCHEMA_REFUSED, message, hint="flatten the writer's schema") from None
-    opaque = uncomparable(compiler.schema, compiler.nodes, root, scope.side_inputs)
     leaves = tuple(compiler.rows)
-    return StripPlan(scope.topic, scope.policy, nodes, root, calls, rows, derived, side_inputs, leaves, opaque)
+    return StripPlan(scope.topic, scope.policy, nodes, root, calls, rows, derived, side_inputs, leaves, uncomparable)
 
 
 def _too_deep() -> DeadLetterError:

@@ -2,7 +2,7 @@
 
 Invariant: a path leads to one place in a record, through records and unions only, so that a record has at most one
 value there. The compiler gives every node along the path a context of its own. Any other path counts as absent. A
-record, an array or a map at the end of a path is there, and cannot be compared.
+record at the end of a path, or an array or a map there or on the way, is no absent value, and cannot be compared.
 """
 
 import struct
@@ -24,7 +24,7 @@ _FLOATS = {Kind.FLOAT: struct.Struct("<f"), Kind.DOUBLE: struct.Struct("<d")}
 
 def with_side_inputs(
     schema: Schema, nodes: Sequence[PlanNode], root: int, wanted: Collection[str]
-) -> tuple[list[PlanNode], tuple[SideInput, ...]]:
+) -> tuple[list[PlanNode], tuple[SideInput, ...], frozenset[str]]:
     """Mark the leaves at these paths.
 
     Args:
@@ -34,45 +34,33 @@ def with_side_inputs(
         wanted: Paths of names.
 
     Returns:
-        The nodes, and their side inputs: several for one path where a union holds several types.
+        The nodes; their side inputs, several for one path where a union holds several types; and the paths at which a
+        record, an array or a map may stand.
     """
-    marked, found = list(nodes), list[SideInput]()
+    marked, found, uncomparable = list(nodes), list[SideInput](), set[str]()
     for path in sorted(set(wanted)):
-        for number in _leaves(schema, nodes, root, paths.steps(path)):
-            marked[number] = replace(marked[number], side_input=len(found))
-            found.append(SideInput(path, leaf_of(schema.nodes[nodes[number].source])))
-    return marked, tuple(found)
+        for number in _ends(schema, nodes, root, paths.steps(path)):
+            kind = nodes[number].kind
+            if kind in _SHOWN:
+                marked[number] = replace(marked[number], side_input=len(found))
+                found.append(SideInput(path, leaf_of(schema.nodes[nodes[number].source])))
+            elif kind in CONTAINERS:
+                uncomparable.add(path)
+    return marked, tuple(found), frozenset(uncomparable)
 
 
-def _leaves(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[str, ...]) -> Iterator[int]:
+def _ends(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[str, ...]) -> Iterator[int]:
+    """Yield what may stand at the end of a path; an array or a map on the way is its end."""
     node = nodes[number]
     if node.kind is Kind.UNION:
         for child in node.children:
-            yield from _leaves(schema, nodes, child, steps)
-    elif not steps:
-        if node.kind in _SHOWN:
-            yield number
+            yield from _ends(schema, nodes, child, steps)
+    elif not steps or node.kind in (Kind.ARRAY, Kind.MAP):
+        yield number
     elif node.kind is Kind.RECORD:
         for item, child in zip(schema.nodes[node.source].fields, node.children, strict=False):
             if item.name == steps[0]:
-                yield from _leaves(schema, nodes, child, steps[1:])
-
-
-def uncomparable(schema: Schema, nodes: Sequence[PlanNode], root: int, wanted: Collection[str]) -> frozenset[str]:
-    """Return those of the paths at which a record, an array or a map may stand; arguments as of `with_side_inputs`."""
-    return frozenset(path for path in wanted if _may_hold_container(schema, nodes, root, paths.steps(path)))
-
-
-def _may_hold_container(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[str, ...]) -> bool:
-    node = nodes[number]
-    if node.kind is Kind.UNION:
-        return any(_may_hold_container(schema, nodes, child, steps) for child in node.children)
-    if not steps or node.kind in (Kind.ARRAY, Kind.MAP):
-        return node.kind in CONTAINERS
-    return node.kind is Kind.RECORD and any(
-        item.name == steps[0] and _may_hold_container(schema, nodes, child, steps[1:])
-        for item, child in zip(schema.nodes[node.source].fields, node.children, strict=False)
-    )
+                yield from _ends(schema, nodes, child, steps[1:])
 
 
 def entity(value: Shown | None) -> Value | None:

@@ -149,14 +149,12 @@ def _pairs(old: StripPlan, new: StripPlan) -> dict[tuple[str, int], set[tuple[An
     while waiting:
         numbers = waiting.pop()
         before, after = old.nodes[numbers[0]], new.nodes[numbers[1]]
-        if numbers[0] in leafless and numbers[0] != old.root:  # its shape is a value: it is kept, or dropped
-            path = max(before.path, after.path, key=lambda text: (len(text), text)) or "."
-            found[path, before.source].add((_rule_of(old, before), _rule_of(new, after), None))
+        is_shape = numbers[0] in leafless and numbers[0] != old.root  # it is kept, or dropped, like a leaf
         if before.children:
             below = [pair for pair in zip(before.children, after.children, strict=True) if pair not in met]
             met.update(below)
             waiting += below[::-1]
-        elif before.kind is not Kind.NULL:
+        if is_shape or not (before.children or before.kind is Kind.NULL):
             path = max(before.path, after.path, key=lambda text: (len(text), text)) or "."
             leaf = old.calls[before.call].leaf if min(before.call, after.call) >= 0 else None
             found[path, before.source].add((_rule_of(old, before), _rule_of(new, after), leaf))
