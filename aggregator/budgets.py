@@ -112,6 +112,11 @@ DEFAULT_STEPS = Budget(
 # Each may cost a question to a registry far away, once.
 SUBJECT_VERSIONS = Budget(BudgetScope.SCHEMA, 1_000, "versions of its subject, whose tags it inherits", HELD)
 REFERENCED_VERSIONS = Budget(BudgetScope.SCHEMA, 4_000, "versions of what these refer to, whose tags it inherits", HELD)
+# Two thousand versions of a wide schema are fewer.
+HISTORY_CHARACTERS = Budget(
+    BudgetScope.SCHEMA, 67_108_864, "characters of all these versions, and of the paths of tags beside them", HELD
+)
+HISTORY_STEPS = Budget(BudgetScope.SCHEMA, 40_000_000, "steps to find tags that are kept beside these versions", HELD)
 # Places that have a report line of their own.
 SCHEMA_PLACES = Budget(BudgetScope.SCHEMA, 20_000, "places in reports", SHARED)
 JSON_PLACES = Budget(BudgetScope.SCHEMA, 5_000, "places of JSON values in reports", SHARED)
@@ -149,6 +154,8 @@ TABLE: tuple[Budget, ...] = (
     DEFAULT_STEPS,
     SUBJECT_VERSIONS,
     REFERENCED_VERSIONS,
+    HISTORY_CHARACTERS,
+    HISTORY_STEPS,
     SCHEMA_PLACES,
     JSON_PLACES,
     ANSWER_BYTES,

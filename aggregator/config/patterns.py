@@ -5,6 +5,7 @@ that RE2 refuses matches nothing.
 """
 
 import importlib
+import itertools
 import re
 import string
 import struct
@@ -32,37 +33,55 @@ class PatternBranch(NamedTuple):
 _NOTHING, _ANY = PatternBranch("", is_literal=True), PatternBranch("", is_literal=False)
 
 
-def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
-    r"""Whether the pattern matches the whole of each name.
+class MatchTargets:
+    """Names in the form that RE2 reads, for matching several patterns with them.
 
     Args:
-        pattern: RE2 syntax.
         names: Any strings.
-
-    Raises:
-        ValueError: RE2 refuses the pattern; the message holds no part of it.
     """
-    # Imported on use, because the import takes a quarter of a second and is rarely needed. pyarrow has no types.
-    arrow: Any = importlib.import_module("pyarrow")
-    compute: Any = importlib.import_module("pyarrow.compute")
-    try:
-        # The pattern is compiled alone first, because `a)(b` compiles inside the group but is not a pattern.
-        compute.match_substring_regex(_strings(arrow, [""]), pattern=pattern)
-        found = compute.match_substring_regex(_strings(arrow, names), pattern=rf"\A(?:{pattern})\z")
-    except arrow.ArrowInvalid as error:
-        reason = str(error).removeprefix("Invalid regular expression: ").partition(":")[0]
-        construct = unsupported_syntax(pattern)
-        why = f"it holds {construct}, which RE2 does not have" if construct else reason
-        raise ValueError(f"RE2 refuses the pattern: {why}") from None
-    return [bool(item.as_py()) for item in found]
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._strings = _strings(names)
+
+    def matched_by(self, pattern: str) -> list[int]:
+        r"""The positions of the names that the pattern matches as a whole, in order.
+
+        Args:
+            pattern: RE2 syntax.
+
+        Raises:
+            ValueError: RE2 refuses the pattern; the message holds no part of it.
+        """
+        arrow, compute = _arrow()
+        try:
+            # The pattern is compiled alone first, because `a)(b` compiles inside the group but is not a pattern.
+            compute.match_substring_regex(_strings([""]), pattern=pattern)
+            found = compute.match_substring_regex(self._strings, pattern=rf"\A(?:{pattern})\z")
+        except arrow.ArrowInvalid as error:
+            reason = str(error).removeprefix("Invalid regular expression: ").partition(":")[0]
+            construct = unsupported_syntax(pattern)
+            why = f"it holds {construct}, which RE2 does not have" if construct else reason
+            raise ValueError(f"RE2 refuses the pattern: {why}") from None
+        positions: list[int] = compute.indices_nonzero(found).to_pylist()
+        return positions
 
 
-def _strings(arrow: Any, names: Sequence[str]) -> Any:
+def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
+    """Whether the pattern matches the whole of each name; see `MatchTargets.matched_by`."""
+    matched = set(MatchTargets(names).matched_by(pattern))
+    return [number in matched for number in range(len(names))]
+
+
+def _arrow() -> tuple[Any, Any]:
+    """Import on use, because the import takes a quarter of a second and is rarely needed. pyarrow has no types."""
+    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")
+
+
+def _strings(names: Sequence[str]) -> Any:
     """An Arrow array from its buffers: `pyarrow.array` would import pandas, a whole second, to look at a list."""
+    arrow, _ = _arrow()
     encoded = [name.encode() for name in names]
-    ends = [0]
-    for item in encoded:
-        ends.append(ends[-1] + len(item))
+    ends = [0, *itertools.accumulate(map(len, encoded))]
     offsets = arrow.py_buffer(struct.pack(f"<{len(ends)}i", *ends))
     return arrow.Array.from_buffers(arrow.string(), len(names), [None, offsets, arrow.py_buffer(b"".join(encoded))])
 

@@ -21,8 +21,9 @@ from aggregator.schema.avro import Field, Kind, Node, Schema
 _ITEMS, _VALUES = "[]", "{}"
 _WRAPPERS = {Kind.ARRAY: _ITEMS, Kind.MAP: _VALUES}
 _NONE: frozenset[str] = frozenset()
-# The budget of steps for finding a node's former place, beside one visit to each node.
+# The budget of steps for finding a node's former place, beside one visit to each node: of one version, and of all.
 _STEPS = SCHEMA_STEPS.limit // 100
+_STEPS_OF_ALL = 50 * _STEPS
 
 
 class _Type:
@@ -82,6 +83,7 @@ class Lineage:
         self.named: dict[str, _Type] = {}
         self.also: defaultdict[str, set[str]] = defaultdict(set)
         self._is_tagged = False
+        self._steps_left = _STEPS_OF_ALL
 
     def add(self, schema: Schema, *, is_own_version: bool = True) -> None:
         """Remember a version, with the tags that it inherited; untagged ones before the first tag say nothing.
@@ -105,8 +107,8 @@ class Lineage:
         """
         if not self._is_tagged:
             return schema
-        found = _Finding(self, schema)
-        found.look([self.root] if is_own_version else [])
+        found = _Finding(self, schema, min(_STEPS, self._steps_left))
+        self._steps_left -= found.look([self.root] if is_own_version else [])
         nodes = []
         for number, node in enumerate(schema.nodes):
             fields = tuple(
@@ -168,25 +170,33 @@ class _Entering:
 
 
 class _Finding:
-    """Follows a schema beside what is remembered, and gathers the tags of everything that it was."""
+    """Follows a schema beside what is remembered, and gathers the tags of everything that it was.
 
-    def __init__(self, lineage: Lineage, schema: Schema) -> None:
+    Args:
+        lineage: What is remembered.
+        schema: The one to follow.
+        steps: Budget of steps, beside one visit to each node and alias.
+    """
+
+    def __init__(self, lineage: Lineage, schema: Schema, steps: int) -> None:
         self._lineage = lineage
         self._schema = schema
         self._met: set[tuple[int, frozenset[int]]] = set()
         self._waiting: list[tuple[int, list[_Stood]]] = []
         self._below: dict[int, frozenset[str]] = {}
         aliases = sum(len(item.aliases) for node in schema.nodes for item in node.fields)
-        self._left = _STEPS + 8 * len(schema.nodes) + 2 * aliases
+        self._left = self._steps = steps
+        self._free = 8 * len(schema.nodes) + 2 * aliases
         self.nodes: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
         self.fields: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
 
-    def look(self, roots: Sequence[_Place]) -> None:
-        """Follow the schema from its root, which stands at these places."""
+    def look(self, roots: Sequence[_Place]) -> int:
+        """Follow the schema from its root, which stands at these places; return the steps of the budget it took."""
         self.nodes[self._schema.root] |= _tags(roots)
         self._wait(self._schema.root, _standing(roots))
         while self._waiting:
             self._visit(*self._waiting.pop())
+        return self._steps - self._left
 
     def _wait(self, number: int, stood: list[_Stood]) -> None:
         self._spend(1 + len(stood))
@@ -196,7 +206,9 @@ class _Finding:
             self._waiting.append((number, stood))
 
     def _spend(self, steps: int = 1) -> None:
-        self._left -= steps
+        free = min(steps, self._free)
+        self._free -= free
+        self._left -= steps - free
         if self._left < 0:
             raise DeadLetterError(
                 Reason.SCHEMA_REFUSED,

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from aggregator.budgets import REFERENCED_VERSIONS, SCHEMA_LABELS, SCHEMA_STEPS, SUBJECT_VERSIONS
-from aggregator.config.patterns import full_matches
+from aggregator.budgets import HISTORY_STEPS, REFERENCED_VERSIONS, SCHEMA_LABELS, SCHEMA_STEPS, SUBJECT_VERSIONS
+from aggregator.config.patterns import MatchTargets
 from aggregator.errors import DeadLetterError, HoldError, Reason
 from aggregator.schema.avro import Kind, Schema, parse, printable_tags
 from aggregator.schema.former_fields import Lineage
@@ -36,7 +36,7 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVe
 
     Raises:
         DeadLetterError: SCHEMA_REFUSED, the text is no Avro schema that is supported, or tags and places are too many.
-        HoldError: a version cannot be read, or there are too many.
+        HoldError: a version cannot be read, there are too many, or they have too many tags.
     """
     try:
         return _with_inherited_tags(text, beside, versions)
@@ -45,7 +45,7 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVe
 
 
 def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVersion]) -> Schema:
-    schema = _tagged(parse(text), beside)
+    schema, steps = _tagged(parse(text), beside)
     for is_referenced, budget in ((False, SUBJECT_VERSIONS), (True, REFERENCED_VERSIONS)):
         if sum(version.is_referenced is is_referenced for version in versions) > budget.limit:
             raise HoldError(
@@ -55,12 +55,18 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
     lineage = Lineage()
     for version in versions:
         try:
-            earlier = _tagged(parse(version.text), version.tags)
+            earlier, taken = _tagged(parse(version.text), version.tags)
         except DeadLetterError as error:
             raise HoldError(
                 f"subject {version.subject} version {version.version}: its tags cannot be read: {error.message}",
                 hint="delete that version for good, if no record needs it",
             ) from None
+        steps += taken
+        if steps > HISTORY_STEPS.limit:
+            raise HoldError(
+                f"subject {versions[-1].subject}: more than {HISTORY_STEPS.limit:,} {HISTORY_STEPS.unit}",
+                hint="keep fewer tags beside these versions, or delete those that no record needs, for good",
+            )
         is_own_version = not version.is_referenced
         lineage.add(lineage.given(earlier, is_own_version=is_own_version), is_own_version=is_own_version)
     return lineage.given(schema)
@@ -82,8 +88,8 @@ def fingerprint(text: str, schema: Schema) -> str:
 _PATH_LONGEST = 1000
 # With more wildcards than these RE2 may look at each letter of a name once for each letter of the path.
 _MAX_WILDCARDS = 8
-# Letters of all names, times paths; RE2 takes some nanoseconds for each.
-_MAX_LETTERS = 100 * SCHEMA_STEPS.limit
+# RE2 takes as long for so many letters of a name as for beginning with it.
+_LETTERS_PER_STEP = 100
 
 
 class _Name(NamedTuple):
@@ -94,27 +100,29 @@ class _Name(NamedTuple):
     field: int
 
 
-def _tagged(schema: Schema, beside: TagPaths) -> Schema:
-    """The schema with the tags that the registry keeps beside it."""
+def _tagged(schema: Schema, beside: TagPaths) -> tuple[Schema, int]:
+    """The schema with the tags that the registry keeps beside it, and the steps that this took."""
     if not beside:
-        return schema
+        return schema, 0
     names = _bounded_names(schema)
     texts = [name.text for name in names]
-    if len(beside) * len(names) > SCHEMA_STEPS.limit or len(beside) * sum(map(len, texts)) > _MAX_LETTERS:
+    steps = (1 + len(beside)) * (len(names) + sum(map(len, texts)) // _LETTERS_PER_STEP)
+    if steps > SCHEMA_STEPS.limit:
         raise _refused("the tags beside it, times its fields, are too many")
     if any(len(path) > _PATH_LONGEST for path, _ in beside):
         raise _refused(f"a path of tags beside it is longer than {_PATH_LONGEST:,} characters")
     if any(sum(part in _STANDS_FOR for part in _WILD.findall(path)) > _MAX_WILDCARDS for path, _ in beside):
         raise _refused(f"a path of tags beside it has more than {_MAX_WILDCARDS} wildcards")
     found: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
+    targets = MatchTargets(texts)
     for path, tags in beside:
         try:
-            matches = full_matches(_expression(path), texts)
+            matched = targets.matched_by(_expression(path))
         except ValueError:
             raise _refused("a path of tags beside it cannot be read") from None
-        for name, fits in zip(names, matches, strict=True):
-            if fits:
-                found[name.record, name.field] |= printable_tags(tags)
+        for position in matched:
+            _, record, field = names[position]
+            found[record, field] |= printable_tags(tags)
     nodes = [
         replace(
             node,
@@ -123,7 +131,7 @@ def _tagged(schema: Schema, beside: TagPaths) -> Schema:
         )
         for number, node in enumerate(schema.nodes)
     ]
-    return Schema(tuple(nodes), schema.root)
+    return Schema(tuple(nodes), schema.root), steps
 
 
 def _expression(path: str) -> str:

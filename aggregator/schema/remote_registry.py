@@ -34,7 +34,7 @@ from aggregator.schema.registry import (
     UnknownSchema,
     describe_id,
 )
-from aggregator.schema.version_order import history, with_references
+from aggregator.schema.version_order import history, require_bounded, with_references
 from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread, so it waits for this long; then the question goes on in the background.
@@ -295,12 +295,17 @@ class RemoteRegistry(ABC):
             subject: Name of the subject.
             numbers: Numbers of its versions.
             asked: Asks for one; None: it is not Avro, or gone.
+
+        Raises:
+            HoldError: they are too long together; the rest is not asked for.
         """
         begun = self._begun.setdefault(subject, {})
         known = self._histories.get(subject, {})
+        characters = require_bounded(subject, [*known.values(), *filter(None, begun.values())])
         for number in numbers:
             if number not in known and number not in begun:
-                begun[number] = asked(number)
+                begun[number] = one = asked(number)
+                characters = require_bounded(subject, [one] if one else [], characters)
         self._begun.pop(subject, None)
         return {**known, **{number: one for number, one in begun.items() if one is not None}}
 

@@ -6,7 +6,7 @@ A version of another subject is marked as referenced.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from aggregator.budgets import REFERENCED_VERSIONS, SCHEMA_REFERENCES
+from aggregator.budgets import HISTORY_CHARACTERS, REFERENCED_VERSIONS, SCHEMA_REFERENCES
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.registry import SchemaVersion
 
@@ -22,16 +22,17 @@ def with_references(subject: str, asked: Callable[[str], Mapping[int, SchemaVers
         asked: Asks for one subject.
 
     Raises:
-        HoldError: these are too many subjects, or versions.
+        HoldError: these are too many subjects, versions, or characters.
         Unreachable: a version that another one refers to is not among its subject's, so that its tags are not known.
     """
     found: dict[str, Mapping[int, SchemaVersion]] = {}
-    waiting = [subject]
+    waiting, characters = [subject], 0
     while waiting:
         name = waiting.pop()
         if name not in found:
             found[name] = asked(name)
             waiting += [other for one in found[name].values() for other, _ in one.refers]
+            characters = require_bounded(subject, found[name].values(), characters)
         if sum(map(len, found.values())) - len(found[subject]) > REFERENCED_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject}: more than {REFERENCED_VERSIONS.limit:,} {REFERENCED_VERSIONS.unit}",
@@ -46,6 +47,21 @@ def with_references(subject: str, asked: Callable[[str], Mapping[int, SchemaVers
         for one in versions.values():
             _require(found, one)
     return found
+
+
+def require_bounded(subject: str, versions: Iterable[SchemaVersion], before: int = 0) -> int:
+    """Add the characters of versions to those that were counted before.
+
+    Raises:
+        HoldError: the sum is beyond HISTORY_CHARACTERS.
+    """
+    characters = before + sum(len(one.text) + sum(len(path) for path, _ in one.tags) for one in versions)
+    if characters > HISTORY_CHARACTERS.limit:
+        raise HoldError(
+            f"subject {subject}: more than {HISTORY_CHARACTERS.limit:,} {HISTORY_CHARACTERS.unit}",
+            hint="delete versions that no record needs, for good; their tags go with them",
+        )
+    return characters
 
 
 def _require(found: Versions, one: SchemaVersion) -> None:

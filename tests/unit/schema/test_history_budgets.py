@@ -1,0 +1,91 @@
+"""What all versions of a subject may cost together: characters, tags beside them, and fields that were many things."""
+
+import json
+
+import pytest
+
+from aggregator.budgets import HISTORY_CHARACTERS
+from aggregator.errors import DeadLetterError, HoldError
+from aggregator.schema.inherited_tags import with_inherited_tags
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import SchemaVersion
+from aggregator.schema.version_order import with_references
+from tests.growth import cpu_s
+from tests.unit.schema.double import RegistryDouble
+
+PII = frozenset(["PII"])
+
+
+def record(name, *fields, **more):
+    """A record's schema; fields are names, or a name and what more is said of it."""
+    made = [{"name": one, "type": "int"} if isinstance(one, str) else one for one in fields]
+    return {"type": "record", "name": name, "fields": made, **more}
+
+
+def subject(texts, beside=()):
+    """Versions of one subject."""
+    return [SchemaVersion("s-value", at, at, text, tags=tuple(beside)) for at, text in enumerate(texts, 1)]
+
+
+def diamonds(depth):
+    """A small schema with two ways on each level: its fields have as many names as there are ways."""
+    shape = record("L0", "a")
+    for level in range(1, depth):
+        shape = record(
+            f"L{level}", {"name": "a", "type": shape}, {"name": "b", "type": f"L{level - 1}"}
+        )  # each level names the one below twice
+    return json.dumps(shape)
+
+
+def test_tags_beside_many_versions_have_one_budget():
+    """Each version is within the budget of one schema, and a thousand of them would take minutes."""
+    texts = [diamonds(12)] * 1000
+    beside = [(f"**.x{at}", PII) for at in range(20)]
+    with_inherited_tags(texts[0], beside, subject(texts[:2], beside))
+
+    def held():
+        with pytest.raises(HoldError, match="s-value: more than 40,000,000 steps to find tags"):
+            with_inherited_tags(texts[0], beside, subject(texts, beside))
+
+    assert cpu_s(held, enough_s=5.0) < 20e-6 * sum(map(len, texts))
+
+
+def test_ordinary_tags_beside_a_thousand_versions_are_read():
+    """A subject that grew by a field each week."""
+    names = [f"field_{at}" for at in range(60)]
+    texts = [json.dumps(record("R", *names[: 10 + at // 20])) for at in range(1000)]
+    beside = [(f"R.{name}", PII) for name in names[:20]]
+    schema = with_inherited_tags(texts[-1], (), subject(texts, beside))
+    assert sum(item.inherited == PII for item in schema.nodes[schema.root].fields) == 20
+
+
+def test_fields_that_may_have_been_many_have_one_budget_over_all_versions():
+    """One alias of all fields: within the budget of one version, not of hundreds."""
+    fields = [{"name": f"x{at}", "type": "int", "aliases": ["z"]} for at in range(60)]
+    fields[0]["confluent:tags"] = ["PII"]
+    text = json.dumps(record("T", *fields))
+    with_inherited_tags(text, (), subject([text] * 20))
+    with pytest.raises(DeadLetterError, match="too many things"):
+        with_inherited_tags(text, (), subject([text] * 1000))
+
+
+def test_long_versions_are_not_all_asked_for():
+    """The text of a subject is bounded, and not only the number of its versions."""
+    double = RegistryDouble()
+    try:
+        text = json.dumps(record("R", "a", doc="x" * (HISTORY_CHARACTERS.limit // 50)))
+        ids = [double.add("s-value", text.replace('"a"', f'"a{at}"')) for at in range(60)]
+        with pytest.raises(HoldError, match="s-value: more than 67,108,864 characters of all these versions"):
+            open_registry(double.address).history("s-value", len(ids))
+        assert sum("/subjects/s-value/versions/" in path for path in double.asked) < 55
+    finally:
+        double.close()
+
+
+def test_what_versions_refer_to_counts_with_them():
+    """A subject of short versions may refer to long ones."""
+    long = "x" * (HISTORY_CHARACTERS.limit // 3)
+    other = {at: SchemaVersion("other", at, at, long) for at in (1, 2, 3, 4)}
+    own = {1: SchemaVersion("s-value", 1, 9, "short", refers=(("other", 4),))}
+    with pytest.raises(HoldError, match="s-value: more than 67,108,864 characters"):
+        with_references("s-value", {"s-value": own, "other": other}.__getitem__)
