@@ -1,7 +1,7 @@
-"""This module reads the whole of a file that the configuration names.
+"""This module reads files whole, and replaces them whole.
 
 Invariant: a read neither blocks nor goes on for ever. A pipe without a writer, a device, and a file of more than 16 MiB
-are refused in the same way as a missing file.
+are refused in the same way as a missing file. A file that is replaced holds the new text or the former one.
 """
 
 import errno
@@ -44,6 +44,21 @@ def read_text(path: str | Path) -> str:
         ValueError: it is not UTF-8, or the path holds a NUL.
     """
     return read_bytes(path).decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file by writing another one beside it and renaming that.
+
+    Args:
+        path: The file.
+        text: Its new text, written in UTF-8.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
 
 
 def is_special(path: str | Path) -> bool:

@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -23,6 +22,7 @@ from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Unreachable
 from aggregator.kafka.client.address import Address
 from aggregator.kafka.probes import inspection
+from aggregator.kafka.probes.cluster_view import SignInResult
 from aggregator.kafka.probes.listener import Listener
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
@@ -83,14 +83,15 @@ def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None
     def look(address: Address) -> Listener:
         return probe(address, cluster.client, encryption, timeout_s=STEP_S)
 
-    with ThreadPoolExecutor(len(addresses)) as pool:
-        listeners = tuple(pool.map(look, addresses))
-        greeted = Reach(client, listeners, own=own)
-        tell(greeted)
-        open_ones = [one.address for one in listeners if one.obstacle is None and takes(greeted, one)]
-        alone = [cluster.model_copy(update={"bootstrap_servers": str(address)}) for address in open_ones]
-        ends = pool.map(lambda one: inspection.sign_in(one, timeout_s=_SIGN_IN_S), alone)
-        sign_ins = dict(zip(open_ones, ends, strict=True))
+    def sign_in(address: Address) -> SignInResult:
+        alone = cluster.model_copy(update={"bootstrap_servers": str(address)})
+        return inspection.sign_in(alone, timeout_s=_SIGN_IN_S)
+
+    listeners = tuple(map_concurrently(look, addresses).values())
+    greeted = Reach(client, listeners, own=own)
+    tell(greeted)
+    open_ones = [one.address for one in listeners if one.obstacle is None and takes(greeted, one)]
+    sign_ins = map_concurrently(sign_in, open_ones)
     found = Reach(client, listeners, sign_ins, own=own)
     if found.view is None:
         return found

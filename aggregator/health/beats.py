@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from aggregator.code_cache import given_folder
+from aggregator.regular_files import replace_file
 
 # A process beats every two seconds. A process without a beat for this long stands still or is gone.
 _STILL_S = 20.0
@@ -71,9 +72,7 @@ def write(path: Path, beat: Beat) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(_BEAT.dump_json(beat))
-    fresh.replace(path)
+    replace_file(path, _BEAT.dump_json(beat).decode())
 
 
 def read(place: Path, hub: str) -> list[Beat]:

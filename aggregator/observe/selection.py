@@ -37,7 +37,7 @@ class StatusSelection(NamedTuple):
             feeds: Names of the tables that flows feed.
         """
         topics = {one.topic for one in seen.flows} | {one.source.topic for one in seen.gaps}
-        topics |= {_place(flow)[1] for flow in seen.refused}
+        topics |= {EdgePartition.parse(flow).topic for flow in seen.refused}
         chosen = self._topics(sorted(topics))
         clusters = [one for one in seen.clusters if self._is_of(one.name) and (one.why or not self.problems)]
         tables = [one for one in seen.lake if self._needs(bool(one.hold_reason))]
@@ -51,7 +51,11 @@ class StatusSelection(NamedTuple):
             ),
             flows=tuple(self._flows(seen.flows, chosen)),
             gaps=tuple(gap for gap in seen.gaps if self._takes(gap.source.edge, gap.source.topic, chosen)),
-            refused={flow: why for flow, why in seen.refused.items() if self._takes(*_place(flow), chosen)},
+            refused={
+                flow: why
+                for flow, why in seen.refused.items()
+                if self._takes(EdgePartition.parse(flow).edge, EdgePartition.parse(flow).topic, chosen)
+            },
             clusters=tuple(clusters),
             lake=tuple(tables),
             groups=tuple(one for one in seen.groups if self._is_of(one.edge) and not self.problems),
@@ -139,9 +143,3 @@ def by_topic(flows: Iterable[FlowStatus]) -> Iterator[TopicFlows]:
             sum(one.cycles for one in of),
             sum(one.forged for one in of),
         )
-
-
-def _place(flow: str) -> tuple[str, str]:
-    """Edge and topic of a flow that is written as `edge/topic/partition`."""
-    edge, _, rest = flow.partition("/")
-    return edge, rest.rpartition("/")[0]

@@ -6,7 +6,6 @@ and never end the hub.
 
 import json
 import logging
-import os
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, ConfigError
 from aggregator.escapes import json_escaped
+from aggregator.regular_files import replace_file
 from aggregator.report.inputs import ReportReader
 from aggregator.report.page import report_page
 from aggregator.report.report import Report
@@ -93,14 +93,3 @@ def write_report(report: Report, folder: Path) -> None:
     """
     replace_file(folder / JSON_FILE, json_escaped(json.dumps(report.plain(), indent=2, ensure_ascii=False)) + "\n")
     replace_file(folder / PAGE_FILE, report_page(report))
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file by writing another one beside it and renaming that.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from aggregator.regular_files import replace_file
+
 _EXEC_PATIENCE_S = 2.0
 _STANDARD = (0, 1, 2)
 
@@ -71,9 +73,7 @@ class Daemon:
             ],
             setsid=True,
         )
-        fresh = self.pid_file.with_suffix(".new")
-        fresh.write_text(str(pid), encoding="ascii")
-        fresh.replace(self.pid_file)
+        replace_file(self.pid_file, str(pid))
         self._await_arguments(pid)
         return pid
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from aggregator.coordinates import CENTRAL
 from aggregator.errors import FatalError
+from aggregator.regular_files import replace_file
 from aggregator.sandbox.ports import free_ports
 from aggregator.sandbox.releases import FIRST_VERSION, KAFKA_VERSION, NEWEST_FIRST
 
@@ -108,10 +109,8 @@ class SandboxState:
 
     def write(self, path: Path) -> None:
         """Write the state, whole or not at all."""
-        fresh = path.with_suffix(".new")
         clusters = {name: asdict(cluster) for name, cluster in self.clusters.items()}
-        fresh.write_text(json.dumps({"version": 3, "clusters": clusters}, indent=2) + "\n", encoding="utf-8")
-        fresh.replace(path)
+        replace_file(path, json.dumps({"version": 3, "clusters": clusters}, indent=2) + "\n")
 
 
 def new_cluster_id() -> str:

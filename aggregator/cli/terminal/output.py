@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from aggregator.errors import AggregatorError, FatalError
 from aggregator.escapes import json_escaped, visible
+from aggregator.regular_files import replace_file
 
 if TYPE_CHECKING:
     from aggregator.replicate.discovery.topic_settings import Drift
@@ -107,8 +108,6 @@ def write_page(page: str, path: Path) -> None:
     Raises:
         FatalError: the file cannot be written.
     """
-    from aggregator.report.writer import replace_file
-
     try:
         replace_file(path, page)
     except OSError as error:

@@ -9,7 +9,6 @@ answer is missing, these flows are held, and no others.
 import logging
 import time
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from aggregator.config.match import rule_for
@@ -22,7 +21,7 @@ from aggregator.kafka.cluster.members import members
 from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.readers.log import read_to_end, read_visible
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.kafka.writers.writer import TransactionalWriter
+from aggregator.kafka.writers.fencing import fence
 from aggregator.mirrormaker.connect_offsets import SourceOffsets, source_offsets, task_count
 from aggregator.replicate.discovery.central_topics import Snapshots
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
@@ -30,7 +29,6 @@ from aggregator.replicate.epoch.plan import Ledger, initial_partitions
 
 _PATIENCE_S, _END_S, _FENCE_S = 5.0, 10.0, 20.0
 _AGAIN_S = 5.0
-_FENCE_THREADS = 16
 _SHOWN, _PLACES = 3, 20
 log = logging.getLogger(__name__)
 
@@ -186,7 +184,7 @@ def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool
 
     tasks = task_count(read(names.configs_topic), names.connector)
     if fences and tasks:
-        _fence(cluster, [names.transactional_id(task) for task in range(tasks)])
+        fence(cluster, [names.transactional_id(task) for task in range(tasks)], timeout_s=_FENCE_S)
     found = source_offsets(read(names.offsets_topic), names.connector, names.source)
     if not found.records:
         others = format_first([f"{connector} of {source}" for connector, source in found.others], _SHOWN)
@@ -213,20 +211,6 @@ def require_gone(cluster: ClusterConfig, names: MirrorMaker2) -> None:
             f" ({format_first(found, _SHOWN)})",
             hint="stop it, and see that nothing starts it again; a killed worker leaves within its session time-out",
         )
-
-
-def _fence(cluster: ClusterConfig, ids: Collection[str]) -> None:
-    """Take and release ids: their open transactions are aborted, and a former owner can commit nothing."""
-
-    def take(one: str) -> None:
-        writer = TransactionalWriter(cluster, one)
-        try:
-            writer.open(timeout_s=_FENCE_S)
-        finally:
-            writer.close()
-
-    with ThreadPoolExecutor(_FENCE_THREADS) as pool:
-        list(pool.map(take, ids))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
@@ -18,6 +17,7 @@ from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends, leaders
 from aggregator.kafka.readers.log import read_visible
 from aggregator.kafka.readers.open_range import CentralRecord, newest_position, read_range, rows
+from aggregator.kafka.writers.fencing import fence
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.leadership.settlement import await_decided
@@ -29,7 +29,6 @@ from aggregator.state.names import HubNames
 from aggregator.state.request_log import RequestWatch, read_requests
 from aggregator.state.requests import Requests
 
-_FENCE_THREADS = 16
 # Writing and aborting this record ends what an earlier driver left undecided in the control topic. That loses nothing:
 # epochs and notes are read back before they are used, and a note that was not removed is settled again.
 _LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
@@ -206,17 +205,8 @@ class KafkaDriverCentral:
             raise OutcomeUnknown(self._lost, hint="start it again: a new producer decides it") from None
 
     def fence(self, slots: Iterable[int]) -> None:
-        """Take and give back the transactional ids of these slots, in parallel."""
-
-        def take(slot: int) -> None:
-            writer = TransactionalWriter(self._config.central, self._names.slot_id(slot))
-            try:
-                writer.open()
-            finally:
-                writer.close()
-
-        with ThreadPoolExecutor(_FENCE_THREADS) as pool:
-            list(pool.map(take, slots))
+        """Take and give back the transactional ids of these slots."""
+        fence(self._config.central, [self._names.slot_id(slot) for slot in slots])
 
     def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """Return by partition the range from the last stable offset to the high watermark; ask the present leaders."""

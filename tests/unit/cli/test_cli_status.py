@@ -131,7 +131,7 @@ def many():
     flows += [flow(topic="orders", partition=0), flow(topic="orders", partition=1), HELD]
     edges = [edge("eu"), edge("us", state="UNREACHABLE", reason="no broker answers")]
     seen = snapshot(edges, sorted(flows, key=lambda one: one.source)).status
-    return replace(seen, refused={"us/t000/7": ("discovery", "no leader"), "us/a/b/1": ("discovery", "no leader")})
+    return replace(seen, refused={"us/t000/7": ("discovery", "no leader"), "us/a.b/1": ("discovery", "no leader")})
 
 
 def test_a_topic_has_one_line_and_says_which_partition_stands_still():
@@ -206,7 +206,7 @@ def test_a_part_of_a_status_is_what_was_asked_for():
     assert {one.topic for one in found.flows} == {f"t00{number}" for number in range(10)}
     assert list(found.refused) == ["us/t000/7"]
     assert len(found.plain()["flows"]) == 30
-    assert list(StatusSelection("us", "a/b").of(many(), feeds).refused) == ["us/a/b/1"]
+    assert list(StatusSelection("us", "a.b").of(many(), feeds).refused) == ["us/a.b/1"]
     assert StatusSelection("us", "t").of(many(), feeds).flows == ()
     stands = tuple(TableStatus(name, problem="the store refuses") for name in ("orders", "t001", "t002"))
     for chosen, tables in (
