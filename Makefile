@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # The hot loops are compiled anew when they change, here and not in somebody's first run.
 WARMED := $(VENV)/.warmed
-LOOPS  := $(addprefix aggregator/,jit.py privacy/distinct.py privacy/guard.py) $(wildcard aggregator/privacy/kernel/*.py aggregator/kafka/native/*.py)
+LOOPS  := $(addprefix aggregator/,jit.py privacy/batch/distinct.py privacy/batch/guard.py) $(wildcard aggregator/privacy/kernel/*.py aggregator/kafka/native/*.py)
 UV     := uv==0.13.8
 # Compiled modules are kept, whatever the shell says: without them tests take a third longer, every process starts late.
 unexport PYTHONDONTWRITEBYTECODE

@@ -5,8 +5,8 @@
     │   ├── Unreachable           a broker or a registry does not answer
     │   │   ├── TokenRefused          schema/tokens.py: the token server refuses the registry's client
     │   │   ├── AnswerPending         schema/registry.py: a registry was asked, and its answer is not there yet
-    │   │   └── SchemaIdsPending      privacy/strip.py: a batch names schema ids that are waited for
-    │   │       └── SchemaIdsUnasked      privacy/strip.py: and nothing is known of one yet
+    │   │   └── SchemaIdsPending      privacy/batch/strip.py: a batch names schema ids that are waited for
+    │   │       └── SchemaIdsUnasked      privacy/batch/strip.py: and nothing is known of one yet
     │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
     │   ├── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
     │   ├── LimitsChanged         replicate/slot/planned_limits.py: a central topic takes something else than planned

@@ -25,10 +25,10 @@ Number = Any
 _SOURCES = (
     "jit.py",
     "privacy/kernel/*.py",
-    "privacy/sha256.py",
-    "privacy/tokens.py",
-    "privacy/distinct.py",
-    "privacy/guard.py",
+    "privacy/tokens/sha256.py",
+    "privacy/tokens/tokens.py",
+    "privacy/batch/distinct.py",
+    "privacy/batch/guard.py",
     "kafka/native/*.py",
 )
 

@@ -14,8 +14,8 @@ from aggregator.cli.leaves import PolicyLeaf
 from aggregator.cli.topic_discovery import FoundTopic
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.policy.closed import closed_policy
-from aggregator.privacy.policy.value_format import ValueFormat
 
 _MAX_NAMES = 100  # names in one rule; RE2 refuses a pattern of ten thousand long names
 _WIDTH = 100  # width of a longer comment, in characters

@@ -42,8 +42,8 @@ from aggregator.kafka.client.address import Address
 from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.probes.listener import Obstacle
 from aggregator.kafka.probes.listener_probe import probe
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.policy.file import load_policy
-from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.registries import open_registry
 
 # Seconds for each step of a connection.

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from aggregator.budgets import SCHEMA_NODES
 from aggregator.errors import DeadLetterError, HoldError
+from aggregator.privacy.batch.tally import NULL
+from aggregator.privacy.fields import paths
 from aggregator.privacy.json.sampled import parts
-from aggregator.privacy.policy import paths
-from aggregator.privacy.policy.places import Allowance, places
-from aggregator.privacy.sniff import json_of
-from aggregator.privacy.tally import NULL
+from aggregator.privacy.review.places import Allowance, places
+from aggregator.privacy.review.sniff import json_of
 from aggregator.schema.avro import Kind, Node, Schema
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registry import Registry

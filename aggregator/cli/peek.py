@@ -107,7 +107,7 @@ def _registry(hub: HubConfig, at: RecordPlace) -> "Registry":
 
 
 def _as_they_lie(hub: HubConfig, at: RecordPlace, found: "list[Sampled]", show_values: bool) -> list[_Shown]:
-    from aggregator.privacy.preview import looked_at
+    from aggregator.privacy.review.preview import looked_at
 
     registry, own = _registry(hub, at), OWN_HEADERS if at.cluster == CENTRAL else ()
     return [_Shown(one, [*looked_at(one.record, registry, hide=not show_values, own=own)]) for one in found]

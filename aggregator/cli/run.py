@@ -6,14 +6,12 @@ Invariant: SIGTERM and SIGINT end the hub cleanly with exit code 0. Every other 
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +25,7 @@ from aggregator.cli.run_ending import report_end
 from aggregator.cli.terminal.arguments import LENGTH
 from aggregator.cli.terminal.missing_rights import require_own_clusters
 from aggregator.cli.terminal.output import config_option, progress
+from aggregator.cli.terminal.signals import stopping_on_signals
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
 from aggregator.errors import AnotherHub
@@ -149,11 +148,13 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     """
     from aggregator.engine.session import open_session
     from aggregator.kafka.cluster.topics import topic_names
+    from aggregator.machine_clock import utc_today
     from aggregator.observe.rights import lacking_rights
+    from aggregator.privacy.policy.cross_check import read_policies
     from aggregator.replicate.identity.clusters import refuse_duplicate_clusters
     from aggregator.replicate.identity.identities import fetch_cluster_ids
 
-    policies = checked_policies(config)
+    policies = read_policies(config, utc_today())
     for name, ring in config.keys.items():
         for version, _ in ring.versions:
             ring.material(name, version)
@@ -345,30 +346,3 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
     server = PageServer(config, policies, threads)
     progress(f"the page: {server.address}")
     return server
-
-
-def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
-    """Read the policies of the rules, by path.
-
-    Raises:
-        ConfigError: one cannot be used.
-    """
-    from aggregator.machine_clock import utc_today
-    from aggregator.privacy.policy.cross_check import read_policies
-
-    return read_policies(config, utc_today())
-
-
-@contextmanager
-def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`, for as long as the block lasts."""
-
-    def end(_signal: int, _frame: object) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

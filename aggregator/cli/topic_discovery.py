@@ -13,8 +13,8 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS, OffsetRange, Partition
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends, single_records
-from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.sniff import Sniffed, Value, sniffed
+from aggregator.privacy.fields.value_format import ValueFormat
+from aggregator.privacy.review.sniff import Sniffed, Value, sniffed
 from aggregator.replicate.discovery.edge_topic import is_internal
 from aggregator.replicate.flow.limits import is_compacted
 from aggregator.schema.registry import Registry

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 from pydantic import ValidationError
 
-from aggregator.cli.run import stopping_on_signals
 from aggregator.cli.status import monitoring
 from aggregator.cli.terminal.output import config_option, progress, say
+from aggregator.cli.terminal.signals import stopping_on_signals
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, UiConfig
 from aggregator.threads import Threads

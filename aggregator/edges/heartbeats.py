@@ -13,7 +13,7 @@ from typing import NamedTuple
 from aggregator.bytes_column import BytesColumn
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
-from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
+from aggregator.privacy.batch.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 
 _VERSION = 0
 _VALUE = struct.Struct(">hq")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from aggregator.coordinates import SchemaName
 from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Moment, Number, TypedDecoder
-from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.privacy.batch.strip import PolicyId, ReportRow
 from aggregator.replicate.flow.field_counts import KIND
 from aggregator.state.telemetry import kind_of
 

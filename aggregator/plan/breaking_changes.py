@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.policy.diff import WriterSchema
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import key_scope, value_scope
+from aggregator.privacy.review.diff import WriterSchema
 from aggregator.schema.avro import parse
 from aggregator.schema.compatibility import differences, may_follow
 

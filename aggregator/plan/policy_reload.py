@@ -16,8 +16,8 @@ from aggregator.errors import DeadLetterError
 from aggregator.plan.actions import REFUSED
 from aggregator.plan.run_plan import HubPlan, hub_plan
 from aggregator.plan.schemas import NewestSchema, newest_schemas_of
-from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.review.diff import WriterSchema, policy_changes
 
 Policies = Mapping[Path, Policy]
 # A field that no rule names any longer leaves no more than `keep` left.

@@ -13,8 +13,8 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.readers import single_records
+from aggregator.privacy.batch.strip import Batch, Strip
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.replicate.discovery.compacted_keys import require_keys
 from aggregator.replicate.flow.limits import TopicLimits

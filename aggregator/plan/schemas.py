@@ -16,13 +16,13 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import DeadLetterError, HoldError, RetryError
 from aggregator.plan.actions import DEAD, NOTHING, REFUSED, REGISTER
-from aggregator.privacy.key_tally import key_path
-from aggregator.privacy.plain_values import whole_decision
+from aggregator.privacy.batch.key_tally import key_path
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import Scope, key_scope, schemaless_scope, value_scope
 from aggregator.privacy.policy.rules import privacy_class
+from aggregator.privacy.topic.plain_values import whole_decision
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import incompatibility
 from aggregator.schema.inherited_tags import with_inherited_tags

@@ -34,9 +34,9 @@ from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.machine_clock import utc_today
+from aggregator.privacy.batch.strip import Batch, Strip
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.identity.cycles import Cycles

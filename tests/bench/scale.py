@@ -33,9 +33,9 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.engine.collector import gc_disabled
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.machine_clock import utc_today
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.replicate.discovery.central_topics import Snapshots, central_topics
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.epoch.assignment import assign

@@ -24,9 +24,9 @@ from pathlib import Path
 import fastavro
 
 from aggregator.machine_clock import utc_today
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.bench.ratios import spread
 from tests.unit.privacy.kernel.differential import KEYS

@@ -18,7 +18,7 @@ from confluent_kafka.schema_registry.rule_registry import RuleRegistry
 from confluent_kafka.schema_registry.serde import FieldRuleExecutor, FieldType
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.batch.strip import Batch
 from aggregator.schema.wire import frame, split
 from tests.canary import recognised
 from tests.unit.privacy.corpus import SURVIVOR, body_of, schema_of, unwrapped

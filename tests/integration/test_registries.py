@@ -12,8 +12,8 @@ import pytest
 from aggregator.config.secrets import SecretRef
 from aggregator.doctor import facts
 from aggregator.errors import HoldError, Reason, Unreachable
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Requester, UnknownSchema

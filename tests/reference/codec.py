@@ -13,8 +13,8 @@ from typing import Any
 
 import fastavro
 
+from aggregator.privacy.fields.raw_values import Raw
 from aggregator.privacy.plan.plan import Action, Call, PlanNode, StripPlan
-from aggregator.privacy.plan.raw_values import Raw
 from aggregator.schema.avro import Kind
 
 KEY, VALUE = "k", "v"

@@ -8,7 +8,7 @@ does not allow: bad indices, sizes, booleans, numbers too long, text that is not
 from collections.abc import Callable, Sequence
 
 from aggregator.errors import Reason
-from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS, Malformed, is_read, weightless_nodes
+from aggregator.privacy.batch.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS, Malformed, is_read, weightless_nodes
 from aggregator.privacy.plan.plan import Call, PlanNode, StripPlan
 from aggregator.schema.avro import Kind
 

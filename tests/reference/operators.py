@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.schema.avro import Kind, Logical
 
 # Every type of leaf, with the Avro that it is.

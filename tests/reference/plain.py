@@ -1,11 +1,12 @@
 """What is left of one value without parts, by the definition: one record, one rule, nothing remembered.
 
-Says once more what `aggregator/privacy/plain_values.py` does for whole batches; shares with it only the operators.
+Says once more what `aggregator/privacy/topic/plain_values.py` does for whole batches.
+Shares with it only the operators.
 """
 
 from aggregator.errors import Reason
 from aggregator.privacy import operators
-from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.schema.avro import Kind
 
 

@@ -11,17 +11,17 @@ import numpy as np
 from aggregator.budgets import ASKED_VALUES
 from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
-from aggregator.privacy.column import ABSENT, NOWHERE, Counts, ResultColumn, SideValues
-from aggregator.privacy.distinct import OperatorCache, by_value
-from aggregator.privacy.guard import Malformed
-from aggregator.privacy.plan.leaf import Shown
+from aggregator.privacy.batch.column import ABSENT, NOWHERE, Counts, ResultColumn, SideValues
+from aggregator.privacy.batch.distinct import OperatorCache, by_value
+from aggregator.privacy.batch.guard import Malformed
+from aggregator.privacy.batch.strip import Rejection
+from aggregator.privacy.batch.tally import NodeCounts
+from aggregator.privacy.fields.leaf import Shown
+from aggregator.privacy.fields.raw_values import Raw
+from aggregator.privacy.ids.schema_ids import FramedValues
 from aggregator.privacy.plan.plan import StripPlan
-from aggregator.privacy.plan.raw_values import Raw
-from aggregator.privacy.programs import Maker
-from aggregator.privacy.schema_ids import FramedValues
-from aggregator.privacy.strip import Rejection
-from aggregator.privacy.tally import NodeCounts
-from aggregator.privacy.topic import TopicStrip
+from aggregator.privacy.topic.programs import Maker
+from aggregator.privacy.topic.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 from tests.reference.codec import Codec
 from tests.reference.guard import Guard

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from aggregator.privacy import operators
-from aggregator.privacy.plan.leaf import Shown
+from aggregator.privacy.fields.leaf import Shown
+from aggregator.privacy.fields.raw_values import Raw
 from aggregator.privacy.plan.plan import Action, StripPlan
-from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.plan.side_inputs import entity, shown
 from aggregator.schema.avro import CONTAINERS, Kind
 from tests.reference.codec import KEY, VALUE, branch_name, field_name

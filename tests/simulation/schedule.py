@@ -22,7 +22,7 @@ from aggregator.errors import FatalError, Fenced, HoldError, OutcomeUnknown, Rea
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.reader_events import StartPosition
-from aggregator.privacy.strip import PolicyId, Rejection, Stripped
+from aggregator.privacy.batch.strip import PolicyId, Rejection, Stripped
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.identity.cycles import Cycles

@@ -30,7 +30,7 @@ from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ConfigError, DeadLetterError, FatalError, Reason
 from aggregator.escapes import json_escaped, json_line, quoted, visible
 from aggregator.privacy.policy.file import load_policy
-from aggregator.privacy.policy.suggest import Suggestion, as_yaml
+from aggregator.privacy.review.suggest import Suggestion, as_yaml
 from aggregator.threads import ThreadCondition, ThreadStatus
 
 OBEYED = [

@@ -20,14 +20,13 @@ from aggregator.backfill.driver import BackfillOutcome
 from aggregator.backfill.execution import run_to_end
 from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.store import read_backfills
-from aggregator.cli.run import (
-    checked_policies,
-    stopping_on_signals,
-)
 from aggregator.cli.terminal.output import progress
+from aggregator.cli.terminal.signals import stopping_on_signals
 from aggregator.config.model import HubConfig
 from aggregator.engine.session import open_session
 from aggregator.errors import AggregatorError, ExitCode
+from aggregator.machine_clock import utc_today
+from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
@@ -50,7 +49,7 @@ def run_backfill(config: HubConfig, backfill: Backfill) -> int:
     Raises:
         AggregatorError: with the exit code of its class.
     """
-    id_, policies = backfill.plan.id, checked_policies(config)
+    id_, policies = backfill.plan.id, read_policies(config, utc_today())
     stop = threading.Event()
     # The lowest CPU priority, which a local session and its workers inherit: live flows on this machine go first.
     os.nice(max(0, _NICE - os.nice(0)))

@@ -11,8 +11,8 @@ import threading
 from contextlib import suppress
 
 from aggregator.backfill.settlement import is_stuck, settle_backfills
-from aggregator.cli.run import stopping_on_signals
 from aggregator.cli.terminal.output import progress
+from aggregator.cli.terminal.signals import stopping_on_signals
 from aggregator.config.model import HubConfig
 from aggregator.errors import AnotherHub, ExitCode
 

@@ -17,9 +17,9 @@ from aggregator.cli.terminal.output import emit, output_option, table
 from aggregator.errors import ConfigError, DeadLetterError, ExitCode, HoldError, RetryError
 from aggregator.escapes import visible
 from aggregator.machine_clock import utc_today
-from aggregator.privacy.policy.diff import PolicyChange, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.strictness import Strictness
+from aggregator.privacy.review.diff import PolicyChange, WriterSchema, policy_changes
 from aggregator.schema.registries import open_registry
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from aggregator.cli.terminal.command_group import CommandGroup
 from aggregator.cli.terminal.output import emit, output_option, table
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.machine_clock import utc_today
-from aggregator.privacy.plain_values import whole_decision
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Row, StripPlan
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.precedence import Scope, key_scope, schemaless_scope, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
+from aggregator.privacy.topic.plain_values import whole_decision
 
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
 

@@ -24,12 +24,12 @@ from aggregator.config.secrets import KeyRing
 from aggregator.count_text import format_count
 from aggregator.machine_clock import utc_today
 from aggregator.privacy import operators
-from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.fields.value_format import ValueFormat
+from aggregator.privacy.kernel.factory import topic_strip
 from aggregator.privacy.policy.file import Policy, load_policy
-from aggregator.privacy.policy.fixtures import written_ring
 from aggregator.privacy.policy.rules import key_name
-from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.preview import PreviewLine, previewed
+from aggregator.privacy.review.fixtures import written_ring
+from aggregator.privacy.review.preview import PreviewLine, previewed
 from aggregator.schema.memory import MemoryRegistry
 
 # The length of a key whose operator takes keys of any length.

@@ -15,7 +15,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import EdgeConfig, HubConfig
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.kafka.readers.sample import Record, newest_records
-from aggregator.privacy.policy.value_format import ValueFormat
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.schema.avro import parse
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.plain_json import Misfit, encoded

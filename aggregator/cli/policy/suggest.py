@@ -16,7 +16,9 @@ from aggregator.config.load import load_config
 from aggregator.count_text import format_count
 from aggregator.errors import DeadLetterError
 from aggregator.escapes import text_or_none
-from aggregator.privacy.policy.suggest import (
+from aggregator.privacy.fields.value_format import ValueFormat
+from aggregator.privacy.review.sniff import json_of, schema_of, sniffed
+from aggregator.privacy.review.suggest import (
     HEADERS,
     KEY,
     Suggestion,
@@ -27,8 +29,6 @@ from aggregator.privacy.policy.suggest import (
     suggestions,
     whole_suggestion,
 )
-from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.sniff import json_of, schema_of, sniffed
 from aggregator.schema.plain_json import decoded
 from aggregator.schema.registry import Registry
 

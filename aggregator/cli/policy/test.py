@@ -14,8 +14,8 @@ import click
 from aggregator.cli.policy.sources import FILE
 from aggregator.cli.terminal.output import emit, output_option
 from aggregator.errors import ConfigError, ExitCode
-from aggregator.privacy.policy.fixture_expectations import Mismatch
-from aggregator.privacy.policy.fixtures import Fixtures, fixture_files
+from aggregator.privacy.review.fixture_expectations import Mismatch
+from aggregator.privacy.review.fixtures import Fixtures, fixture_files
 
 
 class _Result(NamedTuple):

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from aggregator.budgets import JSON_PLACES
 from aggregator.privacy import operators
+from aggregator.privacy.batch.tally import NULL
+from aggregator.privacy.fields import paths
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call, Row
-from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import AppliedRule, Scope
 from aggregator.privacy.policy.rules import other_field
-from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind
 
 # The types of JSON, as leaves that operators accept.

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from aggregator.privacy.batch.tally import NULL
+from aggregator.privacy.fields import paths
 from aggregator.privacy.json.text import Json
-from aggregator.privacy.policy import paths
-from aggregator.privacy.tally import NULL
 
 # A word is at most as long as the names that people give to fields.
 _WORD = re.compile(r"(?=[^0-9]*(?:[0-9][^0-9]*){0,4}$)[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)

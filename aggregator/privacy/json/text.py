@@ -13,7 +13,7 @@ from typing import Any
 
 from aggregator.budgets import DEPTH, JSON_PARTS, NUMBER_SIGNS
 from aggregator.errors import Reason
-from aggregator.privacy.guard import Malformed
+from aggregator.privacy.batch.guard import Malformed
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 _INTEGER_LIMIT = 2**63

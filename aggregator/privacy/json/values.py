@@ -16,20 +16,20 @@ import numpy as np
 from aggregator.budgets import BATCH_PLAIN_BYTES, max_output_bytes
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy.column import ABSENT, Counts, ResultColumn, SideValues, TooMuch, joined
-from aggregator.privacy.distinct import OperatorCache, by_value, in_parts
-from aggregator.privacy.guard import Malformed
+from aggregator.privacy.batch.column import ABSENT, Counts, ResultColumn, SideValues, TooMuch, joined
+from aggregator.privacy.batch.distinct import OperatorCache, by_value, in_parts
+from aggregator.privacy.batch.guard import Malformed
+from aggregator.privacy.batch.strip import FoundSchema, Rejection, ReportRow
+from aggregator.privacy.batch.tally import counted_rows
+from aggregator.privacy.fields import paths
+from aggregator.privacy.fields.leaf import Shown
+from aggregator.privacy.fields.raw_values import Raw
 from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.text import Json, read_json, write_json
 from aggregator.privacy.json.walk import InputCollector, OutputBuilder, at_path
-from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Call, Row
-from aggregator.privacy.plan.raw_values import Raw
-from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_deterministic
-from aggregator.privacy.strip import FoundSchema, Rejection, ReportRow
-from aggregator.privacy.tally import counted_rows
 
 
 class _Work:

@@ -10,14 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.privacy.column import Counts, TooMuch
+from aggregator.privacy.batch.column import Counts, TooMuch
+from aggregator.privacy.batch.tally import NULL
+from aggregator.privacy.fields.leaf import Shown
+from aggregator.privacy.fields.raw_values import Raw
 from aggregator.privacy.json.allowlist import JsonPlace, Member, PlaceRule
 from aggregator.privacy.json.text import Json
-from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Call, Row
-from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.plan.side_inputs import entity
-from aggregator.privacy.tally import NULL
 from aggregator.schema.avro import Kind
 
 _DOUBLE = struct.Struct("<d")

@@ -11,7 +11,7 @@ import numpy as np
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, Number, compiled, inlined, inlined_early, unowned
-from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
+from aggregator.privacy.batch.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
 from aggregator.privacy.kernel import tape as tapes
 from aggregator.privacy.kernel.decoder import REFUSED, is_padded, leaves, number
 from aggregator.privacy.kernel.intrinsics import item

@@ -14,7 +14,7 @@ from numba import types
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
-from aggregator.privacy.distinct import LONGEST_BYTES, OperatorCache
+from aggregator.privacy.batch.distinct import LONGEST_BYTES, OperatorCache
 from aggregator.privacy.kernel.encoder import copied
 from aggregator.privacy.kernel.intrinsics import WORD, fetch, put_word, word
 from aggregator.privacy.kernel.machine import SPAN

@@ -15,10 +15,10 @@ import numpy as np
 
 from aggregator.bytes_column import Integers
 from aggregator.privacy import operators
-from aggregator.privacy.guard import is_read, weightless_nodes
+from aggregator.privacy.batch.guard import is_read, weightless_nodes
+from aggregator.privacy.fields.leaf import INTEGERS
 from aggregator.privacy.kernel import opcodes
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
-from aggregator.privacy.plan.leaf import INTEGERS
 from aggregator.privacy.plan.plan import Action, PlanNode, StripPlan
 from aggregator.schema.avro import Kind
 

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
-from aggregator.privacy.column import SideValues
-from aggregator.privacy.distinct import OperatorCache, in_parts
+from aggregator.privacy.batch.column import SideValues
+from aggregator.privacy.batch.distinct import OperatorCache, in_parts
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf
+from aggregator.privacy.fields.raw_values import Raw
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.memory import ResultCache
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
@@ -22,9 +24,7 @@ from aggregator.privacy.kernel.side_inputs import paired, raws_of_spans, records
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.tokens import TokenCalls
 from aggregator.privacy.kernel.workspace import Scanned
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf
 from aggregator.privacy.plan.plan import StripPlan
-from aggregator.privacy.plan.raw_values import Raw
 from aggregator.schema.avro import Kind
 
 _NUMBERS = INTEGERS | {Kind.ENUM}

@@ -9,12 +9,12 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 
 from aggregator.bytes_column import Bytes, BytesColumn, Integers
-from aggregator.privacy.column import ABSENT, NOWHERE, SideValues
+from aggregator.privacy.batch.column import ABSENT, NOWHERE, SideValues
+from aggregator.privacy.fields.leaf import Shown
+from aggregator.privacy.fields.raw_values import Raw
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.spans import gather
-from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import SideInput
-from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.plan.side_inputs import entity, shown
 
 

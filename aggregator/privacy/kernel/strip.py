@@ -14,8 +14,11 @@ import numpy as np
 from aggregator.budgets import max_output_bytes
 from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy.column import Counts, ResultColumn, TooMuch, joined, refused
-from aggregator.privacy.distinct import OperatorCache
+from aggregator.privacy.batch.column import Counts, ResultColumn, TooMuch, joined, refused
+from aggregator.privacy.batch.distinct import OperatorCache
+from aggregator.privacy.batch.strip import Rejection
+from aggregator.privacy.batch.tally import NodeCounts, visits
+from aggregator.privacy.ids.schema_ids import FramedValues
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
 from aggregator.privacy.kernel.memory import MemoryBudget, ResultCache
 from aggregator.privacy.kernel.output import assemble, measure
@@ -24,14 +27,11 @@ from aggregator.privacy.kernel.results import Calls, Results
 from aggregator.privacy.kernel.side_inputs import records_of
 from aggregator.privacy.kernel.tokens import KeyTokens
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
-from aggregator.privacy.keys import TokensOf
 from aggregator.privacy.plan.plan import StripPlan
-from aggregator.privacy.programs import Maker
-from aggregator.privacy.schema_ids import FramedValues
-from aggregator.privacy.strip import Rejection
-from aggregator.privacy.tally import NodeCounts, visits
-from aggregator.privacy.tokens import HmacTokenSpec
-from aggregator.privacy.topic import TopicStrip
+from aggregator.privacy.tokens.tokens import HmacTokenSpec
+from aggregator.privacy.topic.keys import TokensOf
+from aggregator.privacy.topic.programs import Maker
+from aggregator.privacy.topic.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 
 _REASONS = {

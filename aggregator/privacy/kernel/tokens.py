@@ -15,8 +15,8 @@ from aggregator.privacy.kernel.encoder import copied
 from aggregator.privacy.kernel.intrinsics import finish, item, update
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.output import FORM, LENGTH, PREFIXED, RESULT, START
-from aggregator.privacy.sha256 import DIGEST_BYTES, STATE_BYTES, functions
-from aggregator.privacy.tokens import TOKEN_BYTES, HmacTokenSpec, Normalize
+from aggregator.privacy.tokens.sha256 import DIGEST_BYTES, STATE_BYTES, functions
+from aggregator.privacy.tokens.tokens import TOKEN_BYTES, HmacTokenSpec, Normalize
 
 NOTHING = -1
 # The bits of the normalisations that the machine does itself; None: it leaves the value to Python.

@@ -6,11 +6,11 @@ has no result and is dropped, because that is the more restrictive choice. `keep
 
 from datetime import date
 
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.descriptor import KeyRings, Operator, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.registry import DESCRIPTORS, descriptor
-from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.tokens import HmacTokenSpec, Tokenizer
+from aggregator.privacy.tokens.tokens import HmacTokenSpec, Tokenizer
 from aggregator.schema.avro import Kind
 
 # Names of the operators with a constant result, of those that record keys accept, and of those whose keys wear out.

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS, civil_of
 from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.text import over
-from aggregator.privacy.plan.leaf import Leaf
 from aggregator.schema.avro import Kind
 
 _ISO = len("1984-05-06")

@@ -14,11 +14,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from aggregator.privacy.fields.leaf import Leaf, Value
 from aggregator.privacy.operators import number
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.redact import REDACTED
-from aggregator.privacy.plan.leaf import Leaf, Value
 from aggregator.schema.avro import Kind
 
 Bound = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]

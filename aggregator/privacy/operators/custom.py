@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from aggregator.errors import ConfigError
+from aggregator.privacy.fields.field_types import Name
+from aggregator.privacy.fields.leaf import Leaf, Value
 from aggregator.privacy.operators import number
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Justified
-from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy.field_types import Name
 from aggregator.schema.avro import Kind
 
 OutputType = Literal["boolean", "int", "long", "float", "double", "string", "bytes"]

@@ -19,13 +19,13 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from aggregator.config.secrets import ring_of
 from aggregator.config.subkeys import Purpose, subkey
+from aggregator.privacy.fields.field_types import FieldPath, Name
+from aggregator.privacy.fields.leaf import Leaf, Paired, Value
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS
 from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import REDACTED, Redact, constant
-from aggregator.privacy.plan.leaf import Leaf, Paired, Value
-from aggregator.privacy.policy.field_types import FieldPath, Name
-from aggregator.privacy.tokens import Normalize, canonical
+from aggregator.privacy.tokens.tokens import Normalize, canonical
 from aggregator.schema.avro import Kind
 
 _ISO = len("1984-05-06")

@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator
 
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS, first_day
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass, clear_if
 from aggregator.privacy.operators.parameters import Justified
-from aggregator.privacy.plan.leaf import Leaf
 
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
 # Every later unit consists of whole earlier units. Weeks are left out, because they do not fill months.

@@ -13,9 +13,9 @@ from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
 from aggregator.config.secrets import KeyRing
+from aggregator.privacy.fields.leaf import Leaf, Value
 from aggregator.privacy.operators.parameters import Parameters
-from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.tokens import HmacTokenSpec, Tokenizer
+from aggregator.privacy.tokens.tokens import HmacTokenSpec, Tokenizer
 
 KeyRings = Mapping[str, KeyRing]
 # A function of distinct values, or of pairs if the rule also looks at another field of the record.

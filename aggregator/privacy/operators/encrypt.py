@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from aggregator.config.subkeys import Purpose
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators import encryption, envelope
 from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
-from aggregator.privacy.plan.leaf import Leaf
 
 
 class Encrypt(encryption.Sealing):

@@ -6,9 +6,9 @@ Invariant: an envelope belongs to one topic and path, and equal values of one pl
 from typing import Literal
 
 from aggregator.config.subkeys import Purpose
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators import encryption, envelope
 from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass
-from aggregator.privacy.plan.leaf import Leaf
 
 
 class EncryptDeterministic(encryption.Sealing):

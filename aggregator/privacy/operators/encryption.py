@@ -11,12 +11,12 @@ from datetime import date
 from aggregator.config.secrets import ring_of
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.errors import ConfigError
+from aggregator.privacy.fields.field_types import Name
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.operators import envelope
 from aggregator.privacy.operators.descriptor import KeyRings, Operator
 from aggregator.privacy.operators.parameters import Parameters
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.policy.field_types import Name
-from aggregator.privacy.tokens import canonical
+from aggregator.privacy.tokens.tokens import canonical
 from aggregator.schema.avro import Kind
 
 _AS_TEXT = INTEGERS | {Kind.STRING, Kind.ENUM}

@@ -8,12 +8,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from aggregator.privacy.fields.leaf import Leaf, Value
 from aggregator.privacy.operators import number
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass, clear_if
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.redact import Redact, constant
 from aggregator.privacy.operators.text import over
-from aggregator.privacy.plan.leaf import Leaf, Value
 from aggregator.schema.avro import Kind
 
 _ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz"

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from aggregator.privacy.graphemes import grapheme_starts
 from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass, clear_if
+from aggregator.privacy.operators.graphemes import grapheme_starts
 from aggregator.privacy.operators.masks import Sign
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.text import each, text_type

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from aggregator.budgets import NUMBER_SIGNS
-from aggregator.privacy.graphemes import grapheme_starts
+from aggregator.privacy.operators.graphemes import grapheme_starts
 
 # A masked part of an address has this number of signs, whatever its length.
 COVER_SIGNS = 3

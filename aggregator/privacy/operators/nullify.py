@@ -2,10 +2,10 @@
 
 from typing import Literal
 
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import closed_symbols
-from aggregator.privacy.plan.leaf import Leaf
 
 
 class Nullify(Parameters):

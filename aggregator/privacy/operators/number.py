@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from aggregator.budgets import NUMBER_BYTES
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
 _FLOATS = {Kind.FLOAT: struct.Struct("<f"), Kind.DOUBLE: struct.Struct("<d")}

@@ -10,7 +10,7 @@ from typing import Annotated, Self, TypeVar
 from pydantic import AfterValidator, model_validator
 
 from aggregator.config.closed_model import Model
-from aggregator.privacy.policy.field_types import Name, worded
+from aggregator.privacy.fields.field_types import Name, worded
 
 T = TypeVar("T", bound=str)
 

@@ -9,11 +9,11 @@ from typing import Literal
 
 from aggregator.config.secrets import ring_of
 from aggregator.errors import ConfigError
+from aggregator.privacy.fields.field_types import Name
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.operators.descriptor import Descriptor, KeyRings, Operator, PrivacyClass, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.policy.field_types import Name
-from aggregator.privacy.tokens import Encode, HmacTokenSpec, Normalize, Tokenizer, uuid_text
+from aggregator.privacy.tokens.tokens import Encode, HmacTokenSpec, Normalize, Tokenizer, uuid_text
 from aggregator.schema.avro import Kind, Logical
 
 _TAKEN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM}

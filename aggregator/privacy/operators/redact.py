@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import StringConstraints
 
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Parameters
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
 REDACTED = "[REDACTED]"

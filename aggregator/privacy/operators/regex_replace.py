@@ -10,12 +10,12 @@ from typing import Annotated, Literal, Self
 from pydantic import StringConstraints, model_validator
 
 from aggregator.budgets import MATCHED_BYTES
-from aggregator.privacy import expressions
+from aggregator.privacy.fields.leaf import Value
+from aggregator.privacy.operators import expressions
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.operators.text import word_type
-from aggregator.privacy.plan.leaf import Value
 
 Text = Annotated[str, StringConstraints(max_length=1000)]
 

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators import number
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Justified
-from aggregator.privacy.plan.leaf import Leaf
 
 
 class Round(Justified):

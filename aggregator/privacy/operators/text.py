@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.operators.descriptor import KeyRings, Operator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import REDACTED
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
 P = TypeVar("P", bound=Parameters)

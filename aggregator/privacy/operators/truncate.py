@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from aggregator.privacy.graphemes import grapheme_starts
+from aggregator.privacy.fields.leaf import Leaf, Value
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass, clear_if
+from aggregator.privacy.operators.graphemes import grapheme_starts
 from aggregator.privacy.operators.parameters import Justified
-from aggregator.privacy.plan.leaf import Leaf, Value
 from aggregator.schema.avro import Kind
 
 

@@ -16,14 +16,14 @@ from typing import NamedTuple
 from aggregator.budgets import LETTERS_OF_A_TAG, SCHEMA_LABELS, SCHEMA_NODES, SCHEMA_PLACES
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
+from aggregator.privacy.fields import paths
+from aggregator.privacy.fields.leaf import Leaf, leaf_of
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.containers import decide_containers, outermost, reaching_no_leaf
 from aggregator.privacy.plan.derived import derive
-from aggregator.privacy.plan.leaf import Leaf, leaf_of
 from aggregator.privacy.plan.plan import Action, Call, PlanNode, Row, StripPlan
 from aggregator.privacy.plan.side_inputs import with_side_inputs
-from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import AppliedRule, Scope
 from aggregator.privacy.policy.rules import other_field
 from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse

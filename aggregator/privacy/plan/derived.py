@@ -12,10 +12,10 @@ from typing import Any
 
 from aggregator.budgets import SCHEMA_STEPS
 from aggregator.errors import DeadLetterError, Reason
+from aggregator.privacy.fields import paths
+from aggregator.privacy.fields.leaf import Leaf, leaf_of
 from aggregator.privacy.plan.defaults import empty_default
-from aggregator.privacy.plan.leaf import Leaf, leaf_of
 from aggregator.privacy.plan.plan import Action, Call, PlanNode
-from aggregator.privacy.policy import paths
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema
 from aggregator.schema.compatibility import POLICY
 from aggregator.schema.plain_json import Defaults

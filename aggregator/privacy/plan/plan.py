@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.policy.rules import AnyRule
 from aggregator.schema.avro import Kind
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Shown, Value, leaf_of
+from aggregator.privacy.fields import paths
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf, Shown, Value, leaf_of
+from aggregator.privacy.fields.raw_values import value_of
 from aggregator.privacy.plan.plan import PlanNode, SideInput
-from aggregator.privacy.plan.raw_values import value_of
-from aggregator.privacy.policy import paths
 from aggregator.schema.avro import CONTAINERS, Kind, Schema
 
 _SHOWN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM, Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE}

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from aggregator.config.closed_model import Model
-from aggregator.privacy.policy.field_types import FieldPath, Name
+from aggregator.privacy.fields.field_types import FieldPath, Name
 
 Constant = Annotated[str, StringConstraints(max_length=1000)]
 _QUESTIONS = ("equals", "one_of", "is_null")

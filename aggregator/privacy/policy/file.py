@@ -27,13 +27,14 @@ from aggregator.config.patterns import full_matches
 from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import ConfigError
 from aggregator.privacy import operators
+from aggregator.privacy.fields import paths
+from aggregator.privacy.fields.field_types import worded
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.policy import paths, writable
+from aggregator.privacy.policy import writable
 from aggregator.privacy.policy.conditions import Condition
-from aggregator.privacy.policy.field_types import worded
 from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names
-from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.privacy.policy.whole_value import whole_refusal
 from aggregator.regular_files import read_text
 

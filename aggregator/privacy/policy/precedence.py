@@ -11,11 +11,11 @@ from datetime import date
 from types import MappingProxyType
 from typing import NamedTuple
 
+from aggregator.privacy.fields import paths
 from aggregator.privacy.operators.descriptor import PrivacyClass
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
-from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.rules import AnyRule, is_deterministic, most_restrictive, other_field, privacy_class
 

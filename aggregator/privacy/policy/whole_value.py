@@ -4,11 +4,11 @@ Invariant: a value that is declared as text stays text. No rule turns a value in
 """
 
 from aggregator.privacy import operators
+from aggregator.privacy.fields.leaf import Leaf
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.policy.rules import AnyRule, other_field
-from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import Kind
 
 _MADE = {ValueFormat.TEXT: (Kind.STRING,), ValueFormat.BYTES: (Kind.STRING, Kind.BYTES)}

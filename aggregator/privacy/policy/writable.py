@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from aggregator.config.patterns import full_matches
 from aggregator.privacy import operators
+from aggregator.privacy.fields import paths
 from aggregator.privacy.operators.descriptor import PrivacyClass
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
 
 

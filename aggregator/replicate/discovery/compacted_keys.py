@@ -14,9 +14,9 @@ from pathlib import Path
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import HoldError, Reason
+from aggregator.privacy.batch.strip import Rejection, Stripped
 from aggregator.privacy.policy.cross_check import LOSES_KEYS, drops_key
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.strip import Rejection, Stripped
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.replicate.flow.limits import is_compacted
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from aggregator.backoff import Backoff
-from aggregator.privacy.strip import ReportRow, Strip
+from aggregator.privacy.batch.strip import ReportRow, Strip
 
 KIND = "fields"
 _PAUSES = Backoff(first_s=2.0, most_s=60.0)

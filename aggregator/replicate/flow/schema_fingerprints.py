@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
-from aggregator.privacy.strip import FoundSchema
+from aggregator.privacy.batch.strip import FoundSchema
 
 # More ids than a flow meets between two deployments of its producers. The bound keeps ledger records small.
 _MAX_IDS = 128

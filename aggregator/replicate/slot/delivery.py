@@ -20,7 +20,7 @@ from aggregator.errors import HoldError, Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.producer import OutgoingRecords
-from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
+from aggregator.privacy.batch.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.discovery.compacted_keys import require_keys
 from aggregator.replicate.flow.field_counts import FieldReports
 from aggregator.replicate.flow.flow import Flow, FlowPlan

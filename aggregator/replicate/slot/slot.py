@@ -15,7 +15,7 @@ from aggregator.count_text import format_count
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import PollResult
-from aggregator.privacy.strip import SchemaIdsPending
+from aggregator.privacy.batch.strip import SchemaIdsPending
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery

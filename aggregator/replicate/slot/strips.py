@@ -15,9 +15,9 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
 from aggregator.errors import HoldError
 from aggregator.machine_clock import utc_today
-from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.batch.strip import Strip
+from aggregator.privacy.kernel.factory import topic_strip
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.strip import Strip
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registry

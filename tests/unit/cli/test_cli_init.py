@@ -26,11 +26,11 @@ from aggregator.cli.main import main
 from aggregator.cli.terminal.clusters import SettingType, options_of
 from aggregator.cli.topic_discovery import FoundTopic, is_replicable
 from aggregator.config.load import load_config
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.privacy.policy.file import load_policy
 from aggregator.privacy.policy.rules import operator_names
-from aggregator.privacy.policy.value_format import ValueFormat
 from aggregator.schema.avro import parse
 from aggregator.schema.registries import open_registry
 from tests.authority import Authority

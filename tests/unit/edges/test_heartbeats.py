@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aggregator.edges.heartbeats import Heartbeat, HeartbeatStrip, decode
 from aggregator.errors import Reason
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.batch.strip import Batch
 
 KEY = bytes.fromhex("000368756200056564676531")
 VALUE = bytes.fromhex("00000000018bcfe56800")

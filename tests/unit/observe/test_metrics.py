@@ -29,7 +29,7 @@ from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.metrics import of_threads, samples
 from aggregator.observe.metrics_server import MetricsServer
-from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.privacy.batch.strip import PolicyId, ReportRow
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.telemetry import SlotReport, StandStill

@@ -19,7 +19,7 @@ from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
 from aggregator.page.explanations import ExplanationCache
 from aggregator.page.frames import Frames
-from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.privacy.batch.strip import PolicyId, ReportRow
 from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.web.access import TokenAuth

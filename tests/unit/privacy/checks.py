@@ -12,8 +12,8 @@ from functools import cache
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError, Reason, Unreachable
+from aggregator.privacy.batch.strip import Batch, FoundSchema
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.strip import Batch, FoundSchema
 from aggregator.replicate.flow.schema_fingerprints import checked_fingerprints
 from aggregator.schema.registry import SchemaOrigin, SchemaVersion
 from aggregator.schema.wire import frame

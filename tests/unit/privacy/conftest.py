@@ -13,10 +13,10 @@ import fastavro
 import pytest
 
 from aggregator.config.secrets import key_ring
-from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.kernel.factory import topic_strip
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import frame, split

@@ -7,9 +7,9 @@ import json
 import time
 from dataclasses import dataclass
 
-from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.batch.strip import Batch, Stripped
+from aggregator.privacy.kernel.factory import topic_strip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch, Stripped
 from aggregator.schema.wire import frame
 from tests.canary import recognised, traces
 from tests.unit.privacy.corpus import SURVIVOR, body_of, plain_shapes, schema_of, shapes

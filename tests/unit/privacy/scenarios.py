@@ -11,7 +11,7 @@ from datetime import date
 
 import fastavro
 
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.batch.strip import Batch
 from aggregator.schema.wire import VALUE_ID_HEADER, frame
 from tests.canary import number
 from tests.unit.privacy.corpus import SURVIVOR, unwrapped

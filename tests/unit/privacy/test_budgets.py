@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from aggregator import budgets
 from aggregator.config.secrets import key_ring
 from aggregator.errors import DeadLetterError, HoldError, Reason, Unreachable
-from aggregator.privacy.composition import composed
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.fields.leaf import Leaf, Paired
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.operators import custom, result
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.plan.leaf import Leaf, Paired
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.policy.rules import operator_names
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.tokens.composition import composed
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.avro import Kind, Logical
 from aggregator.schema.registry import AnswerPending, Listing, UnknownSchema
@@ -169,7 +169,7 @@ def test_memory_grows_with_the_bytes(name):
 @pytest.mark.search
 def test_composing_by_the_square_is_what_the_walk_finds(monkeypatch):
     """The walk would find the library's own way: marks that are sorted by insertion."""
-    monkeypatch.setattr("aggregator.privacy.tokens.composed", lambda text: unicodedata.normalize("NFC", text))
+    monkeypatch.setattr("aggregator.privacy.tokens.tokens.composed", lambda text: unicodedata.normalize("NFC", text))
     text = "a" + "\u0301\u0316" * 8_000
     act = operator(rule("pseudonymize", **KEY, domain="d", normalize="casefold"), Leaf(Kind.STRING), KEYS)
     assert cpu_s(lambda: act([text])) > _size(text) * 1e-6

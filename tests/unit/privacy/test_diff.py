@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, parse_policy
 from aggregator.privacy.policy.rules import Rule
-from aggregator.privacy.policy.sample_strictness import compare_on_samples
 from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules
+from aggregator.privacy.review.diff import WriterSchema, policy_changes
+from aggregator.privacy.review.sample_strictness import compare_on_samples
 from tests.effort import examples
 
 TODAY = date(2026, 11, 21)

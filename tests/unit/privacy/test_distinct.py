@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.distinct import CAPACITY, LONGEST_BYTES, OperatorCache
+from aggregator.privacy.batch.distinct import CAPACITY, LONGEST_BYTES, OperatorCache
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
-from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call
 from aggregator.schema.avro import Kind
 

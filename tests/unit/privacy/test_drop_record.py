@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError, Reason
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.privacy.column import ABSENT, NOWHERE, ResultColumn, SideValues
+from aggregator.privacy.batch.column import ABSENT, NOWHERE, ResultColumn, SideValues
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
-from aggregator.privacy.suppression import Suppression
+from aggregator.privacy.topic.suppression import Suppression
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.identity.cycles import Cycles

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import Reason
-from aggregator.privacy.guard import MAXIMUM_DEPTH, Malformed, weightless_nodes
+from aggregator.privacy.batch.guard import MAXIMUM_DEPTH, Malformed, weightless_nodes
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Action, PlanNode
 from aggregator.privacy.policy.file import parse_policy

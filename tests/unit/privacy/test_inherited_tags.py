@@ -13,9 +13,9 @@ import fastavro
 import pytest
 
 from aggregator.errors import DeadLetterError, HoldError, Reason
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.memory import MemoryRegistry

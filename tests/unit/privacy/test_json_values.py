@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from aggregator import budgets
 from aggregator.errors import ConfigError, HoldError, Reason
-from aggregator.privacy.guard import MAXIMUM_DEPTH
+from aggregator.privacy.batch.guard import MAXIMUM_DEPTH
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.json import allowlist
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.memory import MemoryRegistry
 from tests.effort import examples
 from tests.unit.privacy.conftest import TODAY

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from aggregator.errors import Reason
-from aggregator.privacy.strip import Batch, Rejection
+from aggregator.privacy.batch.strip import Batch, Rejection
 from aggregator.schema.wire import APICURIO_KEY_HEADERS, frame, split
 
 TOKEN = "{pseudonymize: {key: customer, domain: customer}}"

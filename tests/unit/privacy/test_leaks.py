@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.batch.strip import Batch
 from aggregator.schema.wire import frame
 from tests.canary import recognised
 from tests.unit.privacy.corpus import SURVIVOR

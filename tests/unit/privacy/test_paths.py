@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.policy.paths import Matcher, join, steps
+from aggregator.privacy.fields.paths import Matcher, join, steps
 
 
 @pytest.mark.parametrize(

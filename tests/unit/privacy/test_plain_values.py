@@ -13,11 +13,11 @@ from pydantic import TypeAdapter
 from aggregator import budgets
 from aggregator.bytes_column import BytesColumn
 from aggregator.errors import ConfigError, HoldError, Reason
-from aggregator.privacy import plain_values
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.rules import Rule
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.topic import plain_values
 from aggregator.schema.memory import MemoryRegistry
 from tests.reference import plain
 from tests.reference.reference import ReferenceStrip

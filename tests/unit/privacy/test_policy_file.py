@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.errors import ConfigError
 from aggregator.machine_clock import utc_today
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
@@ -18,7 +19,6 @@ from aggregator.privacy.operators.nullify import Nullify
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.operators.redact import Redact
 from aggregator.privacy.policy.file import load_policy, parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.memory import MemoryRegistry
 from tests.growth import cpu_s
 from tests.unit.privacy.kernel.differential import KEYS

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from aggregator.errors import ConfigError, HoldError, Reason, RetryError
-from aggregator.privacy.strip import Batch, Rejection
+from aggregator.privacy.batch.strip import Batch, Rejection
 from aggregator.schema.wire import frame, split
 from tests.unit.privacy.shapes import Values, long_bytes, schemas
 

@@ -5,8 +5,8 @@ from datetime import date
 
 import pytest
 
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.unit.privacy.shapes import long_bytes
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
-from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.preview import looked_at, previewed
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.review.preview import looked_at, previewed
 from aggregator.schema.avro import UNREADABLE_TAG, parse
 from aggregator.schema.plain_json import Misfit, encoded
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame

@@ -10,9 +10,9 @@ from aggregator.budgets import SCHEMA_NODES
 from aggregator.cli import leaves as module
 from aggregator.cli.leaves import leaves, value_leaves
 from aggregator.errors import DeadLetterError
-from aggregator.privacy.policy import paths
-from aggregator.privacy.policy.places import places
-from aggregator.privacy.policy.suggest import _Reading, suggestions
+from aggregator.privacy.fields import paths
+from aggregator.privacy.review.places import places
+from aggregator.privacy.review.suggest import _Reading, suggestions
 from aggregator.schema.avro import Kind, parse
 from aggregator.schema.memory import MemoryRegistry
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.fields.paths import steps
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.json.sampled import parts
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.policy.paths import steps
-from aggregator.privacy.policy.value_format import ValueFormat
-from aggregator.privacy.sniff import schema_of, sniffed
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.review.sniff import schema_of, sniffed
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import VALUE_ID_HEADER, Framing, frame
 from tests.unit.privacy.conftest import TODAY

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import ConfigError
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.descriptor import PrivacyClass
-from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.rules import privacy_class
-from aggregator.privacy.policy.sample_strictness import compare_on_samples
 from aggregator.privacy.policy.strictness import Strictness, compare_rules
+from aggregator.privacy.review.diff import WriterSchema, policy_changes
+from aggregator.privacy.review.sample_strictness import compare_on_samples
 from aggregator.schema.avro import Kind
 from tests.unit.privacy.operators.single import DOUBLE, TEXT, one, rule
 

@@ -5,10 +5,11 @@ from datetime import date
 
 import pytest
 
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
-from aggregator.privacy.policy.suggest import (
+from aggregator.privacy.review.suggest import (
     HEADERS,
     KEY,
     as_yaml,
@@ -18,7 +19,6 @@ from aggregator.privacy.policy.suggest import (
     suggestions,
     whole_suggestion,
 )
-from aggregator.privacy.policy.value_format import ValueFormat
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
     {"name": "a", "type": "string"}, {"name": "b", "type": "string"}, {"name": "c", "type": ["null", "string"]},

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators import pseudonymize
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
-from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.tokens import Tokenizer, normalized
+from aggregator.privacy.tokens.tokens import Tokenizer, normalized
 from aggregator.schema.avro import Kind, Logical
 
 KEY = base64.b64decode("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")

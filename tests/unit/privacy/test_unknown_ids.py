@@ -11,12 +11,12 @@ import pytest
 
 from aggregator.budgets import UNKNOWN_IDS
 from aggregator.errors import HoldError, Reason, Unreachable
-from aggregator.privacy import unknown_ids
-from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.batch.strip import Batch, Rejection, SchemaIdsPending, SchemaIdsUnasked
+from aggregator.privacy.ids import unknown_ids
+from aggregator.privacy.kernel.factory import topic_strip
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.policy.fixtures import written_ring
-from aggregator.privacy.strip import Batch, Rejection, SchemaIdsPending, SchemaIdsUnasked
+from aggregator.privacy.review.fixtures import written_ring
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import AnswerPending, Listing, SchemaOrigin, UnknownSchema

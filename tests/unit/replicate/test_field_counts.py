@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass, field
 
 from aggregator.observe.fields import FieldFeed
-from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.privacy.batch.strip import PolicyId, ReportRow
 from aggregator.replicate.flow.field_counts import FieldReports
 
 POLICY = PolicyId("p", 3, "ab")

@@ -12,9 +12,9 @@ from aggregator.errors import HoldError
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.machine_clock import utc_today
+from aggregator.privacy.batch.strip import FoundSchema
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import FoundSchema
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits

@@ -15,8 +15,8 @@ from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange,
 from aggregator.errors import Unreachable
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.machine_clock import utc_today
+from aggregator.privacy.batch.strip import SchemaIdsPending
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import SchemaIdsPending
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip

@@ -9,7 +9,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import PollResult
-from aggregator.privacy.strip import SchemaIdsUnasked
+from aggregator.privacy.batch.strip import SchemaIdsUnasked
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import TopicLimits
 from aggregator.replicate.slot.commit_policy import CommitPolicy

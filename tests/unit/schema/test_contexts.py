@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from aggregator.errors import ConfigError, HoldError
-from aggregator.privacy.subjects import Subjects
+from aggregator.privacy.ids.subjects import Subjects
 from aggregator.schema.contexts import SchemaContext, located
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import SchemaOrigin, UnknownSchema

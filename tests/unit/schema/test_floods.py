@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.errors import Unreachable
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registries import open_registry

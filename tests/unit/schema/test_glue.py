@@ -15,8 +15,8 @@ from moto import mock_aws
 
 from aggregator.doctor import facts
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.glue import GlueRegistry
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registries import open_registry

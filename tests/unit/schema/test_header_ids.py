@@ -11,8 +11,8 @@ from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from aggregator.errors import DeadLetterError, HoldError, Reason, RetryError
+from aggregator.privacy.batch.strip import Batch, Rejection
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.guids import FIRST, Guids
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header_id, split

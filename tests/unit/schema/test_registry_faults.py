@@ -11,8 +11,8 @@ import fastavro
 import pytest
 
 from aggregator.errors import HoldError, Reason, RetryError
+from aggregator.privacy.batch.strip import Batch, Rejection
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame, split

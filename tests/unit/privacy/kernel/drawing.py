@@ -10,8 +10,8 @@ import struct
 from dataclasses import dataclass, field
 from datetime import date
 
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import Listing, SchemaOrigin, SchemaVersion, UnknownSchema
 from aggregator.schema.wire import Framing, frame
 

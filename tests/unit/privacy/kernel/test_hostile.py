@@ -6,10 +6,10 @@ import time
 import pytest
 
 from aggregator.errors import Reason
-from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
+from aggregator.privacy.batch.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
+from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.differential import KEYS

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.distinct import LONGEST_BYTES, OperatorCache
+from aggregator.privacy.batch.distinct import LONGEST_BYTES, OperatorCache
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.kernel.machine import NO_BYTES, SPAN
 from aggregator.privacy.kernel.memory import NOTHING, MemoryBudget, ResultCache
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
-from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call
 from aggregator.schema.avro import Kind
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from aggregator import jit
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, compiled
-from aggregator.privacy.guard import Malformed
+from aggregator.privacy.batch.guard import Malformed
+from aggregator.privacy.ids.schema_ids import FramedValues
 from aggregator.privacy.kernel.decoder import number, number_end
 from aggregator.privacy.kernel.encoder import number_size, put_number
 from aggregator.privacy.kernel.machine import GOOD, SPAN, UNDECODABLE
@@ -24,7 +25,6 @@ from aggregator.privacy.kernel.workspace import Workspace
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
-from aggregator.privacy.schema_ids import FramedValues
 from tests.reference.guard import _varint
 from tests.reference.reference import body
 from tests.unit.privacy.kernel.drawing import long_bytes

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.privacy import operators
-from aggregator.privacy import tokens as tokens_module
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.fields.leaf import INTEGERS, Leaf
+from aggregator.privacy.fields.raw_values import value_of
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.tokens import NOTHING, KeyTokens, TokenCalls
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf
-from aggregator.privacy.plan.raw_values import value_of
-from aggregator.privacy.sha256 import functions
-from aggregator.privacy.strip import Batch
-from aggregator.privacy.tokens import Normalize, Tokenizer
+from aggregator.privacy.tokens import tokens as tokens_module
+from aggregator.privacy.tokens.sha256 import functions
+from aggregator.privacy.tokens.tokens import Normalize, Tokenizer
 from aggregator.schema.avro import Kind, Logical
 from tests.unit.privacy.kernel.differential import KEYS as KEY_RINGS
 

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from aggregator.privacy.graphemes import grapheme_starts
+from aggregator.privacy.operators.graphemes import grapheme_starts
 
 
 def graphemes(text):

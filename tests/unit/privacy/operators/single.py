@@ -5,7 +5,7 @@ from datetime import date
 from pydantic import ConfigDict, TypeAdapter
 
 from aggregator.privacy import operators
-from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.policy.rules import Rule
 from aggregator.schema.avro import Kind, Logical
 

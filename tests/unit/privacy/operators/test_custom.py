@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from aggregator.errors import ConfigError
 from aggregator.privacy import operators
-from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.fields.leaf import Leaf
 from aggregator.schema.avro import Kind
 from tests.unit.privacy.operators.single import BYTES, DOUBLE, ENUM, LONG, TEXT, one, operator, rule
 

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from aggregator.errors import Reason
 from aggregator.privacy import operators
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.fields.leaf import Paired
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.plan.leaf import Paired
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
-from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.reference.operators import LEAVES
 from tests.unit.privacy.conftest import KEY, TODAY

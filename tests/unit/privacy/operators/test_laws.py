@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError, Reason
 from aggregator.privacy import operators
-from aggregator.privacy.plan.raw_values import raws_of, value_of
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.fields.raw_values import raws_of, value_of
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.rules import is_deterministic, operator_names, privacy_class, restriction
-from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
 from aggregator.schema.wire import frame
 from tests.effort import examples

@@ -18,7 +18,7 @@ PACKAGE = operators.__name__
 ACTIONS = {"keep", "drop"}
 OTHERS = sorted(path for path in AGGREGATOR.rglob("*.py") if FOLDER not in path.parents)
 # A suggestion writes the operators that it suggests; a backfill has rounds; and Strimzi has a custom way to sign in.
-WRITTEN = {"privacy/policy/suggest.py", "backfill/plan.py", "mirrormaker/strimzi.py"}
+WRITTEN = {"privacy/review/suggest.py", "backfill/plan.py", "mirrormaker/strimzi.py"}
 
 
 @pytest.mark.parametrize("one", DESCRIPTORS, ids=lambda one: one.name)

@@ -6,8 +6,8 @@ import pytest
 
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError
-from aggregator.privacy.strip import Batch
-from aggregator.privacy.tokens import Tokenizer
+from aggregator.privacy.batch.strip import Batch
+from aggregator.privacy.tokens.tokens import Tokenizer
 from tests.unit.privacy.operators.single import one, operator, rule
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))

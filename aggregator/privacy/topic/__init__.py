@@ -1,0 +1,1 @@
+"""Strips the records of one topic: keys, values and headers, in any format."""
