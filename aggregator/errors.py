@@ -12,14 +12,14 @@
     │   ├── LimitsChanged         replicate/slot/planned_limits.py: a central topic takes something else than planned
     │   ├── CommitConflict        lake/tables/port.py: another writer committed to the table first
     │   ├── TableUnavailable      lake/tables/port.py: a table's storage or catalogue does not answer
-    │   └── JobLost               lake/job.py: Spark could not run the job of one table alone
+    │   └── JobLost               lake/cycle/job.py: Spark could not run the job of one table alone
     ├── DeadLetterError       this one record cannot be delivered; the rest goes on
     │   └── UnknownSchema         schema/registry.py: the registry answers, and has no schema of this id
     ├── HoldError             stop this flow or edge, keep the others, report it
     │   ├── GoneSchema            schema/registry.py: the registry had a schema of this id, and has none any more
     │   ├── ForeignCluster        replicate/discovery/edge_watch.py: another cluster answers for an edge
     │   ├── MirrorMakerRuns       replicate/epoch/takeover.py: a worker of MirrorMaker 2 is in its group
-    │   └── RecordHeld            lake/decode.py: a table cannot take a record; it says which
+    │   └── RecordHeld            lake/columns/decode.py: a table cannot take a record; it says which
     └── ExitError             the process ends; `exit_code` is the contract with supervisors
         ├── ConfigError           78: the configuration cannot be used
         ├── AnotherHub            6: another hub runs or took over

@@ -14,11 +14,11 @@ import pyarrow as pa
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.lake import driver as driver_module
-from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.cycle.ranges import SpanProgress, StagingOutcome
 from aggregator.lake.driver import LakeBounds, LakeDriver
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import SpanProgress, StagingOutcome
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.formats import open_tables
 from aggregator.state.names import HubNames

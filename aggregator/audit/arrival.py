@@ -18,7 +18,7 @@ from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds, read_committed
-from aggregator.lake.sources import lake_sources
+from aggregator.lake.cycle.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.state.edge_status import read_edge_statuses
 from aggregator.state.lake_holds import LakeHold

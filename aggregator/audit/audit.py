@@ -23,7 +23,7 @@ from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
-from aggregator.lake.sources import CURRENT, lake_sources
+from aggregator.lake.cycle.sources import CURRENT, lake_sources
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey

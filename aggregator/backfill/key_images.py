@@ -26,7 +26,7 @@ import polars as pl
 import pyarrow as pa
 
 from aggregator.backfill.affected_rows import INCARNATION, ORIGIN_COLUMNS, Marks, Numbers
-from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.columns.columns import FIXED_COLUMNS
 
 KEY_COLUMNS = (*ORIGIN_COLUMNS, "_key", "_deleted", "_central_offset")
 _FLOW, _ORIGIN = ["_edge", "_topic", "_partition"], list(ORIGIN_COLUMNS)

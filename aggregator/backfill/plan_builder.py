@@ -22,7 +22,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.count_text import format_count
 from aggregator.errors import FatalError
 from aggregator.kafka.cluster import topic_settings, topics
-from aggregator.lake.sources import lake_sources
+from aggregator.lake.cycle.sources import lake_sources
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.retention import deleted_at_once
 from aggregator.replicate.flow.limits import is_compacted

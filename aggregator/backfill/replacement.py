@@ -24,16 +24,16 @@ from aggregator.backfill.retained_rows import RetainedRows, RetainedRowSearch, b
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
-from aggregator.lake.attempts import Done, commit_with_retries
-from aggregator.lake.columns import conform_to_schema
-from aggregator.lake.commit import split_by_fit
-from aggregator.lake.files import StagedFile, StagingWriter
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import StagingLease, discard
-from aggregator.lake.ranges import StagingOutcome
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.columns.columns import conform_to_schema
+from aggregator.lake.cycle.attempts import Done, commit_with_retries
+from aggregator.lake.cycle.commit import split_by_fit
+from aggregator.lake.cycle.ranges import StagingOutcome
+from aggregator.lake.storage.files import StagedFile, StagingWriter
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import StagingLease, discard
 from aggregator.lake.tables.live_rows import live_rows
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
+from aggregator.lake.tables.storage_errors import storage_errors
 
 _VACUUMED = "was the table vacuumed meanwhile, or is the disk full? then resume"
 ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)

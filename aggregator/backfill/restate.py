@@ -28,15 +28,15 @@ from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import FatalError, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import central_partitions
 from aggregator.kafka.readers.log import decided_ranges
-from aggregator.lake.attempts import Done, commit_with_retries
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.folder import Folder
-from aggregator.lake.job import run_job
-from aggregator.lake.ranges import Span, StagingOutcome, tasks
-from aggregator.lake.sources import lake_sources
+from aggregator.lake.cycle.attempts import Done, commit_with_retries
+from aggregator.lake.cycle.job import run_job
+from aggregator.lake.cycle.ranges import Span, StagingOutcome, tasks
+from aggregator.lake.cycle.sources import lake_sources
+from aggregator.lake.cycle.task import StagingPlan
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
-from aggregator.lake.task import StagingPlan
 from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:

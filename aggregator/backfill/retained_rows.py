@@ -14,7 +14,7 @@ import pyarrow as pa
 from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
 from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyEvidence, KeyImages, Tombstones, repeated
 from aggregator.errors import HoldError
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.live_rows import live_rows, with_partition_columns
 from aggregator.lake.tables.port import LiveFile
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from aggregator.lake.report import CycleReport
+    from aggregator.lake.cycle.report import CycleReport
 
 
 class CatchUp:

@@ -37,9 +37,9 @@ from aggregator.threads import Pulse, Supervised, Threads
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from aggregator.lake.cycle.report import CycleReport
     from aggregator.lake.driver import LakeDriver
     from aggregator.lake.hold_publisher import HoldPublisher
-    from aggregator.lake.report import CycleReport
     from aggregator.lake.upkeep.background import BackgroundUpkeep
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy

@@ -63,7 +63,7 @@ def status(
 
     A problem is an edge that is not UP, a flow or a table that stands still, or another cluster behind a name.
     """
-    from aggregator.lake.sources import lake_sources
+    from aggregator.lake.cycle.sources import lake_sources
     from aggregator.observe.selection import StatusSelection
 
     hub = load_config(config, os.environ)

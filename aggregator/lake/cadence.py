@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
 from aggregator.kafka.readers.ends import stable_end_offsets
-from aggregator.lake.report import CycleReport
+from aggregator.lake.cycle.report import CycleReport
 
 _LOOK_S = 1.0
 log = logging.getLogger(__name__)

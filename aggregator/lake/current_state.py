@@ -16,15 +16,15 @@ import pyarrow as pa
 from aggregator.config.lake_model import LakeConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake.columns import conform_to_schema, merge_schemas
-from aggregator.lake.files import StagedFile, StagingWriter
-from aggregator.lake.folder import Folder, without_views
-from aggregator.lake.orphans import StagingLease
-from aggregator.lake.report import CycleReport
-from aggregator.lake.sources import CURRENT
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.columns.columns import conform_to_schema, merge_schemas
+from aggregator.lake.cycle.report import CycleReport
+from aggregator.lake.cycle.sources import CURRENT
+from aggregator.lake.storage.files import StagedFile, StagingWriter
+from aggregator.lake.storage.folder import Folder, without_views
+from aggregator.lake.storage.staging import StagingLease
 from aggregator.lake.tables.live_rows import live_rows, with_partition_columns
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
+from aggregator.lake.tables.storage_errors import storage_errors
 
 _KEY = ["_edge", "_topic", "_partition", "_key"]
 _ORDER = ["_incarnation", "_offset"]

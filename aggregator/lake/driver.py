@@ -17,24 +17,25 @@ from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.kafka.readers.ends import PartitionErrors, log_end_offsets
-from aggregator.lake.attempts import CommitTurns
 from aggregator.lake.cadence import wait_for_next_cycle
-from aggregator.lake.commit import Commit
+from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.current_state import CurrentStates
-from aggregator.lake.files import out_of_range
-from aggregator.lake.job import JobLost, run_jobs
-from aggregator.lake.orphans import ORPHAN_AGE, discard, sweep, sweep_scratch
-from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.cycle.attempts import CommitTurns
+from aggregator.lake.cycle.commit import Commit
+from aggregator.lake.cycle.job import JobLost, run_jobs
+from aggregator.lake.cycle.ranges import StagingOutcome, TableHold, backlog, tasks
+from aggregator.lake.cycle.report import CycleReport, TableReport
+from aggregator.lake.cycle.sources import CURRENT, lake_sources
+from aggregator.lake.cycle.task import StagingPlan
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
-from aggregator.lake.ranges import StagingOutcome, TableHold, backlog, tasks
-from aggregator.lake.report import CycleReport, TableReport
-from aggregator.lake.sources import CURRENT, lake_sources
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.storage.files import out_of_range
+from aggregator.lake.storage.staging import discard
 from aggregator.lake.table_plan import OffsetBounds, TablePlan, next_offsets, plan_batches, released_spans, table_limits
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
-from aggregator.lake.task import StagingPlan
+from aggregator.lake.tables.storage_errors import storage_errors
+from aggregator.lake.upkeep.orphans import ORPHAN_AGE, sweep, sweep_scratch
 from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames

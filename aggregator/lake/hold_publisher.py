@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from aggregator.config.model import HubConfig
 from aggregator.kafka.writers.lossy_producer import LossyProducer
-from aggregator.lake.report import CycleReport
+from aggregator.lake.cycle.report import CycleReport
 from aggregator.state.lake_holds import LakeHold, holds_record
 from aggregator.state.lake_upkeep import TableUpkeep, upkeep_record
 from aggregator.state.names import HubNames

@@ -17,10 +17,10 @@ import polars as pl
 import pyarrow as pa
 
 from aggregator.coordinates import EdgePartition
-from aggregator.lake.folder import Folder
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.live_rows import live_rows_where
 from aggregator.lake.tables.port import LiveFile
+from aggregator.lake.tables.storage_errors import storage_errors
 
 Numbers = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]

@@ -11,9 +11,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
+from aggregator.lake.cycle.sources import CURRENT, lake_sources
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import AuditTotals, read, totals
-from aggregator.lake.sources import CURRENT, lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
 from aggregator.lake.upkeep.compaction import bins

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import RetryError, Unreachable
+from aggregator.lake.cycle.ranges import Backlog, TableHold
+from aggregator.lake.cycle.report import TableReport
 from aggregator.lake.quality.publication import Published
-from aggregator.lake.ranges import Backlog, TableHold
-from aggregator.lake.report import TableReport
 from aggregator.lake.tables.port import TableHandle
 from aggregator.state.releases import Release
 

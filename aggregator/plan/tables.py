@@ -11,8 +11,8 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.lake.columns import arrow_schema, merge_schemas
-from aggregator.lake.sources import lake_sources
+from aggregator.lake.columns.columns import arrow_schema, merge_schemas
+from aggregator.lake.cycle.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
 from aggregator.plan.actions import CREATE, NOTHING, REFUSED, UNKNOWN, WIDEN_TABLE

@@ -23,11 +23,11 @@ from deltalake import write_deltalake
 
 from aggregator.config.lake_model import UpkeepConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.commit import Commit
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.cycle.commit import Commit
+from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep.background import BackgroundUpkeep

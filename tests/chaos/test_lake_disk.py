@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.lake.commit import Commit
-from aggregator.lake.folder import Folder
+from aggregator.lake.cycle.commit import Commit
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import TableUnavailable

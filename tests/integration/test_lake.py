@@ -25,12 +25,12 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.kafka.readers.committed_reader import CommittedReader, central_partitions, offset_bounds
-from aggregator.lake.attempts import TURN
-from aggregator.lake.commit import Commit
+from aggregator.lake.cycle.attempts import TURN
+from aggregator.lake.cycle.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
-from aggregator.lake.orphans import sweep
 from aggregator.lake.status import lake_status
 from aggregator.lake.tables.formats import open_tables
+from aggregator.lake.upkeep.orphans import sweep
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord

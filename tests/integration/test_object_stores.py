@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from aggregator.config.lake_model import CatalogConfig
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sweep
 from aggregator.lake.quality.verdict_log import append_audit, append_commit, read
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
 from aggregator.lake.upkeep.compaction import compact
+from aggregator.lake.upkeep.orphans import sweep
 from tests.object_store import BUCKET, ObjectStore
 from tests.unit.lake.quality.audits import audit
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, staged

@@ -14,15 +14,15 @@ import pytest
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import RetryError
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sweep
+from aggregator.lake.cycle.ranges import StagingOutcome
 from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
-from aggregator.lake.ranges import StagingOutcome
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import TableUnavailable
 from aggregator.lake.upkeep.compaction import Compacted, compact
+from aggregator.lake.upkeep.orphans import sweep
 from tests.object_store import BUCKET, ObjectStore
 from tests.rest_catalogue import refuse, rest_catalogue
 from tests.unit.backfill.restates import NEW, Restate, origins

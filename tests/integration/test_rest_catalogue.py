@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import ConfigError
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.iceberg_files import KeptFiles
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable

@@ -18,23 +18,23 @@ from aggregator.config.lake_model import CatalogConfig
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import RetryError
-from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.cycle.report import CycleReport
+from aggregator.lake.cycle.task import StagingPlan
 from aggregator.lake.driver import LakeBounds
-from aggregator.lake.files import StagedFile
-from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
-from aggregator.lake.report import CycleReport
+from aggregator.lake.storage.files import StagedFile
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
-from aggregator.lake.task import StagingPlan
 from aggregator.state.names import HubNames
 from tests.simulation.protocol import Mutant, compiled, edited
 from tests.simulation.scheduler import Actor, Scheduler
 from tests.simulation.table import Place, SimCatalog, Storage, table_class
 
 MODULES = (
-    "aggregator.lake.ranges",
-    "aggregator.lake.orphans",
-    "aggregator.lake.commit",
+    "aggregator.lake.cycle.ranges",
+    "aggregator.lake.storage.staging",
+    "aggregator.lake.cycle.commit",
     "aggregator.lake.driver",
 )
 FORMS = {

@@ -15,9 +15,9 @@ TOPIC_IDENTITY = "aggregator.replicate.slot.topic_identity"
 GATE = "aggregator.replicate.slot.partition_guard"
 SETTLEMENT = "aggregator.replicate.leadership.settlement"
 LEDGER_SETTLEMENT = "aggregator.replicate.leadership.ledger_settlement"
-RANGES = "aggregator.lake.ranges"
-LEFTOVERS = "aggregator.lake.orphans"
-COMMIT = "aggregator.lake.commit"
+RANGES = "aggregator.lake.cycle.ranges"
+STAGING = "aggregator.lake.storage.staging"
+COMMIT = "aggregator.lake.cycle.commit"
 DELTA = "aggregator.lake.tables.delta"
 ICEBERG = "aggregator.lake.tables.iceberg"
 ICEBERG_HANDLE = "aggregator.lake.tables.iceberg_handle"
@@ -711,13 +711,13 @@ LAKE_MUTANTS = [
     ),
     Mutant(
         "G: a file that a commit was sent with removed",
-        [(LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n")],
+        [(STAGING, "        if (folder.root, path) not in _SENT:\n", "        if True:\n")],
     ),
     Mutant(
         "G: a refused commit taken as not applied, its files removed",
         [
             (DELTA, "if not self._took_effect(attempt):", "if True:"),
-            (LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
+            (STAGING, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
         ],
         situation="delta",
     ),
@@ -725,7 +725,7 @@ LAKE_MUTANTS = [
         "G: a refused commit taken as not applied, its files removed",
         [
             (ICEBERG_HANDLE, "            version = self._version_of(mark)\n", "            version = None\n"),
-            (LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
+            (STAGING, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
         ],
         situation="iceberg",
     ),

@@ -1,7 +1,8 @@
 """Reads a Parquet file in batches of rows.
 
-Invariant: no batch crosses a row group. The writer bounds a row group by the bytes of its values (`lake/files.py`), and
-a file of a few kilobytes can hold gigabytes of equal values, so no number of rows is a bound.
+Invariant: no batch crosses a row group. The writer bounds a row group by the bytes of its values
+(`lake/storage/files.py`). A file of a few kilobytes can hold gigabytes of equal values, so a number of rows is no
+bound.
 """
 
 from collections.abc import Iterator

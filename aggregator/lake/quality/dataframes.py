@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
-from aggregator.lake.columns import FIXED_COLUMNS, conform_to_schema
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder
+from aggregator.lake.columns.columns import FIXED_COLUMNS, conform_to_schema
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
 
 FILE, ROW = "_staged_file", "_staged_row"
 

@@ -19,13 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
 from aggregator.config.suites import Rule
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake.files import StagedFile
-from aggregator.lake.orphans import discard
+from aggregator.lake.cycle.ranges import StagingOutcome
+from aggregator.lake.cycle.task import decode_outcome, encode_outcome
 from aggregator.lake.quality.conditions import fails_rule
 from aggregator.lake.quality.dataframes import FILE, ROW, view, with_row_location
 from aggregator.lake.quality.split import Files, Split
-from aggregator.lake.ranges import StagingOutcome
-from aggregator.lake.task import decode_outcome, encode_outcome
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.staging import discard
 
 _RULE = "_failed_rule"
 _ANSWER = "answer string"

@@ -18,11 +18,9 @@ from aggregator.config.model import HubConfig
 from aggregator.config.suites import Suite, SuiteFaults, load_suite
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import ConfigError, HoldError
-from aggregator.lake.columns import FIXED_COLUMNS, merge_schemas
-from aggregator.lake.commit import Commit, CommitResult, split_by_fit
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import discard
+from aggregator.lake.columns.columns import FIXED_COLUMNS, merge_schemas
+from aggregator.lake.cycle.commit import Commit, CommitResult, split_by_fit
+from aggregator.lake.cycle.ranges import CommittableOutcomes, Span, StagingOutcome, TableHold
 from aggregator.lake.quality import validation
 from aggregator.lake.quality.dataframes import FILE, ROW, read_staged
 from aggregator.lake.quality.diversion import Diverted, divert
@@ -40,7 +38,9 @@ from aggregator.lake.quality.verdict_log import (
     unrecorded_commit,
 )
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict, diverting, judge
-from aggregator.lake.ranges import CommittableOutcomes, Span, StagingOutcome, TableHold
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import discard
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
 from aggregator.state.releases import Release
 

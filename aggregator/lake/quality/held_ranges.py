@@ -11,9 +11,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import FatalError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
+from aggregator.lake.cycle.sources import lake_sources
 from aggregator.lake.quality.verdict_log import CommitAudit, read
 from aggregator.lake.quality.verdicts import Verdict
-from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames

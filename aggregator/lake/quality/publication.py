@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aggregator.lake.commit import CommitResult
+from aggregator.lake.cycle.commit import CommitResult
+from aggregator.lake.cycle.ranges import StagingOutcome, TableHold
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.quality.verdict_log import append_completion, range_of
 from aggregator.lake.quality.verdicts import Verdict
-from aggregator.lake.ranges import StagingOutcome, TableHold
 from aggregator.lake.tables.port import TableHandle
 
 

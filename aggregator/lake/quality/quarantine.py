@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import AggregatorError
-from aggregator.lake.commit import Commit, CommitResult
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import discard
+from aggregator.lake.cycle.commit import Commit, CommitResult
+from aggregator.lake.cycle.ranges import Span, StagingOutcome, committable
 from aggregator.lake.quality.split import TOPIC_ID, restage_without, rows_at
-from aggregator.lake.ranges import Span, StagingOutcome, committable
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import discard
 from aggregator.lake.tables.port import TableHandle, Tables
+from aggregator.lake.tables.storage_errors import storage_errors
 
 SUFFIX = "__quarantine"
 _PLACE = ["_central_topic", "_central_partition", "_central_offset"]

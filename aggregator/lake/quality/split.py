@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.errors import HoldError
-from aggregator.lake.files import StagedFile, StagingWriter
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.files import StagedFile, StagingWriter
+from aggregator.lake.storage.folder import Folder
 
 RULES, TOPIC_ID = "_quarantine_rules", "_central_topic_id"
 _MARKS = pa.schema([(RULES, pa.list_(pa.string())), (TOPIC_ID, pa.string())])

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from aggregator.lake.folder import Folder
+from aggregator.lake.cycle.ranges import Span
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict
-from aggregator.lake.ranges import Span
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.tables.storage_errors import storage_errors
 
 SUFFIX = "__quality"
 _AUDITED, _COMMITTED, _COMPLETED = "audited", "committed", "completed"

@@ -22,12 +22,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError
-from aggregator.lake.columns import merge_schemas
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import mark_sent
-from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
-from aggregator.lake.partitioning import text
+from aggregator.lake.columns.columns import merge_schemas
+from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.columns.partitioning import text
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import mark_sent
 from aggregator.lake.tables.delta_errors import delta_errors, unavailable
 from aggregator.lake.tables.plain_files import check_plain_delta
 from aggregator.lake.tables.port import (

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from deltalake.exceptions import DeltaError
 
-from aggregator.lake.folder import Folder
-from aggregator.lake.storage_errors import CHECK_DISK
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.port import TableUnavailable
+from aggregator.lake.tables.storage_errors import CHECK_DISK
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -3,8 +3,8 @@
 from aggregator.config.lake_model import LakeConfig, TableConfig
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
-from aggregator.lake.columns import DAY_COLUMN
-from aggregator.lake.folder import Folder
+from aggregator.lake.columns.columns import DAY_COLUMN
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
 

@@ -18,9 +18,9 @@ from pyiceberg.utils.config import Config
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError, HoldError
-from aggregator.lake.columns import is_promotable
-from aggregator.lake.folder import Folder
-from aggregator.lake.store_settings import catalog_settings
+from aggregator.lake.columns.columns import is_promotable
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.store_settings import catalog_settings
 from aggregator.lake.tables.iceberg_catalog import connected
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.iceberg_handle import RETRIES, IcebergHandle

@@ -20,7 +20,7 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from aggregator.errors import HoldError
-from aggregator.lake.folder import reason
+from aggregator.lake.storage.folder import reason
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
 
 

@@ -24,11 +24,11 @@ from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import mark_sent
-from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
-from aggregator.lake.partitioning import text
+from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.columns.partitioning import text
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import mark_sent
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.plain_files import check_plain
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth

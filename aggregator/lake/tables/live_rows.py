@@ -11,8 +11,8 @@ from operator import and_
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.folder import Folder, without_views
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.storage.folder import Folder, without_views
 from aggregator.lake.tables.port import LiveFile
 
 

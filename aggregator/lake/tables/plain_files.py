@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.name_mapping import MappedField
 
-    from aggregator.lake.folder import Folder
+    from aggregator.lake.storage.folder import Folder
 
 _MAPPING = "delta.columnMapping.mode"
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import FatalError, HoldError, RetryError
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
 
 
 class CommitConflict(RetryError):

@@ -14,12 +14,12 @@ from datetime import timedelta
 
 from aggregator.config.lake_model import UpkeepConfig
 from aggregator.errors import AggregatorError, kind_and_place
-from aggregator.lake.attempts import CommitTurns
+from aggregator.lake.cycle.attempts import CommitTurns
+from aggregator.lake.cycle.report import CycleReport
+from aggregator.lake.cycle.sources import CURRENT
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
-from aggregator.lake.report import CycleReport
-from aggregator.lake.sources import CURRENT
-from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import CommitConflict, Tables
+from aggregator.lake.tables.storage_errors import storage_errors
 from aggregator.lake.upkeep.compaction import RATIO, compact
 from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.state.lake_upkeep import TableUpkeep

@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from aggregator.backoff import Backoff
 from aggregator.errors import FatalError
-from aggregator.lake.attempts import Done, commit_with_retries
-from aggregator.lake.columns import conform_to_schema
-from aggregator.lake.files import StagedFile, StagingWriter
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import STAGED_PREFIX, StagingLease, discard, leased
+from aggregator.lake.columns.columns import conform_to_schema
+from aggregator.lake.columns.partitioning import PartitionValues
+from aggregator.lake.cycle.attempts import Done, commit_with_retries
 from aggregator.lake.parquet.batches import batches
-from aggregator.lake.partitioning import PartitionValues
+from aggregator.lake.storage.files import StagedFile, StagingWriter
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import STAGED_PREFIX, StagingLease, discard, leased
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 from aggregator.lake.upkeep.clustering import check_columns, in_runs
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, FatalError
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sweep, sweep_scratch
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.formats import lake_config, lake_folder, open_tables
 from aggregator.lake.tables.port import Tables
+from aggregator.lake.tables.storage_errors import storage_errors
 from aggregator.lake.upkeep.compaction import compact
+from aggregator.lake.upkeep.orphans import sweep, sweep_scratch
 
 
 class Upkeep(NamedTuple):

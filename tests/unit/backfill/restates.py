@@ -8,9 +8,9 @@ from aggregator.backfill.affected_rows import Affected
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.replacement import AdmitAll, NewRows, Replacement
 from aggregator.coordinates import CentralPartition, EdgePartition, IncarnationRange, OffsetRange
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.storage.files import StagingWriter
 from tests.unit.lake.tabling import NAME, rows
 
 FLOW = EdgePartition("eu", "orders", 0)

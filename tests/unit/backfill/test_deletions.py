@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from aggregator.lake.current_state import latest_rows
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from tests.effort import turns

@@ -13,11 +13,11 @@ from deltalake import DeltaTable
 from aggregator.backfill.restate import decoding
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
-from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS
+from aggregator.lake.columns.columns import DAY_COLUMN, FIXED_COLUMNS
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
 from aggregator.lake.origins import row_origins
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from tests.unit.backfill.restates import FLOW, Restate, origins

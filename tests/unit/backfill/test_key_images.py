@@ -13,7 +13,7 @@ from aggregator.backfill.key_images import KEY_COLUMNS, KeyImages, repeated
 from aggregator.backfill.replacement import AdmitAll
 from aggregator.backfill.retained_rows import RetainedRowSearch
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from tests.effort import turns

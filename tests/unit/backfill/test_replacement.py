@@ -12,14 +12,14 @@ from aggregator.backfill import replacement as module
 from aggregator.backfill import retained_rows
 from aggregator.backfill.replacement import AdmitAll
 from aggregator.errors import HoldError
-from aggregator.lake.attempts import TURN, CommitTurns
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sweep
+from aggregator.lake.cycle.attempts import TURN, CommitTurns
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
 from aggregator.lake.upkeep.compaction import compact
+from aggregator.lake.upkeep.orphans import sweep
 from tests.unit.backfill.restates import FLOW, MARK, NEW, OWN, Restate, origins
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 

@@ -7,9 +7,9 @@ import pytest
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS
 from aggregator.backfill.restate import records_with_rows, require_whole
 from aggregator.errors import FatalError
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import StagingOutcome
+from aggregator.lake.cycle.ranges import StagingOutcome
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
 
 
 @pytest.mark.parametrize(

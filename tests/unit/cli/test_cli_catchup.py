@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.cli.catchup import CatchUp
 from aggregator.coordinates import CentralPartition
-from aggregator.lake.report import CycleReport, TableReport
+from aggregator.lake.cycle.report import CycleReport, TableReport
 
 PART = CentralPartition("eu.t", "A", 0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged

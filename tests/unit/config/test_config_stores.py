@@ -9,7 +9,7 @@ from aggregator.config import stores
 from aggregator.config.document import read_document
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import ConfigError
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.formats import lake_folder
 from aggregator.lake.tables.iceberg import IcebergTables
 

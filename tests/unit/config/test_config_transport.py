@@ -21,7 +21,7 @@ from aggregator.config.transport import INSECURE, PROTOCOLS, insecure_client_set
 from aggregator.config.waivers import Waiver, waivers
 from aggregator.errors import ConfigError
 from aggregator.kafka.client.clients import Role, connection_options
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.formats import lake_folder
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.schema.registries import open_registry

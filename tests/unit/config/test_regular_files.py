@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from aggregator.errors import ConfigError
-from aggregator.lake.store_settings import check_outside
+from aggregator.lake.storage.store_settings import check_outside
 from aggregator.regular_files import MAX_BYTES, read_bytes, read_text
 
 CASES = [

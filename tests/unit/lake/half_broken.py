@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from tests.unit.lake.tabling import FIRST, NAME, commit, rows, staged
 

@@ -7,10 +7,10 @@ import duckdb
 import pyarrow as pa
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.commit import Commit, CommitResult
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.cycle.commit import Commit, CommitResult
+from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.storage.files import StagingWriter
 from aggregator.lake.tables.port import Tables
 
 NAME = "eu.orders"  # a name with a dot is one name, not a namespace

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.lake.attempts import TURN, CommitTurns, Done, commit_with_retries
-from aggregator.lake.folder import Folder
+from aggregator.lake.cycle.attempts import TURN, CommitTurns, Done, commit_with_retries
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.port import CommitConflict
 
 

@@ -12,9 +12,9 @@ import pytest
 from aggregator.config.lake_model import UpkeepConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.lake.attempts import TURN
-from aggregator.lake.folder import Folder
-from aggregator.lake.report import CycleReport, TableReport
+from aggregator.lake.cycle.attempts import TURN
+from aggregator.lake.cycle.report import CycleReport, TableReport
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep import background as module

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aggregator.config.lake_model import LakeConfig
 from aggregator.errors import FatalError
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep import compaction

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from aggregator.errors import HoldError
-from aggregator.lake.columns import (
+from aggregator.lake.columns.columns import (
     FIXED_COLUMNS,
     arrow_schema,
     conform_to_schema,

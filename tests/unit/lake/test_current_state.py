@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sweep
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
+from aggregator.lake.upkeep.orphans import sweep
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, rows, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])

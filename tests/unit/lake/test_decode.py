@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
 from aggregator.kafka.readers.committed_reader import CommittedRecords
-from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema
-from aggregator.lake.decode import BatchDecoder, Decoder, RecordHeld, Undecodable
-from aggregator.lake.origin_headers import origin_columns
-from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.columns.columns import FIXED_COLUMNS, arrow_schema
+from aggregator.lake.columns.decode import BatchDecoder, Decoder, RecordHeld, Undecodable
+from aggregator.lake.columns.origin_headers import origin_columns
+from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
 from tests.effort import examples
 from tests.unit.lake.avro_samples import framed, framed_values
 

@@ -6,8 +6,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from aggregator.lake.commit import Commit
-from aggregator.lake.folder import Folder
+from aggregator.lake.cycle.commit import Commit
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, rows, staged
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
+from aggregator.lake.columns.columns import FIXED_COLUMNS
 from aggregator.lake.parquet.encoding import dictionary_columns
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 
 
 def table(**columns: pa.Array) -> pa.Table:

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])

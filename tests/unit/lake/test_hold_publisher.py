@@ -7,9 +7,9 @@ import pytest
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
 from aggregator.kafka.readers.typed_decoder import CorruptRecord
+from aggregator.lake.cycle.ranges import TableHold
+from aggregator.lake.cycle.report import CycleReport, TableReport
 from aggregator.lake.hold_publisher import lake_holds
-from aggregator.lake.ranges import TableHold
-from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.status import TableStatus
 from aggregator.observe.lake_poller import Stalls
 from aggregator.state.edge_status import EdgeStatuses

@@ -13,8 +13,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import ConfigError, HoldError
-from aggregator.lake.commit import Commit
-from aggregator.lake.folder import Folder
+from aggregator.lake.cycle.commit import Commit
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.iceberg_handle import surplus
 from aggregator.lake.tables.port import TableUnavailable

@@ -4,12 +4,12 @@ import pytest
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.readers.committed_reader import CommittedRecords
-from aggregator.lake.decode import BatchDecoder
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
+from aggregator.lake.columns.decode import BatchDecoder
+from aggregator.lake.cycle.task import StagingPlan, _Running
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
-from aggregator.lake.task import StagingPlan, _Running
 from tests.unit.lake.avro_samples import framed
 
 SCHEMA = '{"type":"record","name":"R","fields":[{"name":"id","type":"long"}]}'

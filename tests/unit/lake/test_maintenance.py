@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sweep
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, LiveFile
 from aggregator.lake.upkeep.compaction import RATIO, Compacted, bins, compact
+from aggregator.lake.upkeep.orphans import sweep
 from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read_ids, rows, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])

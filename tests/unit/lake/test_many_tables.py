@@ -13,16 +13,16 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake import driver as module
-from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.cycle.job import pack_tasks, run_jobs
+from aggregator.lake.cycle.ranges import Backlog, Span, SpanProgress, StagingOutcome
+from aggregator.lake.cycle.task import StagingPlan
 from aggregator.lake.driver import LakeBounds, LakeDriver
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
-from aggregator.lake.job import pack_tasks, run_jobs
-from aggregator.lake.ranges import Backlog, Span, SpanProgress, StagingOutcome
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.table_plan import TablePlan, plan_batches, table_limits
 from aggregator.lake.tables.delta import DeltaHandle, DeltaTables
 from aggregator.lake.tables.formats import open_tables
-from aggregator.lake.task import StagingPlan
 from aggregator.state.names import HubNames
 
 pytestmark = pytest.mark.slow

@@ -11,24 +11,31 @@ from deltalake import DeltaTable
 
 import aggregator
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake import orphans as module
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import StagingLease, discard, leased, mark_sent, sweep, sweep_scratch
+from aggregator.lake.storage import staging as module
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import StagingLease, discard, leased, mark_sent
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
+from aggregator.lake.upkeep.orphans import sweep, sweep_scratch
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
 DAY_S = 86_400.0
 REMOVALS = {"remove", "delete_file", "unlink", "rmtree", "clear"}
-# The owner; the folder itself; a vacuum of what expired; the scratch folder that its own restate ends.
-REMOVERS = {"lake/orphans.py", "lake/folder.py", "lake/tables/iceberg_handle.py", "backfill/restate.py"}
+# The owners, at once and by age; the folder itself; a vacuum of what expired; the scratch folder of a restate.
+REMOVERS = {
+    "lake/storage/staging.py",
+    "lake/upkeep/orphans.py",
+    "lake/storage/folder.py",
+    "lake/tables/iceberg_handle.py",
+    "backfill/restate.py",
+}
 
 
 @pytest.mark.slow
-def test_one_module_removes_files_of_the_lake():
+def test_two_modules_remove_files_of_the_lake():
     """Everybody else asks it, so that what it never removes nobody removes: no other call of a folder's."""
     root = Path(aggregator.__file__).parent
     found = set()
@@ -38,7 +45,7 @@ def test_one_module_removes_files_of_the_lake():
             if isinstance(called, ast.Attribute) and called.attr in REMOVALS:
                 found.add((str(path.relative_to(root)), ast.unparse(called)))
     others = {(path, call) for path, call in found if path not in REMOVERS}
-    assert others <= {("lake/files.py", "self._open.clear"), ("lake/attempts.py", "folder.remove")}
+    assert others <= {("lake/storage/files.py", "self._open.clear"), ("lake/cycle/attempts.py", "folder.remove")}
 
 
 def test_what_a_commit_was_sent_with_is_discarded_by_nobody(tmp_path):

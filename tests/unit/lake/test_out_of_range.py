@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.kafka.readers.committed_reader import CommittedRecords
+from aggregator.lake.columns.decode import BatchDecoder, Decoder, Undecodable
+from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.decode import BatchDecoder, Decoder, Undecodable
-from aggregator.lake.files import out_of_range
-from aggregator.lake.folder import Folder
-from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.storage.files import out_of_range
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.upkeep.compaction import compact

@@ -6,13 +6,14 @@ from aggregator.config.match import excluded_by, rule_for
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import RetryError
-from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import FolderEntry
-from aggregator.lake.orphans import leftovers, working_since
-from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome, TableHold
-from aggregator.lake.report import CycleReport, TableReport
-from aggregator.lake.sources import lake_sources
-from aggregator.lake.task import decode_outcome, encode_outcome
+from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome, TableHold
+from aggregator.lake.cycle.report import CycleReport, TableReport
+from aggregator.lake.cycle.sources import lake_sources
+from aggregator.lake.cycle.task import decode_outcome, encode_outcome
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import FolderEntry
+from aggregator.lake.storage.staging import working_since
+from aggregator.lake.upkeep.orphans import ORPHAN_AGE, leftovers
 from aggregator.plan.explanation import rule_match
 
 CONFIG = HubConfig.model_validate(
@@ -103,9 +104,9 @@ def test_what_a_job_staged_since_it_began_waits_while_its_lease_is_renewed():
     began_s = NOW_S - 5 * DAY_S
     staged = [FolderEntry(f"hub-{days}.parquet", 1, NOW_S - days * DAY_S) for days in (2, 4, 6)]
     lease = FolderEntry(f"hub-since-{int(began_s)}-x.lease", 1, NOW_S - 3_600)
-    assert working_since([*staged, lease], now_s=NOW_S) == began_s
+    assert working_since([*staged, lease], now_s=NOW_S, keep=ORPHAN_AGE) == began_s
     assert leftovers([*staged, lease], [], now_s=NOW_S, since_s=began_s) == ["hub-6.parquet"]
-    assert working_since([lease._replace(written_s=NOW_S - 2 * DAY_S)], now_s=NOW_S) is None
+    assert working_since([lease._replace(written_s=NOW_S - 2 * DAY_S)], now_s=NOW_S, keep=ORPHAN_AGE) is None
 
 
 def test_outcomes_travel_whole():

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.lake.files import StagedFile
-from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome, backlog, committable, tasks
+from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome, backlog, committable, tasks
+from aggregator.lake.storage.files import StagedFile
 
 PARTS = [CentralPartition("t", "id", number) for number in range(4)]
 

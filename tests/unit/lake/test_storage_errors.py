@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.port import TableUnavailable
+from aggregator.lake.tables.storage_errors import storage_errors
 
 
 def test_an_error_names_what_was_touched_and_why():

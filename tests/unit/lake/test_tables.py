@@ -12,14 +12,14 @@ from pyiceberg.catalog import load_catalog
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import FatalError
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.commit import Commit
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import sweep
-from aggregator.lake.ranges import SHOWN_RANGES, Span, SpanProgress, StagingOutcome, committable
+from aggregator.lake.columns.columns import FIXED_COLUMNS
+from aggregator.lake.cycle.commit import Commit
+from aggregator.lake.cycle.ranges import SHOWN_RANGES, Span, SpanProgress, StagingOutcome, committable
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
+from aggregator.lake.upkeep.orphans import sweep
 from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read_ids, rows, staged
 
 

@@ -13,7 +13,7 @@ from aggregator.audit.tally import Rules, Tally, compare
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Origin
 from aggregator.errors import Unreachable
-from aggregator.lake.origin_headers import origin_columns
+from aggregator.lake.columns.origin_headers import origin_columns
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.batch.strip import SchemaIdsPending
 from aggregator.privacy.policy.file import parse_policy

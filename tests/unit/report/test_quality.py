@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from aggregator.cli.lake.lake import lake
-from aggregator.lake.folder import Folder
 from aggregator.lake.quality.verdict_log import CommitAudit, RuleCount, append_audit, append_commit
 from aggregator.lake.quality.verdicts import Verdict
+from aggregator.lake.storage.folder import Folder
 from aggregator.report.quality import QualityReport, table_quality
 from aggregator.report.quality_page import quality_page
 

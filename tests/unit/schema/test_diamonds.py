@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from aggregator.errors import DeadLetterError, HoldError, Reason
-from aggregator.lake.arrow_types import read_shape
+from aggregator.lake.columns.arrow_types import read_shape
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope

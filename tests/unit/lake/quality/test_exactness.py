@@ -8,11 +8,11 @@ from contextlib import suppress
 
 import pytest
 
-from aggregator.lake.orphans import discard
+from aggregator.lake.cycle.ranges import StagingOutcome
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Quarantine, SplitOutcome
 from aggregator.lake.quality.split import Split, marked
-from aggregator.lake.ranges import StagingOutcome
+from aggregator.lake.storage.staging import discard
 from tests.gated_lake import TABLE, GatedLake
 
 pytestmark = pytest.mark.slow

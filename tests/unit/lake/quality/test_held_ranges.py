@@ -1,7 +1,7 @@
 """What a gate holds, and that a release lets pass exactly that."""
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.lake.commit import Commit
+from aggregator.lake.cycle.commit import Commit
 from aggregator.lake.quality.held_ranges import still_held
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.verdicts import Verdict

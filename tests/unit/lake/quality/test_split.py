@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
-from aggregator.lake.columns import FIXED_COLUMNS
-from aggregator.lake.files import StagingWriter
-from aggregator.lake.folder import Folder
+from aggregator.lake.columns.columns import FIXED_COLUMNS
 from aggregator.lake.quality.split import RULES, TOPIC_ID, Split, marked, restage_without, rows_at
+from aggregator.lake.storage.files import StagingWriter
+from aggregator.lake.storage.folder import Folder
 
 pytestmark = pytest.mark.slow
 

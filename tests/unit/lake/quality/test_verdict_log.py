@@ -6,7 +6,6 @@ import duckdb
 import pytest
 
 from aggregator.config.suites import Rule
-from aggregator.lake.folder import Folder
 from aggregator.lake.quality.verdict_log import (
     RuleCount,
     append_audit,
@@ -17,6 +16,7 @@ from aggregator.lake.quality.verdict_log import (
     unrecorded_commit,
 )
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict
+from aggregator.lake.storage.folder import Folder
 from tests.unit.lake.quality.audits import DAY_MS, audit
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aggregator.lake.columns import (
+from aggregator.lake.columns.columns import (
     DAY_COLUMN,
     FIXED_COLUMNS,
     TypePromotion,
@@ -23,12 +23,12 @@ from aggregator.lake.columns import (
     merge_schemas,
     no_promotion,
 )
-from aggregator.lake.folder import Folder
-from aggregator.lake.orphans import STAGED_PREFIX, STAGED_SUFFIX, StagingLease, discard
-from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.columns.partitioning import PartitionValues, split_by_partition, with_day
 from aggregator.lake.parquet.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.parquet.statistics import Path, statistics, with_nan
-from aggregator.lake.partitioning import PartitionValues, split_by_partition, with_day
+from aggregator.lake.storage.folder import Folder
+from aggregator.lake.storage.staging import STAGED_PREFIX, STAGED_SUFFIX, StagingLease, discard
 
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them

@@ -8,9 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from aggregator.lake.arrow_types import Array, ArrowLeaf, ArrowRecord, Enumeration, Map, Nothing, Nullable, Shape, Union
-from aggregator.lake.out_of_range import ColumnPlace, null_out_of_range
-from aggregator.lake.plain_schema import kept_branches
+from aggregator.lake.columns.arrow_types import (
+    Array,
+    ArrowLeaf,
+    ArrowRecord,
+    Enumeration,
+    Map,
+    Nothing,
+    Nullable,
+    Shape,
+    Union,
+)
+from aggregator.lake.columns.out_of_range import ColumnPlace, null_out_of_range
+from aggregator.lake.columns.plain_schema import kept_branches
 
 
 def arrow_type(shape: Shape) -> pa.DataType:

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError, HoldError
-from aggregator.lake.attempts import Done, commit_with_retries
-from aggregator.lake.columns import FIXED_COLUMNS, TypePromotion, merge_schemas
-from aggregator.lake.files import StagedFile
-from aggregator.lake.orphans import discard
-from aggregator.lake.ranges import CommittableOutcomes, StagingOutcome, TableHold, committable
+from aggregator.lake.columns.columns import FIXED_COLUMNS, TypePromotion, merge_schemas
+from aggregator.lake.cycle.attempts import Done, commit_with_retries
+from aggregator.lake.cycle.ranges import CommittableOutcomes, StagingOutcome, TableHold, committable
+from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.staging import discard
 from aggregator.lake.tables.port import TableHandle, Tables
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from aggregator.lake.folder import reason
+from aggregator.lake.storage.folder import reason
 from aggregator.lake.tables.port import TableUnavailable
 
 CHECK_DISK = "check the disk, its space and the rights on the folder"

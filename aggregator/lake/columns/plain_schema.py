@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from aggregator.lake.arrow_types import (
+from aggregator.lake.columns.arrow_types import (
     Array,
     ArrowBranch,
     ArrowField,

@@ -24,13 +24,13 @@ from aggregator.engine.collector import gc_disabled
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError, kind_and_place
 from aggregator.kafka.readers.committed_reader import CommittedReader, CommittedRecords
-from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, initial_schema
-from aggregator.lake.decode import BatchDecoder, RecordHeld, newest_schema, record_held
-from aggregator.lake.files import StagedFile, StagingWriter
-from aggregator.lake.folder import Folder
-from aggregator.lake.ranges import Span, SpanProgress, StagingOutcome
-from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.columns.columns import FIXED_COLUMNS, arrow_schema, initial_schema
+from aggregator.lake.columns.decode import BatchDecoder, RecordHeld, newest_schema, record_held
+from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome
+from aggregator.lake.storage.files import StagedFile, StagingWriter
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.port import Tables
+from aggregator.lake.tables.storage_errors import storage_errors
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import Registry
 

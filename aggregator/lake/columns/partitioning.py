@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from aggregator.errors import HoldError
-from aggregator.lake.columns import DAY_COLUMN
+from aggregator.lake.columns.columns import DAY_COLUMN
 
 PartitionValues = tuple[tuple[str, str | None], ...]
 _INDEX = "hub.index"  # no column has this name, because it has a dot: fields are Avro names

@@ -26,11 +26,11 @@ import pyarrow.compute as pc
 
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.readers.committed_reader import CommittedRecords
-from aggregator.lake.arrow_types import RECORD_TIMES, ArrowRecord, Nothing, Shape, read_shape
-from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conform_to_schema, is_promotable, merge_schemas
-from aggregator.lake.native_columns import lift
-from aggregator.lake.origin_headers import origin_columns
-from aggregator.lake.out_of_range import (
+from aggregator.lake.columns.arrow_types import RECORD_TIMES, ArrowRecord, Nothing, Shape, read_shape
+from aggregator.lake.columns.columns import FIXED_COLUMNS, columns_of, conform_to_schema, is_promotable, merge_schemas
+from aggregator.lake.columns.native_columns import lift
+from aggregator.lake.columns.origin_headers import origin_columns
+from aggregator.lake.columns.out_of_range import (
     OUT_OF_RANGE_COLUMN,
     ColumnPlace,
     Note,
@@ -40,7 +40,14 @@ from aggregator.lake.out_of_range import (
     null_out_of_range,
     with_notes,
 )
-from aggregator.lake.plain_schema import FRAME_FIELD, holds_union, numbered, plain_schema, union_unwrapper, wire_arrow
+from aggregator.lake.columns.plain_schema import (
+    FRAME_FIELD,
+    holds_union,
+    numbered,
+    plain_schema,
+    union_unwrapper,
+    wire_arrow,
+)
 from aggregator.schema.wire import HEADER_BYTES
 
 _TIMESTAMP = "_timestamp"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from aggregator.errors import RetryError
-from aggregator.lake.ranges import StagingOutcome
-from aggregator.lake.task import StagingPlan, TaskGroup, decode_outcome, run_tasks
+from aggregator.lake.cycle.ranges import StagingOutcome
+from aggregator.lake.cycle.task import StagingPlan, TaskGroup, decode_outcome, run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

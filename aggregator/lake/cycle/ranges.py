@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.lake.files import StagedFile
+from aggregator.lake.storage.files import StagedFile
 
 # A position that moved only over transaction markers gets a commit of its own after so many offsets.
 SPARSE_OFFSETS = 10_000

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from aggregator.errors import HoldError
-from aggregator.lake.arrow_types import ArrowRecord, Shape, read_shape
-from aggregator.lake.native_columns import arrow_type, named_parts
-from aggregator.lake.out_of_range import OUT_OF_RANGE_COLUMN
+from aggregator.lake.columns.arrow_types import ArrowRecord, Shape, read_shape
+from aggregator.lake.columns.native_columns import arrow_type, named_parts
+from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
 
 FIXED_COLUMNS = pa.schema(
     [

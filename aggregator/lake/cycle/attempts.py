@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from aggregator.backoff import Backoff
-from aggregator.lake.folder import Folder
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.port import CommitConflict
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from aggregator.config.secrets import SecretRef
 from aggregator.lake.parquet.batches import batches
-from aggregator.lake.store_settings import store_settings
+from aggregator.lake.storage.store_settings import store_settings
 
 _DISK = "file://"
 _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -239,7 +239,7 @@ class Folder:
     def _files(self) -> fs.FileSystem:
         if self.on_disk:
             return _LOCAL
-        from aggregator.lake.stores import opened  # noqa: PLC0415 - a lake on a disk pays for no client
+        from aggregator.lake.storage.stores import opened  # noqa: PLC0415 - a lake on a disk pays for no client
 
         return opened(self.library, self.root, tuple(sorted(self.resolved().items())))
 

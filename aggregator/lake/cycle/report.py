@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.lake.ranges import TableHold
+from aggregator.lake.cycle.ranges import TableHold
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aggregator.lake.arrow_types import Array, ArrowLeaf, ArrowRecord, Bounds, Map, Nullable, Shape, Union
-from aggregator.lake.plain_schema import numbered
+from aggregator.lake.columns.arrow_types import Array, ArrowLeaf, ArrowRecord, Bounds, Map, Nullable, Shape, Union
+from aggregator.lake.columns.plain_schema import numbered
 
 OUT_OF_RANGE_COLUMN = "_out_of_range"
 _SHOWN = 100  # numbers of one path in one row: a record full of them must not cost more than other records

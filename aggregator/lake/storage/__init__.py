@@ -1,0 +1,1 @@
+"""Reaches folders and object stores, and stages Parquet files in them."""
