@@ -54,7 +54,7 @@ class Source(NamedTuple):
     registry: Registry
 
 
-class _Told(NamedTuple):
+class _TopicSample(NamedTuple):
     """One edge's view of a topic: the format of its values, and its fields by schema and by sampled JSON."""
 
     sniffed: Sniffed
@@ -68,7 +68,7 @@ def survey(edges: Mapping[str, Source]) -> list[FoundTopic]:
     Raises:
         Unreachable: an edge does not answer.
     """
-    told: dict[str, dict[str, _Told]] = defaultdict(dict)
+    told: dict[str, dict[str, _TopicSample]] = defaultdict(dict)
     compacted: set[str] = set()
     for edge, source in edges.items():
         counts = {name: count for name, count in topics.topic_names(source.cluster).items() if is_replicable(name)}
@@ -80,18 +80,18 @@ def survey(edges: Mapping[str, Source]) -> list[FoundTopic]:
             some = names[start : start + _AT_ONCE]
             samples = _sampled(source.cluster, {name: counts[name] for name in some})
             for name in some:
-                told[name][edge] = _told(name, samples.get(name, ()), source.registry)
+                told[name][edge] = _describe(name, samples.get(name, ()), source.registry)
     return [_found(name, of_edges, compacted=name in compacted) for name, of_edges in sorted(told.items())]
 
 
-def _told(name: str, values: Sequence[Value], registry: Registry) -> _Told:
+def _describe(name: str, values: Sequence[Value], registry: Registry) -> _TopicSample:
     of_schemas = value_leaves(registry, name)
     found = sniffed(values, registry, has_schema=of_schemas is not None)
     is_json = found.value_format is ValueFormat.JSON
-    return _Told(found, of_schemas, tuple(json_leaves([value for value, _ in values])) if is_json else ())
+    return _TopicSample(found, of_schemas, tuple(json_leaves([value for value, _ in values])) if is_json else ())
 
 
-def _found(name: str, of_edges: Mapping[str, _Told], *, compacted: bool) -> FoundTopic:
+def _found(name: str, of_edges: Mapping[str, _TopicSample], *, compacted: bool) -> FoundTopic:
     """Combine what the edges told of one topic."""
     told = list(of_edges.values())
     forms = list(dict.fromkeys(one.sniffed.value_format for one in told if one.sniffed.value_format is not None))

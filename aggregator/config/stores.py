@@ -164,7 +164,7 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
     kind = _kind(name)
     if not isinstance(value, str):
         return _DECIDES if kind and kind.stands and name != "uri" else None
-    if why := refused(name, value):
+    if why := inexcusable_effect(name, value):
         return why
     if kind is not _ADDRESS and _is_secret(name):
         return IN_CLEAR
@@ -178,7 +178,7 @@ def storage_refusal(name: str, value: str | SecretRef) -> str | None:
     return catalog_refusal(name, value)
 
 
-def refused(name: str, value: str) -> str | None:
+def inexcusable_effect(name: str, value: str) -> str | None:
     """Return the effect that makes an option inexcusable; None if a reason excuses it or none is needed."""
     kind = _kind(name)
     return kind.what if kind and not kind.instead and kind.opens(value.strip().lower()) else None

@@ -58,7 +58,7 @@ def introduction(config: HubConfig, greeted: Mapping[str, Greeted]) -> str:
         greeted: The answer of each cluster, by edge; central under an empty name.
     """
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
-    told = [f"{_named(name)} {_told(cluster, greeted[name])}" for name, cluster in clusters.items()]
+    told = [f"{_named(name)} {_cluster_text(cluster, greeted[name])}" for name, cluster in clusters.items()]
     return f"hub {config.hub}, aggregator {version('aggregator')}: {'; '.join(told)}"
 
 
@@ -66,7 +66,7 @@ def _named(name: str) -> str:
     return f"edge {name}" if name else "central"
 
 
-def _told(cluster: ClusterConfig, greeted: Greeted) -> str:
+def _cluster_text(cluster: ClusterConfig, greeted: Greeted) -> str:
     where = f"at {cluster.bootstrap_servers}"
     protocol = str(cluster.client.get("security.protocol", "plaintext")).upper()
     if greeted.cluster_id is None:

@@ -161,9 +161,9 @@ class SignIn:
             self.client[name] = f"${{{self._variables.of(variable, f'what {place} holds', text, tried)}}}"
         else:
             self.client[name] = self._variables.text(text, variable, place, tried)
-        self._fates.mapped(setting.entry, self._told(name), why)
+        self._fates.mapped(setting.entry, self._place_of(name), why)
 
-    def _told(self, name: str) -> str:
+    def _place_of(self, name: str) -> str:
         return f"{self._cluster.place}.client.{name}"
 
     # --- SASL
@@ -237,7 +237,7 @@ class SignIn:
                 self.client[name] = self._variables.text(value, variable, to)
             else:
                 self.client[name] = self._variables.secret(value, variable, to)
-        keys = ", ".join(self._told(name) for name in names.values() if name in self.client)
+        keys = ", ".join(self._place_of(name) for name in names.values() if name in self.client)
         self._fates.mapped(setting.entry, keys, without(login, [*names, _STRIMZIS_URL]))
 
     def _complete(self) -> None:

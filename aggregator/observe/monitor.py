@@ -201,7 +201,8 @@ class Monitor:
         seen = {edge: probe.snapshot for edge, probe in self._probes.items()}
         gaps = known_gaps(self._feeds.ledger, self._wanted.gaps(seen), tuple(self._feeds.decisions.values()))
         holding = {gap.source: gap.gap for gap in unsettled(gaps)}
-        held = frozenset(map(EdgePartition.parse, held_flows(self._feeds.slots(moment.now_s), self._refused(moment))))
+        stopped = held_flows(self._feeds.slots(moment.now_s), self._refused_flows(moment))
+        held = frozenset(map(EdgePartition.parse, stopped))
         busy = self._is_busy(moment)
         for edge, account in self._accounts.items():
             self._judge(edge, account, moment, holding, held, busy=busy)
@@ -261,7 +262,7 @@ class Monitor:
 
     def _take(self, moment: ClockPair, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:
         feeds, slots = self._feeds, self._feeds.slots(moment.now_s)
-        refused = self._refused(moment)
+        refused = self._refused_flows(moment)
         troubled = troubles(slots, refused)
         if moment.now_s - self._rated_s >= _RATE_EVERY_S:
             self._rated_s = moment.now_s
@@ -329,7 +330,7 @@ class Monitor:
             log.warning("%s", error)
         return self._seen_backfills
 
-    def _refused(self, moment: ClockPair) -> Mapping[str, tuple[str, str]]:
+    def _refused_flows(self, moment: ClockPair) -> Mapping[str, tuple[str, str]]:
         """Return the flows that the running hub gave to no slot."""
         return self._feeds.statuses.refused if self._is_published(moment) else {}
 

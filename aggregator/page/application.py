@@ -52,14 +52,14 @@ class Application:
         hub: The hub's name.
         frames: The frames that the page shows.
         explanations: Why topics are (not) replicated.
-        gate: Decides who may read.
+        auth: Decides who may read.
         hosts: Names by which it answers.
     """
 
     def __init__(
-        self, hub: str, frames: Frames, explanations: ExplanationCache, gate: TokenAuth, hosts: list[str]
+        self, hub: str, frames: Frames, explanations: ExplanationCache, auth: TokenAuth, hosts: list[str]
     ) -> None:
-        self._hub, self._frames, self._explanations, self._gate = hub, frames, explanations, gate
+        self._hub, self._frames, self._explanations, self._gate = hub, frames, explanations, auth
         self._pages = Pages()
         self._signing_in = 0
         self.closing = False
@@ -78,9 +78,9 @@ class Application:
             routes=routes,
             middleware=[
                 Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
-                Middleware(AuthMiddleware, gate=gate),
+                Middleware(AuthMiddleware, auth=auth),
             ],
-            exception_handlers={HTTPException: self._refused},
+            exception_handlers={HTTPException: self._error_page},
         )
         self.asgi = SecurityHeadersMiddleware(answering)
 
@@ -206,7 +206,7 @@ class Application:
         )
         return answer
 
-    async def _refused(self, _: Request, error: Exception) -> Response:
+    async def _error_page(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         answer = self._page("refused.html", self._frames.newest(), {}, changes="", title="Not here", why=error.detail)
         answer.status_code = error.status_code

@@ -49,13 +49,13 @@ class SecurityHeadersMiddleware:
 
 
 class AuthMiddleware:
-    """Lets only those requests pass that the gate admits. The sign-in page and its assets are open."""
+    """Lets only those requests pass that the auth admits. The sign-in page and its assets are open."""
 
-    def __init__(self, app: ASGIApp, gate: TokenAuth) -> None:
-        self._app, self._gate = app, gate
+    def __init__(self, app: ASGIApp, auth: TokenAuth) -> None:
+        self._app, self._gate = app, auth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request if the gate admits it, else ask to sign in."""
+        """Answer one request if the auth admits it, else ask to sign in."""
         headers = Headers(scope=scope)
         is_open = scope["path"] == SIGN_IN or scope["path"].startswith(_ASSETS)
         if is_open or self._gate.admits(headers, int(time.time())):

@@ -48,11 +48,11 @@ class Summary:
         """Return the lines that sum a plan up, which are shown before it."""
         head = f"{sum(self.add.values()):,} to add, {sum(self.change.values()):,} to change"
         parts = [
-            _told("to add: ", self.add),
-            _told("to change: ", self.change),
+            _counts_text("to add: ", self.add),
+            _counts_text("to change: ", self.change),
             f"{format_count(self.settings, 'setting')} for --apply" if self.settings else "",
             f"{format_count(self.waiting_records, 'record')} waiting, at most" if self.waiting_records else "",
-            _told("would stand still: ", self.held),
+            _counts_text("would stand still: ", self.held),
             f"{format_count(self.dead, 'topic')} of nothing but dead letters" if self.dead else "",
         ]
         unknown = f"; more is unknown: {', '.join(self.unknown)}" if self.unknown else ""
@@ -96,6 +96,6 @@ def _count(actions: Iterable[str], action: str) -> int:
     return sum(one == action for one in actions)
 
 
-def _told(head: str, counts: dict[str, int]) -> str:
+def _counts_text(head: str, counts: dict[str, int]) -> str:
     said = ", ".join(format_count(count, kind) for kind, count in counts.items() if count)
     return f"{head}{said}" if said else ""

@@ -137,13 +137,13 @@ def parse(text: str) -> Schema:
         DeadLetterError: SCHEMA_REFUSED, with the place and what is wrong, never a value of the text.
     """
     if len(text) > SCHEMA_CHARACTERS.limit:
-        raise _refused(f"it has more than {SCHEMA_CHARACTERS.limit:,} characters")
+        raise _refusal(f"it has more than {SCHEMA_CHARACTERS.limit:,} characters")
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise _refused("it is a Protobuf schema" if _PROTOBUF.match(text) else "the schema is not JSON") from None
+        raise _refusal("it is a Protobuf schema" if _PROTOBUF.match(text) else "the schema is not JSON") from None
     if isinstance(data, dict) and ("$schema" in data or data.get("type") == "object"):
-        raise _refused("it is a JSON Schema")
+        raise _refusal("it is a JSON Schema")
     reader = _Reader()
     root = reader.read(data, "", 0)
     for copy, original in reader.copies:  # the fields of recursive records are complete only now
@@ -152,7 +152,7 @@ def parse(text: str) -> Schema:
     return Schema(tuple(reader.nodes), root)
 
 
-def _refused(message: str) -> DeadLetterError:
+def _refusal(message: str) -> DeadLetterError:
     return DeadLetterError(
         Reason.SCHEMA_REFUSED, f"writer schema refused: {message}", hint="register a valid Avro schema under a new id"
     )
@@ -166,13 +166,13 @@ class _Reader:
 
     def read(self, data: Any, namespace: str, depth: int) -> int:
         if depth > SCHEMA_DEPTH.limit:
-            raise _refused(f"it nests deeper than {SCHEMA_DEPTH.limit}")
+            raise _refusal(f"it nests deeper than {SCHEMA_DEPTH.limit}")
         if isinstance(data, str):
             return self.reference(data, namespace)
         if isinstance(data, list):
             return self.union(data, namespace, depth)
         if not isinstance(data, dict) or "type" not in data:
-            raise _refused("a type is a name, a list or an object with `type`")
+            raise _refusal("a type is a name, a list or an object with `type`")
         kind = data["type"]
         if not isinstance(kind, str):
             return self.tagged(data, namespace, depth)
@@ -191,7 +191,7 @@ class _Reader:
         for full in [name] if "." in name else [_full(name, namespace), name]:
             if full in self.named:
                 return self.named[full]
-        raise _refused("it names a type that neither it nor what it refers to defines")
+        raise _refusal("it names a type that neither it nor what it refers to defines")
 
     def tagged(self, data: dict[str, Any], namespace: str, depth: int) -> int:
         """`{"type": <a type>, …}`: a wrapper that may add tags to a type or to a reference."""
@@ -207,7 +207,7 @@ class _Reader:
         branches = tuple(self.read(item, namespace, depth + 1) for item in data)
         kinds = [(self.nodes[branch].kind, self.nodes[branch].name) for branch in branches]
         if not branches or len(set(kinds)) != len(kinds) or any(kind is Kind.UNION for kind, _ in kinds):
-            raise _refused("a union is empty, holds a union, or holds one type twice")
+            raise _refusal("a union is empty, holds a union, or holds one type twice")
         return self.add(Node(Kind.UNION, children=branches))
 
     def array(self, data: dict[str, Any], namespace: str, depth: int) -> int:
@@ -222,13 +222,13 @@ class _Reader:
         """Number a named type before its fields are read, so that they can name it."""
         name = data.get("name")
         if not isinstance(name, str) or not FULL_NAME.fullmatch(name) or name in PRIMITIVES:
-            raise _refused("a named type has no name that Avro allows")
+            raise _refusal("a named type has no name that Avro allows")
         space = data.get("namespace")
         if space is not None and (not isinstance(space, str) or (space and not FULL_NAME.fullmatch(space))):
-            raise _refused("a namespace is not one that Avro allows")
+            raise _refusal("a namespace is not one that Avro allows")
         full = _full(name, namespace if space is None else space)
         if full in self.named:
-            raise _refused("one name is defined twice")
+            raise _refusal("one name is defined twice")
         space = full.rpartition(".")[0]
         aliases = tuple(_full(alias, space) for alias in _names(data.get("aliases"), FULL_NAME))
         index = self.add(replace(node, name=full, tags=_tags(data), aliases=aliases))
@@ -238,21 +238,21 @@ class _Reader:
     def fixed(self, data: dict[str, Any], namespace: str, _depth: int) -> int:
         size = data.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= FIXED_BYTES.limit:
-            raise _refused("a fixed has no size")
+            raise _refusal("a fixed has no size")
         return self.define(data, namespace, Node(Kind.FIXED, size=size, logical=_logical(data)))[0]
 
     def enum(self, data: dict[str, Any], namespace: str, _depth: int) -> int:
         symbols = _names(data.get("symbols"), _NAME)
         default = data.get("default")
         if len(set(symbols)) != len(symbols) or (default is not None and default not in symbols):
-            raise _refused("an enum names a symbol twice, or a default that is none of its symbols")
+            raise _refusal("an enum names a symbol twice, or a default that is none of its symbols")
         return self.define(data, namespace, Node(Kind.ENUM, symbols=symbols, default=default))[0]
 
     def record(self, data: dict[str, Any], namespace: str, depth: int) -> int:
         index, space = self.define(data, namespace, Node(Kind.RECORD))
         items = data.get("fields")
         if not isinstance(items, list) or not all(isinstance(item, dict) and "type" in item for item in items):
-            raise _refused("a record has no list of fields, or a field has no type")
+            raise _refusal("a record has no list of fields, or a field has no type")
         fields = []
         for item in items:
             (name,) = _names([item.get("name")], _NAME)
@@ -260,7 +260,7 @@ class _Reader:
             default = item.get("default", Missing.MISSING)
             fields.append(Field(name, node, _tags(item), _names(item.get("aliases"), _NAME), default))
         if len({item.name for item in fields}) != len(fields):
-            raise _refused("a record names a field twice")
+            raise _refusal("a record names a field twice")
         self.nodes[index] = replace(self.nodes[index], fields=tuple(fields))
         return index
 
@@ -276,14 +276,14 @@ def _names(data: Any, pattern: re.Pattern[str]) -> tuple[str, ...]:
     if data is None:
         return ()
     if not isinstance(data, list) or not all(isinstance(name, str) and pattern.fullmatch(name) for name in data):
-        raise _refused("a name is not one that Avro allows")
+        raise _refusal("a name is not one that Avro allows")
     return tuple(data)
 
 
 def _tags(data: dict[str, Any]) -> frozenset[str]:
     tags = data.get(TAGS, [])
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise _refused(f"{TAGS} is not a list of names")
+        raise _refusal(f"{TAGS} is not a list of names")
     return printable_tags(tags)
 
 
@@ -301,7 +301,7 @@ def _logical(data: dict[str, Any]) -> Logical | None:
         return Logical(name)
     precision, scale = data.get("precision"), data.get("scale")
     if any(isinstance(number, int) and number > DECIMAL_DIGITS.limit for number in (precision, scale)):
-        raise _refused(f"a decimal has more than {DECIMAL_DIGITS.limit:,} digits")
+        raise _refusal(f"a decimal has more than {DECIMAL_DIGITS.limit:,} digits")
     if type(precision) is not int or (scale is not None and type(scale) is not int) or precision == 0:
         return None
     is_one = 0 <= (scale or 0) <= precision and _holds(data, precision)

@@ -336,7 +336,7 @@ class ConfluentRegistry(RemoteRegistry):
         except AggregatorError:
             raise
         except SchemaRegistryError as error:
-            self._refused(error)
+            self._raise_refusal(error)
         except json.JSONDecodeError:
             raise Unreachable(
                 f"registry {self._where} answers with something that is no JSON, as a login page or a proxy does",
@@ -353,7 +353,7 @@ class ConfluentRegistry(RemoteRegistry):
                 hint="check the address, the network and the certificates",
             ) from None
 
-    def _refused(self, error: SchemaRegistryError) -> NoReturn:
+    def _raise_refusal(self, error: SchemaRegistryError) -> NoReturn:
         status = error.http_status_code
         if status in _DENIED:
             self._is_denied = True

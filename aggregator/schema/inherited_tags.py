@@ -41,7 +41,7 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVe
     try:
         return _with_inherited_tags(text, beside, versions)
     except RecursionError:
-        raise _refused("it nests too deep") from None
+        raise _refusal("it nests too deep") from None
 
 
 def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVersion]) -> Schema:
@@ -108,18 +108,18 @@ def _tagged(schema: Schema, beside: TagPaths) -> tuple[Schema, int]:
     texts = [name.text for name in names]
     steps = (1 + len(beside)) * (len(names) + sum(map(len, texts)) // _LETTERS_PER_STEP)
     if steps > SCHEMA_STEPS.limit:
-        raise _refused("the tags beside it, times its fields, are too many")
+        raise _refusal("the tags beside it, times its fields, are too many")
     if any(len(path) > _PATH_LONGEST for path, _ in beside):
-        raise _refused(f"a path of tags beside it is longer than {_PATH_LONGEST:,} characters")
+        raise _refusal(f"a path of tags beside it is longer than {_PATH_LONGEST:,} characters")
     if any(sum(part in _STANDS_FOR for part in _WILD.findall(path)) > _MAX_WILDCARDS for path, _ in beside):
-        raise _refused(f"a path of tags beside it has more than {_MAX_WILDCARDS} wildcards")
+        raise _refusal(f"a path of tags beside it has more than {_MAX_WILDCARDS} wildcards")
     found: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
     targets = MatchTargets(texts)
     for path, tags in beside:
         try:
             matched = targets.matched_by(_expression(path))
         except ValueError:
-            raise _refused("a path of tags beside it cannot be read") from None
+            raise _refusal("a path of tags beside it cannot be read") from None
         for position in matched:
             _, record, field = names[position]
             found[record, field] |= printable_tags(tags)
@@ -152,7 +152,7 @@ def _bounded_names(schema: Schema) -> list[_Name]:
     for name in _names(schema):
         letters += len(name.text)
         if letters > SCHEMA_LABELS.limit:
-            raise _refused("tags are kept beside it, and the names of its fields are too long")
+            raise _refusal("tags are kept beside it, and the names of its fields are too long")
         names.append(name)
     return names
 
@@ -172,7 +172,7 @@ def _names(schema: Schema) -> Iterator[_Name]:
     heads = {"", root, root.rpartition(".")[2]}
     for steps, (way, number, at) in enumerate(_ways(schema, schema.root, "", frozenset())):
         if steps > SCHEMA_STEPS.limit // 100:
-            raise _refused("tags are kept beside it, and it means too many places")
+            raise _refusal("tags are kept beside it, and it means too many places")
         yield from (_Name(f"{head}.{way}" if head else way, number, at) for head in heads)
 
 
@@ -189,7 +189,7 @@ def _ways(schema: Schema, number: int, way: str, above: frozenset[int]) -> Itera
         yield from _ways(schema, child, way, above)
 
 
-def _refused(message: str) -> DeadLetterError:
+def _refusal(message: str) -> DeadLetterError:
     return DeadLetterError(
         Reason.SCHEMA_REFUSED,
         f"writer schema refused: {message}",

@@ -39,10 +39,10 @@ def _read(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise _refused("a schema that it refers to is not JSON") from None
+        raise _refusal("a schema that it refers to is not JSON") from None
 
 
-def _refused(message: str) -> DeadLetterError:
+def _refusal(message: str) -> DeadLetterError:
     return DeadLetterError(
         Reason.SCHEMA_REFUSED, f"writer schema refused: {message}", hint="correct the references in the registry"
     )
@@ -64,7 +64,7 @@ def _name_of(shape: Mapping[str, Any], space: str) -> tuple[str, str] | None:
 def _definitions(shape: Any, space: str, depth: int) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Every named type in a schema, with the namespace that it stands in."""
     if depth > SCHEMA_DEPTH.limit:
-        raise _refused(f"it nests deeper than {SCHEMA_DEPTH.limit}")
+        raise _refusal(f"it nests deeper than {SCHEMA_DEPTH.limit}")
     if isinstance(shape, list):
         for branch in shape:
             yield from _definitions(branch, space, depth + 1)
@@ -87,7 +87,7 @@ class _Writer:
 
     def type(self, shape: Any, space: str, depth: int) -> Any:
         if depth > SCHEMA_DEPTH.limit:
-            raise _refused(f"it nests deeper than {SCHEMA_DEPTH.limit}")
+            raise _refusal(f"it nests deeper than {SCHEMA_DEPTH.limit}")
         if isinstance(shape, list):
             return [self.type(branch, space, depth + 1) for branch in shape]
         if isinstance(shape, str):

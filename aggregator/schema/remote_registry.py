@@ -260,14 +260,14 @@ class RemoteRegistry(ABC):
                 if len(self._missing) > _MAX_MISSING:
                     del self._missing[next(iter(self._missing))]
                 return False
-            before = self._told(schema_id)
+            before = self._known(schema_id)
             if found.kind == AVRO:
                 self._tags[schema_id], self._texts[schema_id] = found.tags, found.text
                 self._foreign.pop(schema_id, None)
             else:
                 self._foreign[schema_id] = found.kind
                 self._texts.pop(schema_id, None)
-            if before != (None, None, None) and before != self._told(schema_id):
+            if before != (None, None, None) and before != self._known(schema_id):
                 self._origins, self._former, self._histories, self._begun = {}, {}, {}, {}
             self._stale.discard(schema_id)
         if is_awaited:
@@ -309,7 +309,7 @@ class RemoteRegistry(ABC):
         self._begun.pop(subject, None)
         return {**known, **{number: one for number, one in begun.items() if one is not None}}
 
-    def _told(self, schema_id: int) -> tuple[object, object, object]:
+    def _known(self, schema_id: int) -> tuple[object, object, object]:
         return self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)
 
     def _ask(

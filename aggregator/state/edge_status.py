@@ -241,7 +241,7 @@ _PULSE, _REFUSED, _THREADS = TypedDecoder(_Pulse), TypedDecoder(_Refused), Typed
 _POLICIES, _STATES, _DAYS = TypedDecoder(_Policies), TypedDecoder(_State), TypedDecoder(_Day)
 
 
-def _refused(value: bytes | None) -> dict[str, tuple[str, str]]:
+def _decode_refused_flows(value: bytes | None) -> dict[str, tuple[str, str]]:
     flows = {} if value is None else _REFUSED.decode(value).flows
     if not all(map(is_flow, flows)):
         raise CorruptRecord("of no flow")
@@ -250,7 +250,7 @@ def _refused(value: bytes | None) -> dict[str, tuple[str, str]]:
 
 # Keys with a single record: the attribute that it sets, and how its value is decoded.
 _WHOLE: Mapping[str, tuple[str, Callable[[bytes | None], Any]]] = {
-    REFUSED: ("refused", _refused),
+    REFUSED: ("refused", _decode_refused_flows),
     THREADS: ("threads", lambda value: () if value is None else _THREADS.decode(value).threads),
     POLICIES: ("objections", lambda value: () if value is None else _POLICIES.decode(value).objections),
     LAKE: ("lake", decode_holds),

@@ -150,7 +150,7 @@ def cluster_of(server: str, options: Mapping[str, str]) -> ClusterConfig:
     try:
         return ClusterConfig.model_validate({"bootstrap_servers": server, "client": dict(options)})
     except ValidationError as error:
-        raise click.BadParameter(_refused(error), param_hint="--client") from None
+        raise click.BadParameter(_validation_text(error), param_hint="--client") from None
 
 
 def registry_options(options: Mapping[str, str]) -> dict[str, str | SecretRef]:
@@ -158,10 +158,10 @@ def registry_options(options: Mapping[str, str]) -> dict[str, str | SecretRef]:
     try:
         return _REGISTRY_OPTIONS.validate_python(dict(options))
     except ValidationError as error:
-        raise click.BadParameter(_refused(error), param_hint="--schemas-client") from None
+        raise click.BadParameter(_validation_text(error), param_hint="--schemas-client") from None
 
 
-def _refused(error: ValidationError) -> str:
+def _validation_text(error: ValidationError) -> str:
     return "; ".join(
         f"{item['loc'][-1] if item['loc'] else 'client'} {item['msg'].removeprefix('Value error, ')}"
         for item in error.errors(include_input=False)

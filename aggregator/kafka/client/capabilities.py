@@ -31,10 +31,10 @@ def library() -> LibrdkafkaBuild:
 def unsupported(options: Options) -> Iterator[tuple[str, str]]:
     """Settings of a `client:` block that this library cannot carry out, each with why and what to do."""
     yield from lacking(options, library())
-    yield from _refused(options)
+    yield from _refused_settings(options)
 
 
-def _refused(options: Options) -> Iterator[tuple[str, str]]:
+def _refused_settings(options: Options) -> Iterator[tuple[str, str]]:
     """Yield the settings that the library refuses in any context. Its own text would quote the value."""
     conf, text = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES)
     try:

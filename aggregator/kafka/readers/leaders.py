@@ -80,7 +80,7 @@ def leaderless(
             return dict.fromkeys(partitions, error.args[0])
     lacking = [at for at in partitions if not known.leads(at)]
     missing = sorted({topic for topic, _ in lacking} - known.leaders.keys() - known.doubted)
-    refused = _refused(client, missing, timeout_s) if missing else {}
+    refused = _ask_codes(client, missing, timeout_s) if missing else {}
     return {at: KafkaError(refused.get(at[0]) or _why(known, at)) for at in lacking}
 
 
@@ -113,7 +113,7 @@ def _fetch_leaders(client: AdminClient, timeout_s: float) -> _LeaderCache:
     return made
 
 
-def _refused(client: AdminClient, topics: list[str], timeout_s: float) -> dict[str, int | None]:
+def _ask_codes(client: AdminClient, topics: list[str], timeout_s: float) -> dict[str, int | None]:
     """Why a cluster tells nothing of topics: a list of all leaves out what may not be seen."""
     futures = client.describe_topics(TopicCollection(topics), request_timeout=timeout_s)
     return {topic: code(future) for topic, future in futures.items()}

@@ -152,7 +152,7 @@ def read_shape(text: str) -> ArrowRecord:
     try:
         schema = parse(text)
     except DeadLetterError as error:
-        raise _refused("value", error.message) from None
+        raise _type_hold("value", error.message) from None
     shape = _Shapes(schema).shape(schema.root, "value", ())
     return shape if isinstance(shape, ArrowRecord) else ArrowRecord((ArrowField("value", shape),))
 
@@ -169,9 +169,9 @@ class _Shapes:
         node = self._nodes[number]
         self._left -= 1
         if self._left < 0:
-            raise _refused("value", f"more than {TABLE_COLUMNS.limit:,} columns, inner ones counted")
+            raise _type_hold("value", f"more than {TABLE_COLUMNS.limit:,} columns, inner ones counted")
         if number in around:
-            raise _refused(place, f"type {node.name} contains itself, and a column has a fixed depth")
+            raise _type_hold(place, f"type {node.name} contains itself, and a column has a fixed depth")
         around = (*around, number)
         if node.kind in CONTAINERS:
             return self._container(node, place, around)
@@ -192,7 +192,7 @@ class _Shapes:
         inside = f"{place}[]" if node.kind is Kind.ARRAY else f"{place}{{}}"
         item = self.shape(node.children[0], inside, around)
         if isinstance(item, Nothing):
-            raise _refused(inside, "items that hold nothing")
+            raise _type_hold(inside, "items that hold nothing")
         return Array(item) if node.kind is Kind.ARRAY else Map(item)
 
     def _union(self, node: Node, place: str, around: tuple[int, ...]) -> Shape:
@@ -203,7 +203,7 @@ class _Shapes:
             if not isinstance(item, Nothing):
                 return Nullable(item, null_first=kinds[0] is Kind.NULL)
         if all(isinstance(shape, Nothing) for shape in shapes):
-            raise _refused(place, "a union of branches that hold nothing")
+            raise _type_hold(place, "a union of branches that hold nothing")
         names = [(self._nodes[child].name or self._nodes[child].kind).rpartition(".")[2] for child in node.children]
         return Union(tuple(ArrowBranch(name, shape) for name, shape in zip(_distinct(names), shapes, strict=True)))
 
@@ -222,7 +222,7 @@ def _leaf(node: Node, place: str) -> ArrowLeaf:
     if logical == "decimal" and node.logical and node.kind in (Kind.BYTES, Kind.FIXED):
         digits, scale = node.logical.precision or 0, node.logical.scale or 0
         if digits > MAXIMUM_DECIMAL_DIGITS:
-            raise _refused(place, f"a decimal of {digits} digits; tables hold {MAXIMUM_DECIMAL_DIGITS}")
+            raise _type_hold(place, f"a decimal of {digits} digits; tables hold {MAXIMUM_DECIMAL_DIGITS}")
         if 0 <= scale <= digits and digits:  # else it is bytes, as the specification says of an invalid logical type
             attributes = (*wire, ("logicalType", logical), ("precision", digits), ("scale", scale))
             return ArrowLeaf(attributes, pa.decimal128(digits, scale), bounds=Bounds(1 - 10**digits, 10**digits - 1))
@@ -233,7 +233,7 @@ def _leaf(node: Node, place: str) -> ArrowLeaf:
     return ArrowLeaf(plain.wire, plain.wire_arrow, casts, bounds)
 
 
-def _refused(place: str, reason: str) -> HoldError:
+def _type_hold(place: str, reason: str) -> HoldError:
     return HoldError(
         f"the lake cannot hold {place}: {reason}",
         hint="leave `lake:` off this topic; or drop the field in the policy and make a new generation of topic and "

@@ -15,7 +15,7 @@ from pyiceberg.exceptions import NotInstalledError
 from pyiceberg.io import FileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from aggregator.config.stores import insecure_catalog_settings, refused
+from aggregator.config.stores import inexcusable_effect, insecure_catalog_settings
 from aggregator.errors import ConfigError
 from aggregator.lake.tables.iceberg_files import IMPLEMENTATION, KeptFiles
 
@@ -74,4 +74,4 @@ class _Rest(RestCatalog):
 def _why(name: str, value: Any) -> str | None:
     if isinstance(value, dict | list):
         return "is more than a text: sign-in and certificates are set in the file"
-    return refused(name, str(value))
+    return inexcusable_effect(name, str(value))

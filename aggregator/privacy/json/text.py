@@ -91,11 +91,11 @@ def _decimal(text: str) -> float:
     return number
 
 
-def _refused(_text: str) -> Any:
+def _reject_constant(_text: str) -> Any:
     raise ValueError("no JSON")
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_decimal, parse_constant=_refused
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_decimal, parse_constant=_reject_constant
 )
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))

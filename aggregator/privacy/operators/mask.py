@@ -33,7 +33,7 @@ def privacy_class(rule: Mask) -> PrivacyClass:
     return clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)
 
 
-def masked(rule: Mask, text: str) -> str:
+def mask_text(rule: Mask, text: str) -> str:
     """Replace the graphemes of a text but the first and the last few; if those would be all, replace every one."""
     starts = grapheme_starts(text)
     hidden = len(starts) - rule.keep_first - rule.keep_last
@@ -48,5 +48,5 @@ MASK = Descriptor(
     strongest=PrivacyClass.IRREVERSIBLE,
     privacy_class=privacy_class,
     result=text_type,
-    build=each(masked),
+    build=each(mask_text),
 )

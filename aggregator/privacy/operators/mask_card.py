@@ -34,7 +34,7 @@ def privacy_class(rule: MaskCard) -> PrivacyClass:
     return PrivacyClass.REVERSIBLE if shown > _SHOWN_DIGITS else PrivacyClass.IRREVERSIBLE
 
 
-def masked(rule: MaskCard, text: str) -> str | None:
+def mask_card(rule: MaskCard, text: str) -> str | None:
     """A card number with its first and last digits; None if it is none, by length or check digit."""
     text = short(text)
     digits = "".join(filter(str.isdecimal, text))
@@ -48,5 +48,5 @@ MASK_CARD = Descriptor(
     strongest=PrivacyClass.IRREVERSIBLE,
     privacy_class=privacy_class,
     result=text_type,
-    build=each(masked),
+    build=each(mask_card),
 )

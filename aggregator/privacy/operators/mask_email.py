@@ -33,7 +33,7 @@ def privacy_class(rule: MaskEmail) -> PrivacyClass:
     return clear_if("local" not in rule.parts)
 
 
-def masked(rule: MaskEmail, text: str) -> str | None:
+def mask_email(rule: MaskEmail, text: str) -> str | None:
     """An e-mail address without the parts named; None if it is none."""
     local, at, domain = text.strip().rpartition("@")
     if not at or not _PLAIN.fullmatch(local) or not _DOMAIN.fullmatch(domain):
@@ -47,5 +47,5 @@ MASK_EMAIL = Descriptor(
     strongest=PrivacyClass.IRREVERSIBLE,
     privacy_class=privacy_class,
     result=word_type,
-    build=each(masked),
+    build=each(mask_email),
 )

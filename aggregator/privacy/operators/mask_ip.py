@@ -48,7 +48,7 @@ def is_coarser(rule: MaskIp, other: MaskIp) -> bool:
     return rule.v4_prefix <= other.v4_prefix and rule.v6_prefix <= other.v6_prefix
 
 
-def masked(rule: MaskIp, text: str) -> str | None:
+def mask_ip(rule: MaskIp, text: str) -> str | None:
     """The network of an address; None if it is none."""
     plain = text.strip().partition("%")[0]
     try:
@@ -75,6 +75,6 @@ MASK_IP = Descriptor(
     strongest=PrivacyClass.IRREVERSIBLE,
     privacy_class=privacy_class,
     result=word_type,
-    build=each(masked),
+    build=each(mask_ip),
     is_coarser=is_coarser,
 )

@@ -24,7 +24,7 @@ class MaskPhone(Parameters):
     keep_last: Annotated[int, Field(ge=0, le=4)] = 2
 
 
-def masked(rule: MaskPhone, text: str) -> str | None:
+def mask_phone(rule: MaskPhone, text: str) -> str | None:
     """A phone number with its last digits; None if it is none."""
     text = short(text)
     rest = text[1:] if text[:1] in ("+", "\uff0b") else text
@@ -38,5 +38,5 @@ MASK_PHONE = Descriptor(
     parameters=MaskPhone,
     strongest=PrivacyClass.IRREVERSIBLE,
     result=text_type,
-    build=each(masked),
+    build=each(mask_phone),
 )

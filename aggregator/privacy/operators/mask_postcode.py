@@ -24,7 +24,7 @@ class MaskPostcode(Parameters):
     keep_first: Annotated[int, Field(ge=0, le=4)] = 2
 
 
-def masked(rule: MaskPostcode, text: str) -> str | None:
+def mask_postcode(rule: MaskPostcode, text: str) -> str | None:
     """A postcode with its first letters and digits; None if it is none."""
     text = short(text)
     signs = [sign for sign in text if sign.isalnum()]
@@ -38,5 +38,5 @@ MASK_POSTCODE = Descriptor(
     parameters=MaskPostcode,
     strongest=PrivacyClass.IRREVERSIBLE,
     result=text_type,
-    build=each(masked),
+    build=each(mask_postcode),
 )

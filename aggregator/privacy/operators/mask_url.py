@@ -38,7 +38,7 @@ def privacy_class(rule: MaskUrl) -> PrivacyClass:
     return clear_if(not _PATH_PARTS.issubset(rule.parts))
 
 
-def masked(rule: MaskUrl, text: str) -> str | None:
+def mask_url(rule: MaskUrl, text: str) -> str | None:
     """A URL without the parts named and without user and password; None if it is none."""
     text = text.strip()
     authority = _AUTHORITY.search(text)
@@ -73,5 +73,5 @@ MASK_URL = Descriptor(
     strongest=PrivacyClass.IRREVERSIBLE,
     privacy_class=privacy_class,
     result=word_type,
-    build=each(masked),
+    build=each(mask_url),
 )

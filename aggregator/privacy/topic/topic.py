@@ -157,14 +157,14 @@ class TopicStrip:
         if dropped:
             counts[HEADERS_PATH, "drop"] += dropped
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
-        dead = {place: self._told(one, is_own=not (glued or named)) for place, one in dead.items()}
+        dead = {place: self._reportable(one, is_own=not (glued or named)) for place, one in dead.items()}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
         further = _further([strip() for strip in strip_former], left_keys, lost)
         schemas = {name: meaning for programs in self._by_schema for name, meaning in programs.batch_schemas.items()}
         sealed = self._sealed(values.counts) if self._sealing else {}
         return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas, sealed)
 
-    def _told(self, one: Rejection, *, is_own: bool) -> Rejection:
+    def _reportable(self, one: Rejection, *, is_own: bool) -> Rejection:
         """A rejection with its schema as others call it; bytes of a value that can be no id are not told as one."""
         name = one.schema_id if is_own else self._name(one.schema_id)
         return one._replace(schema_id=reportable_id(name) if one.reason is Reason.UNKNOWN_SCHEMA else name)

@@ -152,7 +152,7 @@ class EpochRunner:
         now_ms = utc_now_ms()
         requests = self._read_requests()
         read = {edge: one for edge, one in snapshots.items() if edge not in self._paused}
-        begun = self._taken_over(drop_unanswered(ledger, shown), read)
+        begun = self._take_over(drop_unanswered(ledger, shown), read)
         leaving = WorkerWatch(self._config.central, begun.groups)
         with gc_disabled():
             flows = plan_flows(
@@ -204,7 +204,7 @@ class EpochRunner:
             log.warning("edge %s is paused by %s: %s", edge, requests.pauses[edge].by, requests.pauses[edge].reason)
         return requests
 
-    def _taken_over(self, ledger: Mapping[EdgePartition, LedgerRecord], snapshots: Snapshots) -> Takeovers:
+    def _take_over(self, ledger: Mapping[EdgePartition, LedgerRecord], snapshots: Snapshots) -> Takeovers:
         found = take_over(self._config, ledger, snapshots, fences=True)
         for sentence in takeover_lines(found.topics):
             log.info("%s", sentence)
