@@ -4,11 +4,18 @@ import json
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 
+from tests.trial import wait_for
+
 
 def setting(trial, cluster, topic, name):
     """What a cluster says."""
     (future,) = trial.admin(cluster).describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
     return future.result(15)[name].value
+
+
+def await_setting(trial, cluster, topic, name, value):
+    """A broker may tell the former value for a moment after it took the new one."""
+    wait_for(lambda: setting(trial, cluster, topic, name) == value, timeout=10, what=f"{name} = {value}")
 
 
 def drifts(trial, command="plan", code=0):

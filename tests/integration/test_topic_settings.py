@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.config.load import load_config
 from aggregator.kafka.cluster.topic_settings import change_settings
-from tests.drifts import drifts, setting
+from tests.drifts import await_setting, drifts, setting
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
 
@@ -26,16 +26,16 @@ def test_plan_tells_what_differs_and_carries_it_over(trial):
     assert setting(trial, "central", central, "max.message.bytes") != "3000000"
     done = trial.typed("plan", "--apply", "--yes")
     assert done.exit_code == 0, done.stderr
-    assert setting(trial, "central", central, "max.message.bytes") == "3000000"
-    assert setting(trial, "central", central, "retention.ms") == "86400000"
+    await_setting(trial, "central", central, "max.message.bytes", "3000000")
+    await_setting(trial, "central", central, "retention.ms", "86400000")
     assert drifts(trial) == {}
     trial.configure("eu", trial.topic, "retention.ms", "-1")
     done = trial.typed("plan", "--apply", "--yes")
     assert "--confirm unbounded" in done.stderr
-    assert setting(trial, "central", central, "retention.ms") == "86400000"
+    await_setting(trial, "central", central, "retention.ms", "86400000")
     done = trial.typed("plan", "--apply", "--yes", "--confirm", "unbounded")
     assert done.exit_code == 0, done.stderr
-    assert setting(trial, "central", central, "retention.ms") == "-1"
+    await_setting(trial, "central", central, "retention.ms", "-1")
 
 
 def test_a_setting_that_is_refused_keeps_no_other_one_back(trial):
@@ -47,5 +47,5 @@ def test_a_setting_that_is_refused_keeps_no_other_one_back(trial):
     (refused,) = change_settings(config.central, {central: wanted})
     assert refused[:2] == (central, "compression.type")
     assert not refused.is_right
-    assert setting(trial, "central", central, "max.message.bytes") == "3000000"
-    assert setting(trial, "central", central, "retention.ms") == "86400000"
+    await_setting(trial, "central", central, "max.message.bytes", "3000000")
+    await_setting(trial, "central", central, "retention.ms", "86400000")
