@@ -39,6 +39,8 @@ _MAX_REFUSED, _MAX_OBJECTIONS = 500, 20
 _STATE, _DAY = "state/", "day/"
 # A pulse is written every second, and takes time to arrive.
 _FRESH_MS = 3000
+# A hub on a busy machine, or a standby that has just taken over, writes its pulse late.
+_LATE_MS, _LATE_PATIENCE_S, _PATIENCE_S = 60_000, 10.0, 3.0
 _LOOK_S = 0.05
 # Readers read the whole topic. These settings keep its uncompacted part small, at one pulse a second.
 SETTINGS = {
@@ -183,11 +185,12 @@ def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, 
     """
     if statuses.pulse_ms is None:
         return False
-    if abs(wall_ms - statuses.pulse_ms) <= _FRESH_MS:
+    patience_s = pulse_patience_s(wall_ms - statuses.pulse_ms)
+    if not patience_s:
         return True
     tail = LogTail(cluster, names.edge_status)
     try:
-        deadline = time.monotonic() + _FRESH_MS / 1000
+        deadline = time.monotonic() + patience_s
         while time.monotonic() < deadline:
             if any(one.key == PULSE and one.timestamp_ms > statuses.pulse_ms for one in tail.poll()):
                 return True
@@ -195,6 +198,17 @@ def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, 
         return False
     finally:
         tail.close()
+
+
+def pulse_patience_s(age_ms: int) -> float:
+    """Return how long to wait for another pulse, in seconds; 0 if the last one is of this moment.
+
+    Args:
+        age_ms: Of the last pulse, by two clocks that may differ; below 0 it lies in the future.
+    """
+    if abs(age_ms) <= _FRESH_MS:
+        return 0.0
+    return _LATE_PATIENCE_S if abs(age_ms) <= _LATE_MS else _PATIENCE_S
 
 
 def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
