@@ -25,7 +25,7 @@ class Backoff:
     growth: float = 2.0
 
     def pause_s(self, failures: int, *, chance: float = 0.0) -> float:
-        """Return the pause after a number of failures in a row, in seconds.
+        """The pause after a number of failures in a row, in seconds.
 
         Args:
             failures: Number of failures in a row; at least 1.
@@ -35,5 +35,5 @@ class Backoff:
         return whole * (1 - chance / 2)
 
     def pause_after_s(self, waited_s: float) -> float:
-        """Return the pause for a caller that knows only the seconds since the first failure. Pauses double them."""
+        """The pause for a caller that knows only the seconds since the first failure. Pauses double them."""
         return min(self.most_s, self.first_s + waited_s)

@@ -164,5 +164,5 @@ TABLE: tuple[Budget, ...] = (
 
 
 def max_output_bytes(taken: int) -> int:
-    """Return how many bytes may be made of a batch whose values have `taken` bytes."""
+    """How many bytes may be made of a batch whose values have `taken` bytes."""
     return max(MADE_BYTES.limit, TIMES_MADE * taken)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def ends_of(sizes: NDArray[Any]) -> Integers:
-    """Return the ends of adjacent things of these sizes, after a first 0."""
+    """The ends of adjacent things of these sizes, after a first 0."""
     ends = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])
     return ends
@@ -65,7 +65,7 @@ class Packed(Sequence[T]):
     ends: Integers
 
     def tolist(self) -> list[T]:
-        """Return the elements as a list of Python objects."""
+        """The elements as a list of Python objects."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class BytesColumn(Packed[bytes | None]):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> "BytesColumn":
-        """Return the values as a column; values that are a column already are not copied."""
+        """The values as a column; values that are a column already are not copied."""
         if isinstance(values, BytesColumn):
             return values
         nulls = None
@@ -113,12 +113,12 @@ class BytesColumn(Packed[bytes | None]):
 
     @classmethod
     def empty(cls, count: int) -> Self:
-        """Return a column of `count` nulls."""
+        """A column of `count` nulls."""
         return cls(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.ones(count, bool))
 
     @classmethod
     def concat(cls, parts: Sequence["BytesColumn"]) -> "BytesColumn":
-        """Return several columns as one; none of them has a None."""
+        """Several columns as one; none of them has a None."""
         if len(parts) == 1:
             return parts[0]
         datas = [part.data[part.ends[0] : part.ends[-1]] for part in parts]
@@ -127,12 +127,12 @@ class BytesColumn(Packed[bytes | None]):
 
     @property
     def sizes(self) -> Integers:
-        """Return the number of bytes of each cell; 0 for a null."""
+        """The number of bytes of each cell; 0 for a null."""
         return np.diff(self.ends)
 
     @property
     def firsts(self) -> Bytes:
-        """Return the first byte of each cell that is not empty."""
+        """The first byte of each cell that is not empty."""
         return self.data[self.ends[:-1][self.sizes > 0]]
 
     def are_text(self) -> bool:
@@ -163,7 +163,7 @@ class BytesColumn(Packed[bytes | None]):
         return cls(data, ends_of(digits + (len(before) + len(after))))
 
     def without(self, places: Collection[int]) -> "BytesColumn":
-        """Return the column with None at these places, and without the bytes that were there."""
+        """The column with None at these places, and without the bytes that were there."""
         if not places:
             return self
         nulls = np.zeros(len(self), bool) if self.nulls is None else self.nulls.copy()
@@ -171,7 +171,7 @@ class BytesColumn(Packed[bytes | None]):
         return BytesColumn(self._bytes_of(~nulls), ends_of(np.where(nulls, 0, self.sizes)), nulls)
 
     def where(self, stays: Flags) -> "BytesColumn":
-        """Return a column of the cells that are marked True."""
+        """A column of the cells that are marked True."""
         nulls = None if self.nulls is None else self.nulls[stays]
         return BytesColumn(self._bytes_of(stays), ends_of(self.sizes[stays]), nulls)
 
@@ -179,7 +179,7 @@ class BytesColumn(Packed[bytes | None]):
         return self.data[self.ends[0] : self.ends[-1]][np.repeat(stays, self.sizes)]
 
     def tolist(self) -> list[bytes | None]:
-        """Return each cell as an object; one call for all cells is three times as fast as slices."""
+        """Each cell as an object; one call for all cells is three times as fast as slices."""
         valid = None if self.nulls is None else pa.py_buffer(np.packbits(~self.nulls, bitorder="little"))
         buffers = [valid, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
         cut = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
@@ -187,7 +187,7 @@ class BytesColumn(Packed[bytes | None]):
         return listed
 
     def count(self, value: Any) -> int:
-        """Return how often a value is among the cells."""
+        """How often a value is among the cells."""
         if value is None:
             return 0 if self.nulls is None else int(np.count_nonzero(self.nulls))
         return self.tolist().count(value)

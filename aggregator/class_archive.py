@@ -19,7 +19,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=warning,cds*=off:stderr")
 
 
 def archive_of(program: str, java: Path) -> Path | None:
-    """Return the path of a program's archive, which need not exist; None if no folder belongs to this user alone.
+    """The path of a program's archive, which need not exist; None if no folder belongs to this user alone.
 
     Args:
         program: Name and version of the program, and the folder of its jars.
@@ -35,7 +35,7 @@ def archive_of(program: str, java: Path) -> Path | None:
 
 
 def reading(program: str, java: Path) -> tuple[str, ...]:
-    """Return the options with which a JVM uses the archive; none if there is no archive."""
+    """The options with which a JVM uses the archive; none if there is no archive."""
     archive = archive_of(program, java)
     return (f"-XX:SharedArchiveFile={archive}", *_QUIET) if archive is not None and archive.exists() else ()
 

@@ -14,7 +14,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def own_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return a folder of this name in the user's cache, or in a folder of the user's in the temporary one.
+    """A folder of this name in the user's cache, or in a folder of the user's in the temporary one.
 
     Returns:
         A folder that exists and can be written, by nobody else; None if there is none.
@@ -34,7 +34,7 @@ def own_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path | Non
 
 
 def given_folder(folder: Path) -> Path | None:
-    """Return a folder that somebody names, with links resolved; None if others may write to it or replace it."""
+    """A folder that somebody names, with links resolved; None if others may write to it or replace it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         end = folder.resolve()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun, such as `1 record` or `12,000 records`.
+    """A count with its noun, such as `1 record` or `12,000 records`.
 
     Args:
         count: The number of things.
@@ -14,7 +14,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_first(things: Sequence[object], most: int) -> str:
-    """Return the first of some things in a sentence, and the number of the others, such as `a, b and 3 more`.
+    """The first of some things in a sentence, and the number of the others, such as `a, b and 3 more`.
 
     Args:
         things: All of them, in the order in which they are shown.

@@ -17,6 +17,7 @@
     │   └── UnknownSchema         schema/registry.py: the registry answers, and has no schema of this id
     ├── HoldError             stop this flow or edge, keep the others, report it
     │   ├── GoneSchema            schema/registry.py: the registry had a schema of this id, and has none any more
+    │   ├── IncompatibleSchema    schema/registry.py: readers of a derived schema cannot read what is in the topic
     │   ├── ForeignCluster        replicate/discovery/edge_watch.py: another cluster answers for an edge
     │   ├── MirrorMakerRuns       replicate/epoch/takeover.py: a worker of MirrorMaker 2 is in its group
     │   └── RecordHeld            lake/columns/decode.py: a table cannot take a record; it says which
@@ -108,7 +109,7 @@ class AggregatorError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the lines of the message."""
+        """The lines of the message."""
         return tuple(self.message.split("\n"))
 
     def __reduce__(self) -> tuple[object, ...]:

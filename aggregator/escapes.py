@@ -8,7 +8,7 @@ import json
 
 
 def visible(text: str) -> str:
-    r"""Return the text in one line, with an escape for each unprintable character: `\n`, `\x1b`, `\u202e`.
+    r"""The text in one line, with an escape for each unprintable character: `\n`, `\x1b`, `\u202e`.
 
     Args:
         text: A name, a tag, a message; from a cluster, a registry or a record.
@@ -17,7 +17,7 @@ def visible(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the text as a scalar of YAML in double quotes; every text reads back unchanged."""
+    """The text as a scalar of YAML in double quotes; every text reads back unchanged."""
     return '"' + visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
@@ -30,7 +30,7 @@ def recordable(text: str) -> str:
 
 
 def text_or_none(raw: bytes | None) -> str | None:
-    """Return the text of bytes; None for None, and for bytes that are not UTF-8."""
+    """The text of bytes; None for None, and for bytes that are not UTF-8."""
     try:
         return None if raw is None else raw.decode()
     except UnicodeDecodeError:

@@ -37,7 +37,7 @@ class HeaderTable(Packed[Headers]):
 
     @classmethod
     def of(cls, records: Sequence[Headers | None]) -> "HeaderTable":
-        """Return the headers as a table; None has no headers, and a table is not copied."""
+        """The headers as a table; None has no headers, and a table is not copied."""
         if isinstance(records, HeaderTable):
             return records
         listed = [record or () for record in records]
@@ -49,12 +49,12 @@ class HeaderTable(Packed[Headers]):
 
     @classmethod
     def empty(cls, records: int) -> Self:
-        """Return a table of `records` records without headers."""
+        """A table of `records` records without headers."""
         return cls((), np.zeros(records + 1, np.int64), _NONE, BytesColumn.empty(0))
 
     @property
     def used(self) -> frozenset[str]:
-        """Return the names that some record has as a header."""
+        """The names that some record has as a header."""
         return frozenset(self.names[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist())
 
     @property
@@ -63,13 +63,13 @@ class HeaderTable(Packed[Headers]):
         return len(self.codes)
 
     def sizes(self, overhead: int) -> Integers:
-        """Return the bytes of each record's headers: names, values, and `overhead` bytes for each header."""
+        """The bytes of each record's headers: names, values, and `overhead` bytes for each header."""
         of_names = np.array([len(name.encode()) + overhead for name in self.names], np.int64)
         each = self.values.sizes + (of_names[self.codes] if len(self.codes) else 0)
         return np.diff(ends_of(each)[self.ends])
 
     def only(self, names: Collection[str], lost: Collection[int]) -> "HeaderTable":
-        """Return the headers of these names alone, and no headers for the records that are lost."""
+        """The headers of these names alone, and no headers for the records that are lost."""
         if not names or not self.names:
             return HeaderTable.empty(len(self))
         if not lost and self.used <= frozenset(names):
@@ -83,7 +83,7 @@ class HeaderTable(Packed[Headers]):
         return HeaderTable(self.names, ends_of(stays)[self.ends], self.codes[stays], self.values.where(stays))
 
     def tolist(self) -> list[Headers]:
-        """Return each record's headers as a list of name and value."""
+        """Each record's headers as a list of name and value."""
         names = [self.names[code] for code in self.codes.tolist()]
         pairs = list(zip(names, self.values.tolist(), strict=True))
         return [pairs[start:end] for start, end in pairwise(self.ends.tolist())]

@@ -49,7 +49,7 @@ def _sources_digest() -> str:
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder for machine code: `NUMBA_CACHE_DIR`, or this user's folder for this state of the sources.
+    """The folder for machine code: `NUMBA_CACHE_DIR`, or this user's folder for this state of the sources.
 
     Returns:
         The folder exists, and nobody else can write to it. None if there is no such folder, as in a container with a

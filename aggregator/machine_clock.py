@@ -9,10 +9,10 @@ from datetime import UTC, date, datetime
 
 
 def utc_today() -> date:
-    """Return the day in UTC, by which a `keep` expires."""
+    """The day in UTC, by which a `keep` expires."""
     return datetime.now(UTC).date()
 
 
 def utc_now_ms() -> int:
-    """Return the milliseconds since 1970, as Kafka stamps records; the clock may be set back."""
+    """The milliseconds since 1970, as Kafka stamps records; the clock may be set back."""
     return int(time.time() * 1000)

@@ -26,7 +26,7 @@ class Measure(NamedTuple):
     meaning: str
 
     def of(self, value: float, *labels: str) -> "Sample":
-        """Return a sample of this measure; the labels' values are in order."""
+        """A sample of this measure; the labels' values are in order."""
         assert len(labels) == len(self.labels), self.name
         return Sample(self, labels, value)
 

@@ -10,15 +10,15 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_000
 
 
 def utc(milliseconds: float) -> datetime:
-    """Return a time in UTC, bounded by the years that the calendar has."""
+    """A time in UTC, bounded by the years that the calendar has."""
     return datetime.fromtimestamp(min(max(milliseconds, _FIRST_MS), _LAST_MS) / 1000, UTC)
 
 
 def to_the_second(milliseconds: float) -> str:
-    """Return a moment in UTC as people read it, such as `2026-11-23 17:30:00`."""
+    """A moment in UTC as people read it, such as `2026-11-23 17:30:00`."""
     return f"{utc(milliseconds):%Y-%m-%d %H:%M:%S}"
 
 
 def iso(milliseconds: float, *, timespec: str = "seconds") -> str:
-    """Return a moment as ISO 8601 in UTC, such as `2026-11-23T17:30:00Z`."""
+    """A moment as ISO 8601 in UTC, such as `2026-11-23T17:30:00Z`."""
     return utc(milliseconds).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -15,7 +15,7 @@ UNBOUNDED = (errno.EINVAL, errno.EFBIG)
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return the content of a regular file.
+    """The content of a regular file.
 
     Raises:
         OSError: it cannot be read, is no regular file, or is larger than 16 MiB; `strerror` says which.
@@ -37,7 +37,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    r"""Return the text of a regular file in UTF-8, with lines that end in `\n`.
+    r"""The text of a regular file in UTF-8, with lines that end in `\n`.
 
     Raises:
         OSError: as above.

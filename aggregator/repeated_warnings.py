@@ -28,7 +28,7 @@ class RepeatedWarnings:
     _met: dict[str, _Met] = field(default_factory=dict)
 
     def due(self, found: Mapping[str, str], now_s: float) -> list[str]:
-        """Return the sentences that are due to be said now.
+        """The sentences that are due to be said now.
 
         Args:
             found: Present faults: a sentence by the subject of each.

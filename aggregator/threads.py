@@ -118,7 +118,7 @@ class Supervised:
         )
 
     def is_alive(self) -> bool:
-        """Return whether the thread is alive."""
+        """Whether the thread is alive."""
         return self.thread is not None and self.thread.is_alive()
 
     def join(self, timeout_s: float | None = None) -> None:
@@ -192,7 +192,7 @@ class Threads:
                 del self._known[ended.name]
 
     def statuses(self) -> tuple[ThreadStatus, ...]:
-        """Return the status of every thread that should run, by name."""
+        """The status of every thread that should run, by name."""
         with self._lock:
             known = sorted(self._known.items())
         now_s, now_ms = time.monotonic(), utc_now_ms()

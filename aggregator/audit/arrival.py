@@ -95,7 +95,7 @@ def poll_arrival(config: HubConfig, table: str, before: datetime) -> Iterator[li
 def not_read(
     wanted: Mapping[EdgePartition, TargetPosition], ledger: Mapping[EdgePartition, LedgerRecord]
 ) -> list[PendingPartition]:
-    """Return the edge partitions that the hub has not yet read up to their target positions.
+    """The edge partitions that the hub has not yet read up to their target positions.
 
     Args:
         wanted: Target position of each edge partition.
@@ -115,7 +115,7 @@ def not_read(
 def _wanted(
     config: HubConfig, table: str, before: datetime
 ) -> tuple[dict[EdgePartition, TargetPosition], frozenset[str]]:
-    """Return the target position of each edge partition that feeds the table, and the table's central topics."""
+    """The target position of each edge partition that feeds the table, and the table's central topics."""
     wanted: dict[EdgePartition, TargetPosition] = {}
     feeds, tables = frozenset[str](), set[str]()
     for edge, cluster in config.edges.items():

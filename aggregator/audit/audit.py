@@ -93,7 +93,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
 
 
 def _patience_s(config: HubConfig, lease: Lease | None) -> float:
-    """Return how long a table may need for what is at central: without a running hub it gets no records."""
+    """How long a table may need for what is at central: without a running hub it gets no records."""
     if config.lake is None or lease is None or lease.released:
         return 0.0
     return 2 * config.lake.commit_interval.total_seconds() + _CYCLE_S

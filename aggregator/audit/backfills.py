@@ -37,7 +37,7 @@ class Restate:
     mark: CentralPartition
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a restate."""
+        """The JSON object that `-o json` promises for a restate."""
         ranges = [[at, *offsets] for at, offsets in self.segments]
         return {"backfill": self.backfill, "at_ms": self.at_ms, "ranges": ranges, "removed": self.removed}
 
@@ -70,12 +70,12 @@ class BackfillEffects:
         return late
 
     def marks(self) -> list[CentralPartition]:
-        """Return the marks of all restates, sorted and each once."""
+        """The marks of all restates, sorted and each once."""
         return sorted({one.mark for some in self.restates.values() for one in some})
 
 
 def explained(findings: Sequence[AuditFinding], restates: Iterable[Restate]) -> tuple[list[AuditFinding], int]:
-    """Return the findings without the rows that restates took out, and the number of these rows.
+    """The findings without the rows that restates took out, and the number of these rows.
 
     Args:
         findings: Findings of one flow.

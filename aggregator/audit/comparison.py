@@ -190,7 +190,7 @@ class Comparison:
         return opened
 
     def _restates(self, source: EdgePartition) -> tuple[Restate, ...]:
-        """Return the restates of a flow that its table contains."""
+        """The restates of a flow that its table contains."""
         committed = self._view.committed if self._view else frozenset()
         return tuple(one for one in self._inputs.backfill_effects.restates.get(source, ()) if one.mark in committed)
 
@@ -350,7 +350,7 @@ class Comparison:
         tally.count_deleted()
 
     def _lacking(self, flow: AuditedFlow) -> list[Omission]:
-        """Return the offsets of a flow that the table still lacks, by central partition, with the reason."""
+        """The offsets of a flow that the table still lacks, by central partition, with the reason."""
         if self._view is None or self._view.problem:
             return [Omission(LAKE, "unreadable", self._view.problem)] if self._view else []
         found = []
@@ -373,7 +373,7 @@ def _replicated_to(config: HubConfig, source: EdgePartition) -> str | None:
 
 
 def within(part: IncarnationRange, asked: OffsetRange) -> IncarnationRange:
-    """Return the part of a segment that was asked for; it may be empty."""
+    """The part of a segment that was asked for; it may be empty."""
     start, end = max(part.offsets.start, asked.start), min(part.offsets.end, asked.end)
     return IncarnationRange(part.incarnation, OffsetRange(start, max(start, end)))
 

@@ -51,7 +51,7 @@ class ChainAudit:
         return ExitCode.DATA_LOSS if "missing" in kinds else ExitCode.FAILED if kinds else ExitCode.DONE
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for the audited chain."""
+        """The JSON object that `-o json` promises for the audited chain."""
         return {
             "head": self.head,
             "decisions": [one.plain() for one in self.links],
@@ -83,7 +83,7 @@ def audit_decisions(
 
 
 def _loosened(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each setting of the topic that lets decisions go."""
+    """A sentence for each setting of the topic that lets decisions go."""
     for name, wanted in SETTINGS.items():
         if settings.get(name, wanted) != wanted:
             yield f"the topic has {name}={settings[name]}, which lets decisions go; set it to {wanted}"
@@ -120,7 +120,7 @@ def _faults(found: Sequence[tuple[int, ChainLink | None]]) -> Iterator[ChainFaul
 
 
 def _between(offset: int, before: ChainLink | None, link: ChainLink, numbers: set[int]) -> Iterator[ChainFault]:
-    """Yield the faults between a link and its predecessor."""
+    """The faults between a link and its predecessor."""
     last = before.number if before else 0
     absent = [number for number in range(last + 1, min(link.number, last + 1001)) if number not in numbers]
     if absent:

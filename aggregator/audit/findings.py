@@ -182,7 +182,7 @@ class Audit:
         return not self.omissions and not any(flow.trouble or flow.omissions for flow in self.flows)
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for an audit."""
+        """The JSON object that `-o json` promises for an audit."""
         return {
             "hub": self.hub,
             "ok": self.exit_code == 0,
@@ -196,7 +196,7 @@ class Audit:
 
 
 def plain_finding(finding: AuditFinding) -> dict[str, Any]:
-    """Return one finding as plain data for JSON."""
+    """One finding as plain data for JSON."""
     return {
         "kind": finding.kind,
         "place": finding.place,

@@ -36,7 +36,7 @@ class FormerTopics(NamedTuple):
 
 
 def lacking(table: str, tp: Partition, position: int | None) -> Omission:
-    """Return why a table lacks the records in a flow's former topic.
+    """Why a table lacks the records in a flow's former topic.
 
     Args:
         table: Its name.

@@ -89,7 +89,7 @@ class LakeView:
         return any(self.positions.get(at, 0) < end for at, end in ends.items())
 
     def rows(self, source: EdgePartition) -> Iterator[RowOrigins]:
-        """Yield the origins of one flow's rows, file by file.
+        """The origins of one flow's rows, file by file.
 
         Raises:
             TableUnavailable: a file cannot be read.
@@ -99,7 +99,7 @@ class LakeView:
         return itertools.chain.from_iterable(parts)
 
     def why(self, tp: Partition, bounds: OffsetRange) -> Omission:
-        """Return why the table lacks records of a central partition.
+        """Why the table lacks records of a central partition.
 
         Args:
             tp: The central partition.
@@ -127,7 +127,7 @@ class LakeView:
         return ", ".join(rule for one in held for rule in one.rules)
 
     def _misfit(self, tables: Tables, handle: TableHandle, tp: Partition, offsets: OffsetRange) -> str:
-        """Return how the next record's schema differs from the table."""
+        """How the next record's schema differs from the table."""
         if self.config.schemas is None:
             return ""
         with contextlib.closing(CommittedReader(self.config.central, max_bytes=1)) as reader:

@@ -67,7 +67,7 @@ class AuditWindow:
 
 
 def at_edge(asked: AuditWindow, entry: LedgerRecord, segments: Sequence[IncarnationRange]) -> list[Omission]:
-    """Return the offsets that the edge no longer has, and those that the hub has not read yet.
+    """The offsets that the edge no longer has, and those that the hub has not read yet.
 
     Args:
         asked: What was asked for.
@@ -93,7 +93,7 @@ def at_edge(asked: AuditWindow, entry: LedgerRecord, segments: Sequence[Incarnat
 
 
 def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
-    """Return the records at central about which nothing can be told any more.
+    """The records at central about which nothing can be told any more.
 
     Args:
         sums: Counts of the flow.
@@ -119,7 +119,7 @@ def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
 
 
 def in_table(sums: Sums) -> list[Omission]:
-    """Return the records of a flow's table about which nothing can be told any more.
+    """The records of a flow's table about which nothing can be told any more.
 
     Args:
         sums: Counts of the flow.

@@ -180,7 +180,7 @@ class Rules:
 
 
 def compare(tally: Tally, rules: Rules) -> tuple[list[AuditFinding], Marks]:
-    """Return doubled records, unexplained ones, those missing in the lake, and the marks of those without a central
+    """Doubled records, unexplained ones, those missing in the lake, and the marks of those without a central
     copy.
 
     The marked records may still be suppressed. Suppressed records are known only by number: the caller weighs them.
@@ -206,7 +206,7 @@ def compare(tally: Tally, rules: Rules) -> tuple[list[AuditFinding], Marks]:
 
 
 def marks_of(parts: Iterable[IncarnationRange], segment: IncarnationRange) -> Marks:
-    """Return which offsets of a segment lie in these parts."""
+    """Which offsets of a segment lie in these parts."""
     marks = np.zeros(len(segment.offsets), np.bool_)
     for incarnation, (start, end) in parts:
         if incarnation == segment.incarnation:

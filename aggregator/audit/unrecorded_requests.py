@@ -34,7 +34,7 @@ class Requested(NamedTuple):
 
 
 def unrecorded(links: Sequence[ChainLink], requested: Requested) -> Iterator[str]:
-    """Yield one sentence for each request without its decision.
+    """One sentence for each request without its decision.
 
     Args:
         links: Links of the chain.

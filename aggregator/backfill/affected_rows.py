@@ -35,7 +35,7 @@ class Affected:
         self._bounds = {one.source: _bounds(one.segments) for one in partitions if one.segments}
 
     def marks(self, rows: pa.Table) -> Marks:
-        """Return a boolean mask of the rows whose origins are affected."""
+        """A boolean mask of the rows whose origins are affected."""
         found = np.zeros(rows.num_rows, np.bool_)
         for source, place in self._places(rows):
             starts, ends = self._bounds[source]
@@ -50,7 +50,7 @@ class Affected:
         return {source: numbered(hit)[place] for source, place in self._places(hit)}
 
     def of(self, rows: pa.Table, known: Origins) -> Marks:
-        """Return which rows have one of the known origins."""
+        """Which rows have one of the known origins."""
         found = np.zeros(rows.num_rows, np.bool_)
         for source, place in self._places(rows):
             found[place] = np.isin(numbered(rows)[place], known.get(source, np.zeros(0, np.int64)))

@@ -74,7 +74,7 @@ class Backfill:
 
     @property
     def state(self) -> BackfillState:
-        """Return the state of the backfill."""
+        """The state of the backfill."""
         if self.end is not None:
             return BackfillState.FINISHED
         if self.cancelled is not None:
@@ -107,16 +107,16 @@ class Backfill:
         return self.offsets if self.end else sum(offset_count(self._behind(one)) for one in self.plan.writes)
 
     def counts(self) -> dict[str, int]:
-        """Return how many of the read records were delivered, dead and suppressed."""
+        """How many of the read records were delivered, dead and suppressed."""
         return {name: sum(getattr(entry, name) for entry in self.entries.values()) for name in _COUNTED}
 
     def counts_of(self, one: PartitionPlan) -> dict[str, int]:
-        """Return what the ledger has counted for one partition of the plan."""
+        """What the ledger has counted for one partition of the plan."""
         entry = self.entries.get(one.source)
         return {name: getattr(entry, name) if entry else 0 for name in _COUNTED}
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a backfill."""
+        """The JSON object that `-o json` promises for a backfill."""
         return {
             "id": self.plan.id,
             "state": self.state.value,

@@ -319,7 +319,7 @@ class BackfillDriver:
         return frozenset(self._edges) - shown.keys() | paused
 
     def _flows_at_central(self, known: CentralFacts, ids: int) -> dict[EdgePartition, FlowAtCentral]:
-        """Return the state of the plan's flows at central, and the offsets that other backfills have passed."""
+        """The state of the plan's flows at central, and the offsets that other backfills have passed."""
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids, for_writing=True)
         mode, others = self._plan.mode, [one for id_, one in backfills.items() if id_ != self._plan.id]
         there = [(one, passed_by(others, mode, one), generated_by(others, mode, one)) for one in self._plan.writes]

@@ -224,7 +224,7 @@ def _flow(
 
 
 def _fingerprints(flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Mapping[tuple[str, str], Fingerprints]:
-    """Return the fingerprints of schema ids in the live flows of each edge topic."""
+    """The fingerprints of schema ids in the live flows of each edge topic."""
     of_topic: dict[tuple[str, str], list[Fingerprints]] = defaultdict(list)
     for source, known in flows_at_central.items():
         of_topic[source.edge, source.topic].append(known.entry.schemas)

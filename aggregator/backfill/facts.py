@@ -77,7 +77,7 @@ class CentralFacts:
         central: str = "",
         generated: tuple[IncarnationRange, ...] = (),
     ) -> FlowAtCentral:
-        """Return what central knows of one flow.
+        """What central knows of one flow.
 
         Args:
             source: The edge partition of the flow.
@@ -215,5 +215,5 @@ def _bound(
 
 
 def _last_times(ask: Ask) -> list[int]:
-    """Return the ends of time windows in ms: records behind such an end must not be older than it."""
+    """The ends of time windows in ms: records behind such an end must not be older than it."""
     return [int(window.until.time.timestamp() * 1000) for window in ask.windows if window.until and window.until.time]

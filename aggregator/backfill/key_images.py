@@ -163,7 +163,7 @@ class KeyImages:
         return cls(*(_named(one, names) for one in (images, former, new_keys, versions)))
 
     def __bool__(self) -> bool:
-        """Return whether any key changes."""
+        """Whether any key changes."""
         return bool(len(self._images))
 
     def __eq__(self, other: object) -> bool:
@@ -178,7 +178,7 @@ class KeyImages:
         return [self._images, self._former, self._new_keys, self._versions, *self._seen]
 
     def seen(self, rows: pa.Table, staying: pa.Table) -> KeyEvidence:
-        """Return what some rows of the table show about keys.
+        """What some rows of the table show about keys.
 
         Args:
             rows: `KEY_COLUMNS` of some rows.
@@ -194,14 +194,14 @@ class KeyImages:
         )
 
     def with_evidence(self, seen: Iterable[KeyEvidence]) -> "KeyImages":
-        """Return the images for a table with this evidence; without any, nothing is doubted, no tombstone older."""
+        """The images for a table with this evidence; without any, nothing is doubted, no tombstone older."""
         all_of = [self._seen, *seen]
         flows = pl.concat([one.new_keys for one in all_of]).unique().sort(_FLOW)
         youngest = pl.concat([one.youngest for one in all_of]).group_by(_KEY).agg(pl.col("youngest").max()).sort(_KEY)
         return KeyImages(self._images, self._former, self._new_keys, self._versions, seen=KeyEvidence(flows, youngest))
 
     def rekeyed(self, rows: pa.Table) -> Rekeyed:
-        """Return the new keys of rows that stay."""
+        """The new keys of rows that stay."""
         flagged = pl.lit(value=True)
         over, versions = self._seen.new_keys.with_columns(over=flagged), self._versions.with_columns(versions=flagged)
         frame = _numbered(_frame([rows])).with_row_index("row")
@@ -258,7 +258,7 @@ def repeated(files: Sequence[Tombstones]) -> list[Repeated]:
 
 
 def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame) -> pl.DataFrame:
-    """Return the new keys of rows that are no tombstones: no row gets the key of another person."""
+    """The new keys of rows that are no tombstones: no row gets the key of another person."""
     known = rows.filter(~pl.col("lost")).join(new_keys, on=_KEY, how="anti")
     sure = pl.concat([known, _lost(rows.join(known, on=_KEY, how="anti"))]).with_columns(doubted=False)
     both = pl.concat([sure, _lost(rows).with_columns(doubted=True)])
@@ -266,7 +266,7 @@ def _of_rows(rows: pl.DataFrame, new_keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_tombstones(rows: pl.DataFrame, fresh: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return the new keys of tombstones: one row under each key that a tombstone may delete."""
+    """The new keys of tombstones: one row under each key that a tombstone may delete."""
     # If another record has this key now, the tombstone deletes under it too: a hub may have written it for that record.
     lost, own = rows.filter("lost"), rows.with_columns(image="_key", lost=False)
     several = pairs.filter(pl.col("image").is_not_null()).select(*_KEY, "image", lost=False)

@@ -42,7 +42,7 @@ def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
 
 
 def replay_status(config: HubConfig, letter: Letter) -> str:
-    """Return `yes` if the record of a dead letter can still be read, else `no` and the reason.
+    """`yes` if the record of a dead letter can still be read, else `no` and the reason.
 
     Raises:
         Unreachable: central, or the letter's edge, does not answer.

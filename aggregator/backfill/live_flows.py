@@ -39,7 +39,7 @@ class LiveFlows:
         self._looked_s: float | None = None
 
     def poll(self, now_s: float) -> Load | None:
-        """Return the work of the live flows since the last look; None if another look is too early.
+        """The work of the live flows since the last look; None if another look is too early.
 
         Args:
             now_s: Seconds on a clock that only goes forward.

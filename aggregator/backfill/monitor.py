@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     suppressed: int
 
     def plain(self) -> dict[str, Any]:
-        """Return the progress as plain data for JSON."""
+        """The progress as plain data for JSON."""
         return self._asdict() | {"state": self.state.value}
 
 
@@ -83,7 +83,7 @@ class BackfillWatch:
         self._paces: dict[str, _Pace] = {}
 
     def poll(self, now_s: float) -> tuple[Progress, ...]:
-        """Return the progress of every backfill, the oldest first.
+        """The progress of every backfill, the oldest first.
 
         Args:
             now_s: Seconds on a clock that only goes forward.
@@ -104,7 +104,7 @@ class BackfillWatch:
         return tuple(self._progress(one, now_s, at_work=id_ == at_work) for id_, one in known.items())
 
     def unfinished(self) -> tuple[Backfill, ...]:
-        """Return the backfills that were neither finished nor cancelled by the last look."""
+        """The backfills that were neither finished nor cancelled by the last look."""
         return tuple(one for one in self._known.backfills().values() if one.state is BackfillState.UNFINISHED)
 
     def close(self) -> None:

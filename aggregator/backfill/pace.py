@@ -35,7 +35,7 @@ class Load:
 
 
 def next_rate(before: float | None, asked: float | None, load: Load) -> float | None:
-    """Return the new bound in records per second; None: no bound.
+    """The new bound in records per second; None: no bound.
 
     Args:
         before: The bound until now.

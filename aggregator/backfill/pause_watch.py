@@ -42,7 +42,7 @@ class PauseWatch:
         return self._paused
 
     def poll(self) -> frozenset[str]:
-        """Return the paused edges as of the newest request that arrived, or of an earlier one if central is silent."""
+        """The paused edges as of the newest request that arrived, or of an earlier one if central is silent."""
         self._is_old = self._is_old or bool(self._arrivals.poll().pauses.keys() & self._edges)
         if self._is_old:
             with contextlib.suppress(RetryError):

@@ -57,7 +57,7 @@ class PartitionPlan:
 
     @property
     def offsets(self) -> int:
-        """Return the number of offsets that the backfill reads from the partition."""
+        """The number of offsets that the backfill reads from the partition."""
         return offset_count(offsets_of(self.segments))
 
     def plain(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def writes(self) -> tuple[PartitionPlan, ...]:
-        """Return the partitions that have something to write."""
+        """The partitions that have something to write."""
         return tuple(one for one in self.partitions if one.segments)
 
     @property

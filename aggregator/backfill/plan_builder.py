@@ -79,7 +79,7 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
 
 
 def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[Backfill]) -> str:
-    """Return the generation's name for the topics. A restate has its own topics, which are of no use after it.
+    """The generation's name for the topics. A restate has its own topics, which are of no use after it.
 
     Raises:
         FatalError: there is no table to restate.
@@ -146,7 +146,7 @@ def _partition(scene: _PlanInputs, source: EdgePartition, shown: EdgePartitionSt
 
 
 def _refusal(scene: _PlanInputs, shown: EdgePartitionState, name: str) -> str:
-    """Return the reason why the backfill must not write into a central topic; empty if there is none."""
+    """The reason why the backfill must not write into a central topic; empty if there is none."""
     settings = scene.settings[name]
     if scene.ask.mode is Mode.MISSING and is_compacted(settings):
         return f"{name} is compacted: a late record would stand for younger ones of its key; use --into"

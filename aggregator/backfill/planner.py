@@ -55,12 +55,12 @@ class FlowAtCentral:
 
     @property
     def upto(self) -> int:
-        """Return the end of what a flow has read of the present log."""
+        """The end of what a flow has read of the present log."""
         return read_end(self.entry)
 
     @property
     def segments(self) -> list[IncarnationRange]:
-        """Return the passed offsets, each under the incarnation that it belongs to."""
+        """The passed offsets, each under the incarnation that it belongs to."""
         found = segments(self.entry.position, 0, self.decisions)
         return [
             IncarnationRange(at, part)
@@ -83,11 +83,11 @@ class FlowAtCentral:
 
     @property
     def own_dead(self) -> frozenset[int]:
-        """Return the offsets of the generation's own dead letters, in the flow's present incarnation."""
+        """The offsets of the generation's own dead letters, in the flow's present incarnation."""
         return self.present(self.own_letters)
 
     def present(self, letters: Iterable[tuple[int, int]]) -> frozenset[int]:
-        """Return the offsets of those letters whose records the present log has, by incarnation and offset."""
+        """The offsets of those letters whose records the present log has, by incarnation and offset."""
         segments = self.segments
         return frozenset(
             offset

@@ -24,7 +24,7 @@ def union(ranges: Iterable[OffsetRange]) -> Ranges:
 
 
 def intersection(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
-    """Return the intersection of two sets of offset ranges."""
+    """The intersection of two sets of offset ranges."""
     ours, theirs, found = union(left), union(right), []
     index = 0
     for start, end in ours:
@@ -38,7 +38,7 @@ def intersection(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> R
 
 
 def difference(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
-    """Return the offsets of `left` that are not in `right`."""
+    """The offsets of `left` that are not in `right`."""
     theirs, found = union(right), []
     index = 0
     for start, end in union(left):
@@ -68,7 +68,7 @@ def holds(ranges: Ranges, offset: int) -> bool:
 
 
 def split(segments: Iterable[IncarnationRange], ranges: Iterable[OffsetRange]) -> tuple[IncarnationRange, ...]:
-    """Return the wanted ranges, each offset under its incarnation.
+    """The wanted ranges, each offset under its incarnation.
 
     Args:
         segments: Segments that tell the incarnation of each offset, in ascending order.
@@ -79,12 +79,12 @@ def split(segments: Iterable[IncarnationRange], ranges: Iterable[OffsetRange]) -
 
 
 def offsets_of(segments: Iterable[IncarnationRange]) -> Ranges:
-    """Return the union of the offset ranges of some segments."""
+    """The union of the offset ranges of some segments."""
     return union(one.offsets for one in segments)
 
 
 def by_incarnation(parts: Iterable[IncarnationRange]) -> dict[int, Ranges]:
-    """Return the union of the offset ranges of each incarnation."""
+    """The union of the offset ranges of each incarnation."""
     found: dict[int, list[OffsetRange]] = defaultdict(list)
     for at, offsets in parts:
         found[at].append(offsets)

@@ -43,7 +43,7 @@ class Admission(Protocol):
     """What a table requires of rows before anybody may see them."""
 
     def audit_replacement(self, handle: TableHandle, outcomes: Sequence[StagingOutcome]) -> list[StagingOutcome]:
-        """Return the staged rows that the table may commit; a second call decides nothing new."""
+        """The staged rows that the table may commit; a second call decides nothing new."""
 
     def record_commit(self, version: int, outcomes: Sequence[StagingOutcome]) -> None:
         """Record that the outcomes were committed in a version of the table."""
@@ -151,11 +151,11 @@ class Replacement:
         self._lease: StagingLease | None = None
 
     def is_done(self, handle: TableHandle) -> bool:
-        """Return whether the table already has the replacement's commit."""
+        """Whether the table already has the replacement's commit."""
         return self._mark in handle.positions([self._mark])
 
     def hits(self, handle: TableHandle) -> list[LiveFile]:
-        """Return the live files that have affected rows.
+        """The live files that have affected rows.
 
         Raises:
             TableUnavailable: a file cannot be read.
@@ -249,7 +249,7 @@ class Replacement:
         return _joined(self._affected.origins(new_rows.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)
 
     def _tombstones(self, outcomes: Iterable[StagingOutcome]) -> Origins:
-        """Return the affected origins of the new rows that are tombstones."""
+        """The affected origins of the new rows that are tombstones."""
         files = [self._folder.rows(file.path, list(KEY_COLUMNS)) for outcome in outcomes for file in outcome.files]
         return _joined(self._affected.origins(rows.filter(rows["_deleted"])) for rows in files)
 
@@ -311,7 +311,7 @@ def _joined(some: Iterable[Origins]) -> Origins:
 
 
 def _without(some: Origins, others: Origins) -> Origins:
-    """Return the origins that are in `some` and not in `others`."""
+    """The origins that are in `some` and not in `others`."""
     nothing = np.zeros(0, np.int64)
     rest = {source: np.setdiff1d(numbers, others.get(source, nothing), True) for source, numbers in some.items()}
     return {source: numbers for source, numbers in rest.items() if len(numbers)}

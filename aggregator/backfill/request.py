@@ -86,13 +86,13 @@ class Window:
     until: Bound | None = None
 
     def takes(self, source: EdgePartition) -> bool:
-        """Return whether the window includes a flow."""
+        """Whether the window includes a flow."""
         if self.edge not in (None, source.edge) or self.partition not in (None, source.partition):
             return False
         return self.topic is None or full_matches(self.topic, [source.topic])[0]
 
     def plain(self) -> dict[str, Any]:
-        """Return the window as an entry of a range file."""
+        """The window as an entry of a range file."""
         said = {"edge": self.edge, "topic": self.topic, "partition": self.partition}
         bounds = {"from": self.since and self.since.text, "to": self.until and self.until.text}
         return {name: value for name, value in (said | bounds).items() if value is not None}
@@ -160,7 +160,7 @@ class Ask:
             )
 
     def plain(self) -> dict[str, Any]:
-        """Return the ask as plain data for JSON and YAML."""
+        """The ask as plain data for JSON and YAML."""
         body: dict[str, Any] = {"mode": self.mode.value, "windows": [window.plain() for window in self.windows]}
         if self.into:
             body["into"] = self.into
@@ -170,5 +170,5 @@ class Ask:
 
     @property
     def digest(self) -> str:
-        """Return a digest that is equal for equal asks."""
+        """A digest that is equal for equal asks."""
         return hashlib.blake2b(json.dumps(self.plain(), sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -166,7 +166,7 @@ def require_whole(table: str, id_: str, *, came: int, notices: int, read: Mappin
 def decoding(  # noqa: PLR0917 - what a task needs
     config: HubConfig, tables: Tables, name: str, handle: TableHandle, spans: list[Span], scratch: Folder
 ) -> StagingPlan:
-    """Return the plan that stages new rows outside of their table, under its columns and divided as it is."""
+    """The plan that stages new rows outside of their table, under its columns and divided as it is."""
     assert config.schemas is not None
     return StagingPlan(
         name,
@@ -281,7 +281,7 @@ class _Table:
         )
 
     def _note(self) -> dict[str, str]:
-        """Return the commit's description of itself: its backfill, policies and offsets."""
+        """The commit's description of itself: its backfill, policies and offsets."""
         ranges = {str(one.source): [[at, *offsets] for at, offsets in one.segments[:_SHOWN]] for one in self._again}
         topics = {f"{one.source.edge}/{one.source.topic}" for one in self._plan.writes}
         used = {topic: self._policies[topic] for topic in topics if topic in self._policies}

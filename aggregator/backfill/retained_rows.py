@@ -83,7 +83,7 @@ class RetainedRowSearch:
         left: Origins,
         new_keys: Sequence[pa.Table],
     ) -> RetainedRows:
-        """Return which rows stay beside the new ones, and what becomes of their keys.
+        """Which rows stay beside the new ones, and what becomes of their keys.
 
         Args:
             live: The live files of the table.
@@ -120,7 +120,7 @@ class RetainedRowSearch:
         return RetainedRows(left, images, replaced, lost)
 
     def of_file(self, file: LiveFile, rest: RetainedRows) -> Iterator[pa.Table]:
-        """Return the rows that stay of one file that is written anew, with their new keys.
+        """The rows that stay of one file that is written anew, with their new keys.
 
         Raises:
             OSError: it cannot be read.
@@ -144,7 +144,7 @@ class RetainedRowSearch:
             yield others.take(numbers).add_column(place, field, keys.cast(field.type))
 
     def tombstones(self, hits: Sequence[LiveFile]) -> Origins:
-        """Return the affected origins whose rows are tombstones.
+        """The affected origins whose rows are tombstones.
 
         Args:
             hits: Files with affected rows.
@@ -175,7 +175,7 @@ class RetainedRowSearch:
 
 
 def bytes_of(keys: Iterable[pa.Table]) -> int:
-    """Return the bytes of all tables. Keep the result, because Arrow counts anew on every call."""
+    """The bytes of all tables. Keep the result, because Arrow counts anew on every call."""
     return sum(one.nbytes for one in keys)
 
 

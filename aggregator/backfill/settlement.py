@@ -26,7 +26,7 @@ _NOBODY = "nobody"
 
 
 def backfills_central(config: HubConfig, backfill: str = _NOBODY) -> KafkaDriverCentral:
-    """Return central for the driver of a backfill, or for the settlement of what all backfills left.
+    """Central for the driver of a backfill, or for the settlement of what all backfills left.
 
     Args:
         config: The hub.

@@ -97,7 +97,7 @@ class KnownBackfills:
 
     @property
     def without_plan(self) -> list[str]:
-        """Return the ids of backfills that have written, and whose plan was not read."""
+        """The ids of backfills that have written, and whose plan was not read."""
         return sorted(id_ for id_, entries in self.entries.items() if entries and id_ not in self.plans)
 
     def require_plans(self, topic: str) -> None:
@@ -219,7 +219,7 @@ def read_plans(cluster: ClusterConfig, names: HubNames) -> dict[str, Plan]:
 
 
 def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[IncarnationRange, ...]:
-    """Return the offsets of an edge partition that backfills have passed and that must not be written again.
+    """The offsets of an edge partition that backfills have passed and that must not be written again.
 
     Into one topic nothing is written twice; and what any backfill has brought to a live topic is not missing, whatever
     that topic is called by now.
@@ -239,7 +239,7 @@ def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> 
 
 
 def generated_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[IncarnationRange, ...]:
-    """Return what generations have passed into the topic that a backfill is about to write, if a rule names it by now.
+    """What generations have passed into the topic that a backfill is about to write, if a rule names it by now.
 
     A record that died in the live topic may have come into a generation, because the generation read it in between.
 

@@ -22,7 +22,7 @@ _WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "
 
 
 def target_config(config: HubConfig, mode: Mode, into: str) -> HubConfig:
-    """Return the configuration with which a backfill of this mode delivers; it writes no heartbeats.
+    """The configuration with which a backfill of this mode delivers; it writes no heartbeats.
 
     Args:
         config: The hub.

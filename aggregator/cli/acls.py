@@ -104,7 +104,7 @@ def _cluster(hub: HubConfig, whom: str) -> ClusterConfig:
 
 
 def _principal(cluster: ClusterConfig) -> str:
-    """Return the principal as which the hub signs in.
+    """The principal as which the hub signs in.
 
     Raises:
         FatalError: only a token, or a file that is not here, tells it.

@@ -180,7 +180,7 @@ def _text(answer: "Audit") -> Iterator[str]:
 
 
 def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
-    """Yield the lines about one flow: its gaps, its findings and its omissions."""
+    """The lines about one flow: its gaps, its findings and its omissions."""
     for gap in flow.gaps:
         decided = f" by {gap.decision.by} (claimed): {gap.decision.reason}" if gap.decision else ""
         yield f"gap: {flow.source} {gap.gap.kind} {gap.gap}, {gap.state}{decided}"
@@ -206,7 +206,7 @@ def _omitted(about: str, omission: "Omission") -> str:
 
 
 def _final(flows: Iterable["FlowAudit"]) -> Iterator[str]:
-    """Yield the parts that can never be compared, one line for the flows that share a reason."""
+    """The parts that can never be compared, one line for the flows that share a reason."""
     found: dict[tuple[str, str, str], list[tuple[FlowAudit, Omission]]] = {}
     for flow in flows:
         for one in flow.omissions:

@@ -49,7 +49,7 @@ def doctor(config: Path, output: str) -> None:
 
 
 def _text(found: Sequence["Finding"]) -> Iterator[str]:
-    """Yield the findings as text; the bad ones come last, next to the terminal's prompt."""
+    """The findings as text; the bad ones come last, next to the terminal's prompt."""
     order = {"ok": 0, "warning": 1, "failed": 2}
     rows = sorted(found, key=lambda one: order[one.state])
     heading, *lines = table(

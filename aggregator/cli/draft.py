@@ -69,12 +69,12 @@ class Draft:
 
     @property
     def policy_path(self) -> str:
-        """Return the path of the policy, relative to `hub.yaml`."""
+        """The path of the policy, relative to `hub.yaml`."""
         return f"policies/{self.hub}.yaml"
 
 
 def hub_text(draft: Draft) -> str:
-    """Return the text of `hub.yaml`."""
+    """The text of `hub.yaml`."""
     lines = [
         f"hub: {_filled(draft.hub)}    # prefix of every internal topic and transactional id",
         f"central: {{bootstrap_servers: {_filled(draft.central)}{_block('client', draft.client)}}}",
@@ -186,7 +186,7 @@ def _edge(edge: DraftEdge) -> str:
 
 
 def _block(name: str, options: Mapping[str, str]) -> str:
-    """Return the options as a YAML block such as `, client: {…}`; empty for none."""
+    """The options as a YAML block such as `, client: {…}`; empty for none."""
     told = ", ".join(f"{_filled(option)}: {_filled(value)}" for option, value in options.items())
     return f", {name}: {{{told}}}" if told else ""
 

@@ -83,7 +83,7 @@ def _as_property(whitelist: str) -> bytes:
 
 
 def _folders(found: "Imported", out: Path) -> dict[str, Path]:
-    """Return the folder of each hub's files, by the hub's name."""
+    """The folder of each hub's files, by the hub's name."""
     if len(found.hubs) == 1:
         return {found.hubs[0].name: out}
     return {hub.name: out / hub.name for hub in found.hubs}

@@ -156,7 +156,7 @@ def init(
 
 
 def _clusters(central: str, edges: Mapping[str, str], settings: Sequence[ClientSetting]) -> dict[str, ClusterConfig]:
-    """Return the configurations of central and of the edges, by name."""
+    """The configurations of central and of the edges, by name."""
     if CENTRAL in edges:
         raise click.UsageError(f"no edge can be called {CENTRAL} here: settings are told apart by name")
     named = {CENTRAL: central, **edges}
@@ -174,7 +174,7 @@ class _Registry(NamedTuple):
 def _registries(
     edges: Mapping[str, str], schemas: Sequence[tuple[str, str]], settings: Sequence[ClientSetting], folder: Path
 ) -> dict[str, _Registry]:
-    """Return the registry of each edge."""
+    """The registry of each edge."""
     found = {}
     for name, reference in of_each(edges, schemas).items():
         options = options_of("--schemas-client", name, settings, edges)
@@ -243,7 +243,7 @@ def _proven(draft: Draft) -> None:
 
 
 def summary(draft: Draft, output: Path, policy: Path) -> Iterator[str]:
-    """Yield what was written, and what to do next.
+    """What was written, and what to do next.
 
     Args:
         draft: What the files say.

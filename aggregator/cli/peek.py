@@ -126,7 +126,7 @@ def _stripped(hub: HubConfig, at: RecordPlace, found: "list[Sampled]", show_valu
 
 
 def _plain(at: RecordPlace, shown: _Shown, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Return the JSON object that `-o json` promises for a record."""
+    """The JSON object that `-o json` promises for a record."""
     return {
         "cluster": at.cluster,
         "topic": at.topic,

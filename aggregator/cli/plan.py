@@ -166,7 +166,7 @@ def _text(found: "HubPlan", summary: "Summary") -> Iterator[str]:
 
 
 def _takeovers(found: "HubPlan") -> Iterator[str]:
-    """Yield the starts of flows that continue from MirrorMaker 2, and the records that central may have already."""
+    """The starts of flows that continue from MirrorMaker 2, and the records that central may have already."""
     if not found.takeovers:
         return
     yield ""
@@ -187,7 +187,7 @@ def _known(count: int | None) -> int | str:
 
 
 def _problems(found: "HubPlan") -> Iterator[str]:
-    """Yield the partitions that are held, one line for each reason, and the flows that produce dead letters."""
+    """The partitions that are held, one line for each reason, and the flows that produce dead letters."""
     for flow in found.flows:
         reasons: dict[str, list[str]] = defaultdict(list)
         for one in flow.held:
@@ -200,7 +200,7 @@ def _problems(found: "HubPlan") -> Iterator[str]:
 
 
 def _made(found: "HubPlan") -> Iterator[str]:
-    """Yield the planned creations and refusals; unchanged topics are only counted."""
+    """The planned creations and refusals; unchanged topics are only counted."""
     from aggregator.plan.actions import NOTHING
 
     topics = [one for one in found.topics if one.action != NOTHING]
@@ -227,7 +227,7 @@ def _made(found: "HubPlan") -> Iterator[str]:
 
 
 def _fields(found: "HubPlan") -> Iterator[str]:
-    """Yield one table per topic; edges that treat its fields alike share a table."""
+    """One table per topic; edges that treat its fields alike share a table."""
     from aggregator.plan.selection import folded
 
     for one in folded(found.fields):

@@ -41,7 +41,7 @@ def exit_code(report: "RunReport", *, lake_held: bool) -> ExitCode:
 
 
 def _totals(config: HubConfig) -> Iterator[str]:
-    """Yield the totals of each edge since the hub's first start, from the ledger's own counters."""
+    """The totals of each edge since the hub's first start, from the ledger's own counters."""
     from aggregator.state.ledger import totals
     from aggregator.state.ledger_log import read_ledger
 

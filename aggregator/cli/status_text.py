@@ -23,7 +23,7 @@ _MAX_NAMED = 10
 def status_lines(
     seen: "HubStatus", *, partitions: bool = False, problems: bool = False, dead: Mapping[str, int] | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a status for a terminal.
+    """The lines of a status for a terminal.
 
     Args:
         seen: The chosen part of a status.
@@ -138,7 +138,7 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
 
 
 def _next_lines(seen: "HubStatus") -> Iterator[str]:
-    """Yield the remedies for paused edges and held flows, one line for those that need the same remedy."""
+    """The remedies for paused edges and held flows, one line for those that need the same remedy."""
     paused = [
         f"aggregator edge resume {one.edge} lets it go on"
         for one in seen.edges
@@ -195,7 +195,7 @@ def _unruled_lines(seen: "HubStatus") -> Iterator[str]:
 
 
 def _objection_lines(seen: "HubStatus") -> Iterator[str]:
-    """Yield the reasons why the hub rejected changed policies; empty if it applies those of its files."""
+    """The reasons why the hub rejected changed policies; empty if it applies those of its files."""
     if seen.objections:
         yield ""
         yield "the hub goes by its former policies, and refused those that its files hold now:"
@@ -283,7 +283,7 @@ def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
 
 
 def _waiting_lines(seen: "HubStatus") -> Iterator[str]:
-    """Yield the work that waits for a person, or for a backfill to continue."""
+    """The work that waits for a person, or for a backfill to continue."""
     yield from gap_lines(seen.gaps)
     for slot in seen.slots:
         if slot.aborts:

@@ -107,7 +107,7 @@ def _found(name: str, of_edges: Mapping[str, _TopicSample], *, compacted: bool) 
 
 
 def _widest(forms: Sequence[ValueFormat]) -> ValueFormat | None:
-    """Return the narrowest format that covers several edges: any JSON is text, and any text is bytes."""
+    """The narrowest format that covers several edges: any JSON is text, and any text is bytes."""
     if not forms or ValueFormat.AVRO in forms:
         return ValueFormat.AVRO if forms else None
     return ValueFormat.BYTES if ValueFormat.BYTES in forms else ValueFormat.TEXT

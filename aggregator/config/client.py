@@ -86,7 +86,7 @@ ClientOption = Annotated[str | SecretRef, BeforeValidator(client_option)]
 
 
 def why_refused(name: str, value: str | SecretRef) -> str | None:
-    """Return why this property cannot have this value; None if it can. The text never holds the value."""
+    """Why this property cannot have this value; None if it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
     if name not in ALLOWED:
@@ -136,7 +136,7 @@ def _value_refusal(name: str, value: str) -> str | None:
 
 
 def registry_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Return why a registry's property cannot have this value; None if it can. The text never holds the value."""
+    """Why a registry's property cannot have this value; None if it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
     if name not in REGISTRY_PROPERTIES:

@@ -30,7 +30,7 @@ class CentralPattern(NamedTuple):
     edge: str
 
     def name(self, topic: str) -> str:
-        """Return the central name of an edge topic."""
+        """The central name of an edge topic."""
         return f"{self.before}{topic}{self.after}"
 
     def topic(self, name: str) -> str | None:

@@ -71,7 +71,7 @@ def _after_escape(pattern: str, index: int) -> int:
 
 
 def _class(pattern: str, index: int) -> tuple[str, int]:
-    """Return the foreign construct in the class that begins here, and the end; a leading bracket is a letter."""
+    """The foreign construct in the class that begins here, and the end; a leading bracket is a letter."""
     index += 2 if pattern.startswith("[^", index) else 1
     index += pattern.startswith("]", index)
     while index < len(pattern) and pattern[index] != "]":

@@ -24,14 +24,14 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def context_refusal(value: object) -> str | None:
-    """Return why the value does not name a context; None if it does."""
+    """Why the value does not name a context; None if it does."""
     if isinstance(value, str) and _NAME.fullmatch(value):
         return None
     return "is the name of a context, which begins with a dot: .eu"
 
 
 def context_fault(address: str, options: Mapping[str, object]) -> str | None:
-    """Return why the context or contexts beside an address are invalid; None if they are valid.
+    """Why the context or contexts beside an address are invalid; None if they are valid.
 
     Args:
         address: Or several, with commas.

@@ -55,7 +55,7 @@ class Document:
 
 
 def shown_lines(name: object, lines: Sequence[str]) -> list[str]:
-    """Return the lines of a file's faults as they are told: where there are very many, the first ones.
+    """The lines of a file's faults as they are told: where there are very many, the first ones.
 
     Args:
         name: The file.
@@ -67,7 +67,7 @@ def shown_lines(name: object, lines: Sequence[str]) -> list[str]:
 
 
 def show_place(place: Place) -> str:
-    """Return a place in the document as a path such as `topics[0].match`."""
+    """A place in the document as a path such as `topics[0].match`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     return text.removeprefix(".") or "the file"
 
@@ -115,7 +115,7 @@ def _read(text: str, document: Document) -> None:
 
 
 def _problem(error: MarkedYAMLError) -> str:
-    """Return the parser's message without the piece of text that it quotes."""
+    """The parser's message without the piece of text that it quotes."""
     problem = str(error.problem or error.context or "cannot be parsed")
     if problem == "but found another document":
         return "holds several YAML documents, and one is read"
@@ -189,7 +189,7 @@ class _Reader:
 
 
 def unknown(name: str, known: Collection[str]) -> str:
-    """Return the text for an unknown key: the likely meant key, or all known keys of its place."""
+    """The text for an unknown key: the likely meant key, or all known keys of its place."""
     return "is not known; " + (did_you_mean(name, known) or f"known here: {', '.join(known)}")
 
 

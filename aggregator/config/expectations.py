@@ -109,7 +109,7 @@ _NO_TEXT = re.compile(r"[\"'\\\x00-\x1f\x7f]")
 
 
 def faults(kind: str, kwargs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one sentence per reason why an expectation cannot be used; none holds a value.
+    """One sentence per reason why an expectation cannot be used; none holds a value.
 
     Args:
         kind: The type of the expectation.

@@ -48,7 +48,7 @@ def mechanism_of(options: Options) -> str:
 
 
 def token_fault(options: Options, *, msk_iam: bool) -> str | None:
-    """Return why a cluster would get no token, or two; None if all is well.
+    """Why a cluster would get no token, or two; None if all is well.
 
     Args:
         options: Options of the cluster's `client:` block.
@@ -93,7 +93,7 @@ def _first(options: Options, prefix: str) -> str:
 
 
 def _at(options: Options) -> str:
-    """Return the key of the mechanism in the block, or the key of the protocol where no mechanism is set."""
+    """The key of the mechanism in the block, or the key of the protocol where no mechanism is set."""
     return next((name for name in (MECHANISM, "sasl.mechanisms") if name in options), "security.protocol")
 
 

@@ -17,7 +17,7 @@ def is_glue(reference: str) -> bool:
 
 
 def glue_place(reference: str) -> tuple[str, str]:
-    """Return the region and the name of a Glue registry.
+    """The region and the name of a Glue registry.
 
     Raises:
         ValueError: it names none.
@@ -29,7 +29,7 @@ def glue_place(reference: str) -> tuple[str, str]:
 
 
 def profile_refusal(value: object) -> str | None:
-    """Return why the value is not a profile; None if it is one."""
+    """Why the value is not a profile; None if it is one."""
     if isinstance(value, str) and _PROFILE.fullmatch(value):
         return None
     return "is the name of a profile of AWS's configuration"

@@ -68,7 +68,7 @@ def endless_files(config: HubConfig) -> Iterator[ConfigFault]:
 
 
 def _settings(config: HubConfig) -> Iterator[tuple[Place, Mapping[str, str | SecretRef | None]]]:
-    """Yield, block by block, the settings beside `keys` that may name a secret or a file."""
+    """The settings, block by block, beside `keys` that may name a secret or a file."""
     clusters: list[tuple[Place, ClusterConfig]] = [(("central",), config.central)]
     clusters += [(("edges", name), edge) for name, edge in config.edges.items()]
     for place, cluster in clusters:
@@ -88,7 +88,7 @@ def _addresses(cluster: ClusterConfig) -> list[str]:
 
 
 def _absent(place: Place, value: str) -> list[ConfigFault]:
-    """Return the faults in the location of a certificate."""
+    """The faults in the location of a certificate."""
     if "-----BEGIN" in value:
         return [ConfigFault(place, "holds a certificate or a key itself: write it into a file, and name that")]
     is_there = value == _ANY_STORE or os.path.exists(value)  # noqa: PTH110 - as below

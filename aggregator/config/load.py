@@ -88,7 +88,7 @@ def load_config(
 
 
 def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[ConfigFault]:
-    """Yield the forbidden settings that a store's or a catalogue's client would read from the environment."""
+    """The forbidden settings that a store's or a catalogue's client would read from the environment."""
     catalog = lake.get("catalog") if isinstance(lake, dict) else None
     has_options = isinstance(catalog, dict) and bool(catalog.get("options"))
     if has_options or (isinstance(lake, dict) and "://" in str(lake.get("path"))):
@@ -98,7 +98,7 @@ def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[ConfigFault]:
 
 
 def _unsupported(filled: Mapping[str, Any], judge: FeatureCheck) -> Iterator[ConfigFault]:
-    """Yield what no client supports in blocks that are valid by themselves."""
+    """What no client supports in blocks that are valid by themselves."""
     edges = filled.get("edges")
     named = [(("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())]
     for place, section in [(("central",), filled.get("central")), *named]:

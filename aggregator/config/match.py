@@ -33,7 +33,7 @@ def matches_topic(rule: TopicRule, topic: str) -> bool:
 
 
 def excluded_by(config: HubConfig, edge: str, topic: str) -> str:
-    """Return the `exclude` that keeps a topic from being replicated, as its place in the file, or an empty text."""
+    """The `exclude` that keeps a topic from being replicated, as its place in the file, or an empty text."""
     if config.exclude is not None and _matches(config.exclude, topic):
         return "exclude"
     if rule_for(config, edge, topic) is not None:

@@ -191,7 +191,7 @@ def _after_repeat(pattern: str, index: int) -> int:
 
 
 def _atom(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
-    """Return the branches of a letter, class, escape or group, and its end; an end past the pattern means unknown."""
+    """The branches of a letter, class, escape or group, and its end; an end past the pattern means unknown."""
     sign, after = pattern[index], pattern[index + 1 : index + 2]
     if sign == "(" and (after != "?" or pattern.startswith("(?:", index)):
         found, end = _either(pattern, index + (3 if after == "?" else 1))

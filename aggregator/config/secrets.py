@@ -115,7 +115,7 @@ class KeyRing:
 
 
 def ring_of(name: str, key_rings: Mapping[str, KeyRing]) -> KeyRing:
-    """Return the key ring of a key by its name.
+    """The key ring of a key by its name.
 
     Raises:
         ConfigError: it is not configured.

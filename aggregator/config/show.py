@@ -87,7 +87,7 @@ def _field(field: FieldInfo, value: object) -> object:
 
 
 def _readers(field: FieldInfo) -> list[object]:
-    """Return the functions that read the text of a field."""
+    """The functions that read the text of a field."""
     parts = [field.metadata, *(getattr(part, "__metadata__", ()) for part in getattr(field.annotation, "__args__", ()))]
     return [getattr(item, "func", None) for part in parts for item in part]
 

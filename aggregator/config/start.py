@@ -35,18 +35,18 @@ class MirrorMaker2:
     configs_topic: str = "mm2-configs.{source}.internal"
 
     def at(self, edge: str) -> "MirrorMaker2":
-        """Return the settings of the MirrorMaker that copies an edge."""
+        """The settings of the MirrorMaker that copies an edge."""
         source = self.source.replace("{edge}", edge)
         return MirrorMaker2(
             **{name: getattr(self, name).replace("{edge}", edge).replace("{source}", source) for name in NAMES}
         )
 
     def transactional_id(self, task: int) -> str:
-        """Return the transactional id of a task that runs exactly once (`Worker.taskTransactionalId`)."""
+        """The transactional id of a task that runs exactly once (`Worker.taskTransactionalId`)."""
         return f"{self.group}-{self.connector}-{task}"
 
     def plain(self) -> dict[str, dict[str, str]]:
-        """Return the settings as the configuration writes them."""
+        """The settings as the configuration writes them."""
         return {WORD: {name: getattr(self, name) for name in NAMES}}
 
 

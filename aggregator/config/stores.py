@@ -95,7 +95,7 @@ def _seen(value: str) -> str:
 
 
 def _host(value: str) -> str | None:
-    """Return the host of an address, or of `host:port` alone; None where there is none."""
+    """The host of an address, or of `host:port` alone; None where there is none."""
     seen = _seen(value)
     try:
         return urlsplit(seen if "://" in seen else f"//{seen}").hostname
@@ -158,7 +158,7 @@ _SOURCES = re.compile(r"metadata|identity|msi|imds|containercredentials")
 
 
 def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Return why an option of a table catalogue cannot have this value; None if it can. The text never holds it."""
+    """Why an option of a table catalogue cannot have this value; None if it can. The text never holds it."""
     if name == INSECURE:
         return reason_refusal(value)
     kind = _kind(name)
@@ -172,20 +172,20 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
 
 
 def storage_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Return why an option of an object store cannot have this value; None if it can. The text never holds it."""
+    """Why an option of an object store cannot have this value; None if it can. The text never holds it."""
     if name == "uri" and not isinstance(value, str):
         return _DECIDES
     return catalog_refusal(name, value)
 
 
 def inexcusable_effect(name: str, value: str) -> str | None:
-    """Return the effect that makes an option inexcusable; None if a reason excuses it or none is needed."""
+    """The effect that makes an option inexcusable; None if a reason excuses it or none is needed."""
     kind = _kind(name)
     return kind.what if kind and not kind.instead and kind.opens(value.strip().lower()) else None
 
 
 def insecure_catalog_settings(options: Options) -> tuple[InsecureSetting, ...]:
-    """Return the insecure settings among the options of a table catalogue.
+    """The insecure settings among the options of a table catalogue.
 
     That is the way to every server that it signs in to or that it exchanges a secret with, and the way to the store,
     which it may reach by options of its own.
@@ -205,13 +205,13 @@ def insecure_catalog_settings(options: Options) -> tuple[InsecureSetting, ...]:
 
 
 def insecure_storage_settings(options: Options) -> tuple[InsecureSetting, ...]:
-    """Return the insecure settings among the literal options of an object store; references are not examined."""
+    """The insecure settings among the literal options of an object store; references are not examined."""
     plain = {name: value for name, value in properties(options).items() if isinstance(value, str)}
     return tuple(one for said in plain.items() for one in (*_insecure_settings(*said), *_within(*said)))
 
 
 def insecure_environment_settings(environ: Mapping[str, str]) -> tuple[InsecureSetting, ...]:
-    """Return the insecure settings and redirections by variables that the stores' clients read beside the file.
+    """The insecure settings and redirections by variables that the stores' clients read beside the file.
 
     A cloud's own addresses, a path on them and switches decide nothing.
     """
@@ -233,7 +233,7 @@ def _said_outside(environ: Mapping[str, str]) -> Iterator[InsecureSetting]:
 
 
 def insecure_profile_settings(name: str, text: str) -> tuple[InsecureSetting, ...]:
-    """Return the clear-text addresses in a file of credentials that a client reads by itself.
+    """The clear-text addresses in a file of credentials that a client reads by itself.
 
     Args:
         name: The file's, for the answer.
@@ -269,7 +269,7 @@ def _insecure_settings(name: str, value: str) -> Iterator[InsecureSetting]:
 
 
 def _within(name: str, value: str) -> Iterator[InsecureSetting]:
-    """Yield the insecure settings within a value that holds options itself: JSON keys, connection strings, queries."""
+    """The insecure settings within a value that holds options itself: JSON keys, connection strings, queries."""
     for inner, said in _pairs(value):
         for one in _insecure_settings(inner, said):
             yield InsecureSetting(name, f"holds {one.setting}, which {one.what}", one.instead or "take it out")

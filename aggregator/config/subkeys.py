@@ -58,7 +58,7 @@ class CheckedRing(KeyRing):
     _read: dict[int, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def material(self, name: str, version: int | None = None) -> bytes:
-        """Return the bytes of one version of the key, once they are checked against its check value.
+        """The bytes of one version of the key, once they are checked against its check value.
 
         Raises:
             ConfigError: it cannot be read, or is another key.
@@ -73,7 +73,7 @@ class CheckedRing(KeyRing):
 
 
 def another_key(found: list[tuple[str, int]]) -> ConfigError:
-    """Return the error for keys, by name and version, that differ from the earlier ones."""
+    """The error for keys, by name and version, that differ from the earlier ones."""
     names = ", ".join(f"{name} version {version}" for name, version in found)
     return ConfigError(
         f"key {names}: another key than the one that this hub has used under that name and version",
@@ -82,7 +82,7 @@ def another_key(found: list[tuple[str, int]]) -> ConfigError:
 
 
 def check_value(material: bytes) -> str:
-    """Return a value that identifies a key; it reveals neither the key nor any sub-key."""
+    """A value that identifies a key; it reveals neither the key nor any sub-key."""
     return subkey(material, Purpose.CHECK).hex()
 
 

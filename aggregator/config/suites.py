@@ -124,7 +124,7 @@ def load_suite(path: Path, on_failure: Action) -> Suite:
 
 
 def _ours(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the hub's part of a suite or a rule: Great Expectations leaves `meta` to its users."""
+    """The hub's part of a suite or a rule: Great Expectations leaves `meta` to its users."""
     found = (part.get("meta") or {}).get(_OURS, {})
     return found if isinstance(found, dict) else {}
 

@@ -49,7 +49,7 @@ class InsecureSetting(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Return the fault for an insecure setting without a reason."""
+        """The fault for an insecure setting without a reason."""
         return f"{self.what}: {self.instead}{_REMEDY}"
 
 
@@ -59,7 +59,7 @@ def properties(options: Options) -> dict[str, str | SecretRef]:
 
 
 def insecure_client_settings(options: Options) -> tuple[InsecureSetting, ...]:
-    """Return the insecure settings of a cluster's `client:` block."""
+    """The insecure settings of a cluster's `client:` block."""
     return tuple(
         _insecure_client_settings({name: value for name, value in options.items() if isinstance(value, str)}, options)
     )
@@ -90,7 +90,7 @@ def _insecure_client_settings(plain: Mapping[str, str], options: Options) -> Ite
 
 
 def insecure_registry_settings(address: str, options: Options) -> tuple[InsecureSetting, ...]:
-    """Return what is insecure about a registry's address and its `schemas_client:` block.
+    """What is insecure about a registry's address and its `schemas_client:` block.
 
     Args:
         address: Or several, with commas.
@@ -144,7 +144,7 @@ def _first(options: Options, prefix: str) -> str:
 
 
 def reason_refusal(value: str | SecretRef) -> str | None:
-    """Return why the value is not a valid reason; None if it is. Terminals, pages and metrics need one plain line."""
+    """Why the value is not a valid reason; None if it is. Terminals, pages and metrics need one plain line."""
     if not isinstance(value, str) or not says_something(value) or value.strip().lower() in _NO_REASONS:
         return "is the reason why this connection may be open, in words"
     if len(value) > _LONGEST_REASON or not value.isprintable():

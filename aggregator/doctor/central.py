@@ -163,7 +163,7 @@ def _planned(
 
 
 def _clock(config: HubConfig, edges: list[str]) -> tuple[int | None, int | None]:
-    """Return what the edges' heartbeats reveal about central's clock.
+    """What the edges' heartbeats reveal about central's clock.
 
     A beat may have waited for long before central stamped it, so only a stamp from before the beat says something.
     """

@@ -119,7 +119,7 @@ def examine(
 
 
 def _judged(cluster: str, findings: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """Return the findings of a cluster. If what it tells cannot be judged to the end, that is a finding itself."""
+    """The findings of a cluster. If what it tells cannot be judged to the end, that is a finding itself."""
     found: list[Finding] = []
     try:
         found.extend(findings())
@@ -129,7 +129,7 @@ def _judged(cluster: str, findings: Callable[[], Iterable[Finding]]) -> list[Fin
 
 
 def _read_or_trouble(cluster: ClusterConfig, one: Ended) -> ClusterSeen:
-    """Return what was read of a cluster, with the trouble that its answers caused in the reading process."""
+    """What was read of a cluster, with the trouble that its answers caused in the reading process."""
     seen: ClusterSeen = one.answer or ClusterSeen(reach.Reach({}))
     if one.end:
         seen.trouble.append(_crash_trouble(cluster, one.end))
@@ -151,7 +151,7 @@ def _crash_trouble(cluster: ClusterConfig, end: str) -> tuple[str, str, str]:
 def _ledger_view(
     config: HubConfig, central: ClusterSeen, shown: Mapping[str, DiscoveredTopics], now_ms: int
 ) -> CentralView:
-    """Return central's view of the topics that the edges show; empty if central cannot be asked."""
+    """Central's view of the topics that the edges show; empty if central cannot be asked."""
     view = central.view
     if view is None:
         return CentralView()
@@ -172,7 +172,7 @@ def _ledger_view(
 
 
 def _former_ids(central: ClusterSeen, seen: Mapping[str, ClusterSeen], ledger_view: CentralView) -> dict[str, str]:
-    """Return the former id of each name for which another cluster answers that nobody has accepted."""
+    """The former id of each name for which another cluster answers that nobody has accepted."""
     known = ledger_view.known
     if known is None:
         return {}
@@ -304,14 +304,14 @@ def _of_edge(
 
 
 def _principal(cluster: ClusterConfig, seen: ClusterSeen) -> rights.Principal:
-    """Return the hub's principal there; brokers may map only the names of certificates and of Kerberos."""
+    """The hub's principal there; brokers may map only the names of certificates and of Kerberos."""
     name = principal_of(cluster)
     is_certain = seen.reach.mechanism not in ("GSSAPI", "") or name == ANONYMOUS
     return rights.Principal(name, cluster.bootstrap_servers, is_certain)
 
 
 def _common(name: str, seen: ClusterSeen, now_ms: int) -> Iterator[Finding]:
-    """Yield the findings that central and edges share."""
+    """The findings that central and edges share."""
     yield from reach.findings(name, seen.reach, now_ms)
     yield from (failed(name, *trouble) for trouble in seen.trouble)
     yield from condition.version(name, seen.reach.bootstrap)

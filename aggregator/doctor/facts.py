@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def with_timeout(question: Callable[[], T], seconds: float, what: str) -> T:
-    """Return the answer if it comes in time. Otherwise the question keeps running in its own thread.
+    """The answer if it comes in time. Otherwise the question keeps running in its own thread.
 
     Args:
         question: The call to make.
@@ -119,7 +119,7 @@ def skew_ms(cluster: ClusterConfig, topic: str) -> tuple[int | None, int | None]
 def registry(
     reference: str, opened: Callable[[], Registry], ids: Mapping[int, tuple[str, ...]], *, written: bool
 ) -> RegistryView:
-    """Return a registry's answers, and whether it has these ids.
+    """A registry's answers, and whether it has these ids.
 
     Args:
         reference: The registry as the configuration names it.
@@ -155,7 +155,7 @@ def machine(config: HubConfig, environ: Mapping[str, str]) -> Machine:
 
 
 def compared(found: Machine, config: HubConfig, recorded: Checks) -> Machine:
-    """Return the machine with the faults of keys that are not those which the hub has used.
+    """The machine with the faults of keys that are not those which the hub has used.
 
     Args:
         found: The facts of this machine.
@@ -214,7 +214,7 @@ def _there(folder: Path) -> Path:
 
 
 def _given(folder: Path) -> str:
-    """Return the remedy for a folder that this user cannot create or write to."""
+    """The remedy for a folder that this user cannot create or write to."""
     there = _there(folder)
     if there.is_dir():
         return f'sudo chown "$(id -un)" {quote(str(there))}; or correct `schemas`'

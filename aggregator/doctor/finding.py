@@ -43,17 +43,17 @@ class Finding:
 
 
 def ok(cluster: str, check: str, what: str) -> Finding:
-    """Return a finding that asks for nothing to be done."""
+    """A finding that asks for nothing to be done."""
     return Finding(cluster, check, CheckState.OK, what)
 
 
 def warning(cluster: str, check: str, what: str, then: str) -> Finding:
-    """Return a finding about something that works today and may not later."""
+    """A finding about something that works today and may not later."""
     return Finding(cluster, check, CheckState.WARNING, what, then)
 
 
 def failed(cluster: str, check: str, what: str, then: str) -> Finding:
-    """Return a finding about something that does not work, or loses something."""
+    """A finding about something that does not work, or loses something."""
     return Finding(cluster, check, CheckState.FAILED, what, then)
 
 

@@ -149,13 +149,13 @@ def _follows(config: HubConfig, edge: str, topic: str) -> bool:
 
 
 def _number(config: HubConfig, edge: str, topic: str) -> int:
-    """Return the number, from 1, of the rule that takes a topic."""
+    """The number, from 1, of the rule that takes a topic."""
     rule = rule_for(config, edge, topic)
     return 0 if rule is None else config.topics.index(rule) + 1
 
 
 def _set(topic: CentralTopic, setting: str, servers: str, rule: int) -> str:
-    """Return how to set a setting of a central topic: by a command if it exists, else by the rule that creates it."""
+    """How to set a setting of a central topic: by a command if it exists, else by the rule that creates it."""
     if topic.exists:
         return (
             f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {quote(topic.name)}"

@@ -51,7 +51,7 @@ def _release(cluster: ClusterConfig) -> str:
 
 
 def introduction(config: HubConfig, greeted: Mapping[str, Greeted]) -> str:
-    """Return the line that a hub logs of itself when it starts.
+    """The line that a hub logs of itself when it starts.
 
     Args:
         config: The hub's configuration.

@@ -57,7 +57,7 @@ class Machine:
 
 
 def findings(seen: Machine) -> Iterator[Finding]:
-    """Yield the findings about this machine."""
+    """The findings about this machine."""
     if isinstance(seen.java, Trouble):
         yield failed(MACHINE, "java", seen.java.what, seen.java.next)
     else:

@@ -98,7 +98,7 @@ _ROWS: Mapping[Obstacle, _Row] = {
 
 
 def explained(one: Listener) -> tuple[str, str, str]:
-    """Return the obstacle to a connection: the step, the state, and the remedy.
+    """The obstacle to a connection: the step, the state, and the remedy.
 
     Args:
         one: A listener with an obstacle.

@@ -52,7 +52,7 @@ class Reach:
 
     @property
     def view(self) -> ClusterView | None:
-        """Return the cluster's description of itself; None if nobody could sign in."""
+        """The cluster's description of itself; None if nobody could sign in."""
         return next((one.view for one in self.sign_ins.values() if one.view is not None), None)
 
     @property
@@ -68,14 +68,14 @@ class Reach:
 
     @property
     def mechanism(self) -> str:
-        """Return the mechanism by which the client signs in; empty if it does not sign in."""
+        """The mechanism by which the client signs in; empty if it does not sign in."""
         if not self.client.get("security.protocol", "plaintext").lower().startswith("sasl"):
             return ""
         return (self.client.get("sasl.mechanism") or self.client.get("sasl.mechanisms") or "GSSAPI").upper()
 
     @property
     def is_encrypted(self) -> bool:
-        """Return whether the client is configured to use TLS."""
+        """Whether the client is configured to use TLS."""
         return self.client.get("security.protocol", "plaintext").lower().endswith("ssl")
 
 
@@ -109,7 +109,7 @@ def _setting_check(why: str) -> str:
 
 
 def _steps(cluster: str, reach: Reach, *, left_out: Obstacle | None) -> Iterator[Finding]:
-    """Yield one finding for each unreachable address, and one for each step that all addresses passed.
+    """One finding for each unreachable address, and one for each step that all addresses passed.
 
     What follows from another finding is left out.
     """

@@ -69,7 +69,7 @@ class Principal:
     is_certain: bool = True
 
     def grant(self, need: Right, operations: Iterable[str]) -> str:
-        """Return the command that grants the operations of a right."""
+        """The command that grants the operations of a right."""
         words = " ".join(f"--operation {one}" for one in operations)
         name = need.name or ("*" if need.kind == GROUP else "")
         who, what = self.name or "User:<the hub>", f"--{need.kind} {quote(name)}" if name else f"--{need.kind}"
@@ -86,7 +86,7 @@ def findings(
     *,
     writable: Mapping[str, bool] | None = None,
 ) -> Iterator[Finding]:
-    """Yield a finding for each missing right, or one that says that none is missing.
+    """A finding for each missing right, or one that says that none is missing.
 
     Args:
         cluster: The cluster's name.
@@ -159,7 +159,7 @@ def _among(operation: str, rights: frozenset[str]) -> bool:
 def _by_rules(
     operations: tuple[str, ...], need: Right, principal: Principal, view: ClusterView
 ) -> tuple[str, ...] | None:
-    """Return the rights that no rule of the authorizer grants; None without rules, or if they do not cover the hub."""
+    """The rights that no rule of the authorizer grants; None without rules, or if they do not cover the hub."""
     settings = view.settings
     if view.acls is None or settings is None or not _answers(principal, view):
         return None
@@ -198,7 +198,7 @@ def allowed(acls: Iterable[Acl], principal: str, kind: str, name: str, operation
 
 
 def edge_needs(config: HubConfig, edge: str, wanted: Collection[str]) -> list[Right]:
-    """Return the rights that the hub uses at an edge.
+    """The rights that the hub uses at an edge.
 
     Args:
         config: The hub's configuration.
@@ -210,7 +210,7 @@ def edge_needs(config: HubConfig, edge: str, wanted: Collection[str]) -> list[Ri
 
 
 def central_needs(config: HubConfig, wanted: Collection[str], asked: Collection[str]) -> list[Right]:
-    """Return the rights that the hub uses at central.
+    """The rights that the hub uses at central.
 
     Args:
         config: The hub's configuration.

@@ -183,7 +183,7 @@ class Availability:
     better_since_s: Mapping[AvailabilityState, float] = field(default_factory=dict)
 
     def with_finding(self, finding: AvailabilityFinding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
-        """Return the availability after one more finding.
+        """The availability after one more finding.
 
         Args:
             finding: What was found now.

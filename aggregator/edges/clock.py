@@ -38,7 +38,7 @@ class CentralClock:
         return type(self)(max(self.offset_ms, offset_ms), self.before_ms, self.since_s)
 
     def now_ms(self, now_s: float, *, wall_ms: int) -> int:
-        """Return the present by central's clock, in milliseconds.
+        """The present by central's clock, in milliseconds.
 
         Args:
             now_s: Seconds on the watcher's clock.

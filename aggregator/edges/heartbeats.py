@@ -68,11 +68,11 @@ class HeartbeatStrip:
     policy = PolicyId("heartbeats", 1, "")
 
     def key_versions(self) -> Mapping[str, int]:
-        """Return nothing, because no key is used for a heartbeat."""
+        """Nothing, because no key is used for a heartbeat."""
         return {}
 
     def report(self) -> list[ReportRow]:
-        """Return nothing, because a policy has no fields of a heartbeat to treat."""
+        """Nothing, because a policy has no fields of a heartbeat to treat."""
         return []
 
     def strip(self, batch: Batch) -> Stripped:

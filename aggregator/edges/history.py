@@ -48,7 +48,7 @@ class Uptime:
 def recorded(
     spans: Sequence[StateSpan], state: AvailabilityState, *, from_ms: int, now_ms: int, excused: bool
 ) -> tuple[StateSpan, ...]:
-    """Return the spans with one more piece of time at their end.
+    """The spans with one more piece of time at their end.
 
     Args:
         spans: The history so far.
@@ -67,7 +67,7 @@ def recorded(
 
 
 def uptime(spans: Iterable[StateSpan], *, now_ms: int, window_ms: int, objective: float) -> Uptime:
-    """Return how available an edge was within the window that ends now.
+    """How available an edge was within the window that ends now.
 
     Args:
         spans: Its history.
@@ -91,7 +91,7 @@ def uptime(spans: Iterable[StateSpan], *, now_ms: int, window_ms: int, objective
 
 
 def uptimes(spans: Sequence[StateSpan], *, now_ms: int, objective: float) -> dict[str, Uptime]:
-    """Return the uptime within every window of WINDOWS_MS, by name."""
+    """The uptime within every window of WINDOWS_MS, by name."""
     return {
         name: uptime(spans, now_ms=now_ms, window_ms=window_ms, objective=objective)
         for name, window_ms in WINDOWS_MS.items()

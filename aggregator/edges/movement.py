@@ -56,7 +56,7 @@ class Track:
 
     @property
     def waited_s(self) -> float:
-        """Return how long the oldest record has been seen to wait: a lower bound, at most the window."""
+        """How long the oldest record has been seen to wait: a lower bound, at most the window."""
         if not self.lag_records:
             return 0.0
         last = self.samples[-1]
@@ -64,7 +64,7 @@ class Track:
 
     @property
     def stood_s(self) -> float:
-        """Return how long the end has been seen at its place: a lower bound, at most the window."""
+        """How long the end has been seen at its place: a lower bound, at most the window."""
         if not self.samples:
             return 0.0
         last = self.samples[-1]
@@ -72,7 +72,7 @@ class Track:
 
     @property
     def gained_per_s(self) -> float:
-        """Return by how many records a second the backlog shrinks; negative while it grows."""
+        """By how many records a second the backlog shrinks; negative while it grows."""
         if self.spans_s <= 0:
             return 0.0
         return (self.samples[0].lag_records - self.lag_records) / self.spans_s

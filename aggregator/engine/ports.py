@@ -32,7 +32,7 @@ def is_alone(url: str) -> bool:
 
 
 def port_settings(spark: SparkConfig, url: str) -> dict[str, str]:
-    """Return the Spark settings that override all others.
+    """The Spark settings that override all others.
 
     Args:
         spark: The `spark:` block.

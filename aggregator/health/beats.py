@@ -55,14 +55,14 @@ _BEAT = TypeAdapter(Beat)
 
 
 def folder(environ: Mapping[str, str]) -> Path | None:
-    """Return the folder of the beats; None if no folder belongs to this user alone and can be written."""
+    """The folder of the beats; None if no folder belongs to this user alone and can be written."""
     named = next((environ[name].partition(":")[0] for name in _FOLDERS if environ.get(name)), None)
     root = Path(named) / "aggregator" if named else Path(tempfile.gettempdir(), f"aggregator-{os.getuid()}")
     return given_folder(root)
 
 
 def file_of(place: Path, hub: str, process: int) -> Path:
-    """Return the path of the file that a process of a hub writes its beats to."""
+    """The path of the file that a process of a hub writes its beats to."""
     return place / f"{hub}.{process}.beat"
 
 

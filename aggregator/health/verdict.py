@@ -23,7 +23,7 @@ _STAGES = {
 
 
 def why_unhealthy(question: ProbeQuestion, beats: Sequence[Beat], now_s: float) -> str:
-    """Return why the answer is no; empty if it is yes.
+    """Why the answer is no; empty if it is yes.
 
     Args:
         question: The question to answer.

@@ -49,7 +49,7 @@ class CurrentState:
 
     @property
     def table(self) -> str:
-        """Return the name of the table that holds the current state."""
+        """The name of the table that holds the current state."""
         return f"{self.name}{CURRENT}"
 
     def refresh(self, partitions: Iterable[CentralPartition], *, force: bool = False) -> int | None:

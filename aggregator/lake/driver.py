@@ -209,7 +209,7 @@ class LakeDriver:
         return log_end_offsets(self._config.central, [(one.topic, one.partition) for one in partitions])
 
     def _limits(self, sources: Mapping[str, frozenset[str]]) -> dict[str, OffsetBounds | RetryError]:
-        """Return what each table's central partitions hold, or central's error; all tables are asked for at once."""
+        """What each table's central partitions hold, or central's error; all tables are asked for at once."""
         undescribed: dict[str, str] = {}
         refused: PartitionErrors = {}
         try:
@@ -226,7 +226,7 @@ class LakeDriver:
 
     @staticmethod
     def _run_or_report(name: str, work: Callable[[], R]) -> R | TableReport:
-        """Return the result of the work, or a report of the error that stopped it."""
+        """The result of the work, or a report of the error that stopped it."""
         try:
             with storage_errors(f"table {name}: its files", hint="is the storage up, and is there space?"):
                 return work()
@@ -332,7 +332,7 @@ class LakeDriver:
     def _released(
         self, name: str, positions: Mapping[CentralPartition, int], limits: OffsetBounds
     ) -> Mapping[CentralPartition, Release]:
-        """Return the ranges that the table's newest release lets pass, by partition; a cycle publishes only these."""
+        """The ranges that the table's newest release lets pass, by partition; a cycle publishes only these."""
         if all(positions.get(one, start) >= end for one, (start, end) in limits.items()):
             return {}
         starts = next_offsets(positions, limits)

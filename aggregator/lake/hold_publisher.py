@@ -18,7 +18,7 @@ _AGAIN_S = 60.0
 
 
 def lake_holds(report: CycleReport, before: tuple[LakeHold, ...], now_ms: int) -> tuple[LakeHold, ...]:
-    """Return what a cycle could not bring into the lake, and since when.
+    """What a cycle could not bring into the lake, and since when.
 
     Args:
         report: The report of the cycle.

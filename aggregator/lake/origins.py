@@ -42,7 +42,7 @@ class RowOrigins(NamedTuple):
 
 
 def row_origins(folder: Folder, files: Sequence[LiveFile], source: EdgePartition) -> Iterator[RowOrigins]:
-    """Yield the rows that came from one edge partition, file by file.
+    """The rows that came from one edge partition, file by file.
 
     Args:
         folder: The table's folder.

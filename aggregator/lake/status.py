@@ -74,7 +74,7 @@ class TableStatus:
         return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
 
     def freshness_ms(self, now_ms: int) -> int | None:
-        """Return the age of a reader's view, by its oldest partition; None before the first commit.
+        """The age of a reader's view, by its oldest partition; None before the first commit.
 
         The age is 0 while the table has all of central. A held partition ages from the start of its hold.
         """
@@ -86,7 +86,7 @@ class TableStatus:
 
     @property
     def hold_reason(self) -> str:
-        """Return the reason why the table cannot go on, in one line; empty if it can."""
+        """The reason why the table cannot go on, in one line; empty if it can."""
         if self.problem or not self.held:
             return self.problem.partition("\n")[0]
         first, more = self.held[0], len(self.held) - 1
@@ -116,7 +116,7 @@ def _standing(table: TableStatus, holds: Iterable[LakeHold]) -> tuple[LakeHold, 
 
 
 def _kept_up(table: str, told: Mapping[str, TableUpkeep]) -> TableUpkeep | None:
-    """Return the upkeep of a table, with the problem that stops its upkeep or that of a table beside it."""
+    """The upkeep of a table, with the problem that stops its upkeep or that of a table beside it."""
     beside = (told.get(f"{table}{suffix}") for suffix in ("", QUARANTINE, CURRENT))
     problems = [one.problem for one in beside if one and one.problem]
     done = told.get(table) or (TableUpkeep() if problems else None)

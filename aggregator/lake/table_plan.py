@@ -47,7 +47,7 @@ class TablePlan:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Return the central topics that are read."""
+        """The central topics that are read."""
         return frozenset(one.topic for one in self.limits)
 
     def idle(self, still_held: Iterable[TableHold] = ()) -> TableReport:
@@ -83,7 +83,7 @@ def table_limits(
     bounds: Mapping[CentralPartition, OffsetRange],
     silent: Mapping[str, str],
 ) -> dict[str, OffsetBounds | RetryError]:
-    """Return the contents of each table's central partitions, or the error for a topic without an answer.
+    """The contents of each table's central partitions, or the error for a topic without an answer.
 
     Args:
         sources: Central topics by table.
@@ -130,7 +130,7 @@ def plan_batches(
 def released_spans(
     released: Mapping[CentralPartition, Release], limits: OffsetBounds
 ) -> dict[CentralPartition, OffsetRange]:
-    """Return the contents of partitions, up to the end of their releases."""
+    """The contents of partitions, up to the end of their releases."""
     return {
         one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
         for one, release in released.items()
@@ -143,5 +143,5 @@ def next_offsets(positions: Mapping[CentralPartition, int], limits: OffsetBounds
 
 
 def end_offsets(limits: OffsetBounds) -> dict[CentralPartition, int]:
-    """Return the end offset of each partition."""
+    """The end offset of each partition."""
     return {one: end for one, (_, end) in limits.items()}

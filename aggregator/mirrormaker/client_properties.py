@@ -125,7 +125,7 @@ def is_sign_in(name: str) -> bool:
 
 
 def fate(name: str, value: str, role: str) -> PropertyMapping | None:
-    """Return the fate of a property that does not sign in; None where Java's clients do not know it.
+    """The fate of a property that does not sign in; None where Java's clients do not know it.
 
     Args:
         name: Java's.

@@ -73,7 +73,7 @@ class SourceOffsets:
 
 
 def source_offsets(records: Iterable[LogRecord], connector: str, cluster: str) -> SourceOffsets:
-    """Return how far a source connector has copied, from the records of Connect's offsets topic.
+    """How far a source connector has copied, from the records of Connect's offsets topic.
 
     Args:
         records: Records of all partitions of the topic, in log order within each.
@@ -153,7 +153,7 @@ def offset_record(known: SourceOffsets, connector: str, cluster: str, tp: Partit
 
 
 def task_count(records: Iterable[LogRecord], connector: str) -> int:
-    """Return the last written number of the connector's tasks that ran exactly once; 0 if none ever did.
+    """The last written number of the connector's tasks that ran exactly once; 0 if none ever did.
 
     Args:
         records: Records of the configs topic, in log order.

@@ -68,7 +68,7 @@ def _of_flow(mirror: Mirror, entry: FileKey) -> None:
 
 
 def is_enabled(value: str) -> bool:
-    """Return whether Java reads the text as true."""
+    """Whether Java reads the text as true."""
     return value.lower() == "true"
 
 

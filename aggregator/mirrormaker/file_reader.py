@@ -97,7 +97,7 @@ class _Reader:
             self._properties(name, text)
 
     def done(self) -> Read:
-        """Return what all files say together.
+        """What all files say together.
 
         Raises:
             ConfigError: they are of several forms, or of none.
@@ -159,7 +159,7 @@ class _Reader:
         return entry
 
     def _once(self, entries: Sequence[FileKey]) -> list[FileKey]:
-        """Return the entries that count: of a key that is written twice the last one."""
+        """The entries that count: of a key that is written twice the last one."""
         last = {entry.key: entry for entry in entries}
         self._twice += [(entry, last[entry.key].line) for entry in entries if last[entry.key] is not entry]
         return list(last.values())
@@ -221,7 +221,7 @@ class _Reader:
 
 
 def _depth(text: str) -> int:
-    """Return the deepest nesting of brackets, in any context: the parser takes long over many."""
+    """The deepest nesting of brackets, in any context: the parser takes long over many."""
     depth = deepest = 0
     for sign in _BRACKETS.findall(text):
         depth += 1 if sign in "[{" else -1

@@ -34,7 +34,7 @@ class HandedOver(NamedTuple):
 
 
 def names_of(config: HubConfig, edge: str, topic: str) -> MirrorMaker2 | None:
-    """Return the names of the MirrorMaker 2 that copied an edge topic.
+    """The names of the MirrorMaker 2 that copied an edge topic.
 
     Those of its rule's `start`, else those of MirrorMaker 2's dedicated mode.
 

@@ -19,7 +19,7 @@ _SCHEMAS = '"directory:schemas"'
 
 
 def hub_text(hub: HubDraft) -> str:
-    """Return the text of `hub.yaml`."""
+    """The text of `hub.yaml`."""
     lines = [
         "# From MirrorMaker's configuration; docs/from-mirrormaker.md says what became of each key.",
         f"hub: {quoted(hub.name)}    # prefix of every internal topic and transactional id",

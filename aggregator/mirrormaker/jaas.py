@@ -52,7 +52,7 @@ def parse_jaas(text: str) -> Login:
 
 
 def without(login: Login, used: Collection[str]) -> str:
-    """Return, in words, the login options that the hub does not take over; empty if it takes all.
+    """The login options, in words, that the hub does not take over; empty if it takes all.
 
     Args:
         login: The login module.

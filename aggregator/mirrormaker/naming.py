@@ -70,7 +70,7 @@ def hub_names(targets: Sequence[str], edges: Mapping[str, str], aliases: Sequenc
 
 
 def central_pattern(alias: str, edge: str, policy: str, separator: str | None, *, keeps_names: bool) -> Naming:
-    """Return the pattern of central names that MirrorMaker's policy makes.
+    """The pattern of central names that MirrorMaker's policy makes.
 
     Args:
         alias: MirrorMaker's name of the source; may be empty.

@@ -41,7 +41,7 @@ def is_known(setting: ScopedSetting) -> bool:
 
 
 def why_not(setting: ScopedSetting, flows: Collection[tuple[str, str]], clusters: Collection[str]) -> str | None:
-    """Return why a setting without a decision has no place in the hub; None where MirrorMaker does not know it.
+    """Why a setting without a decision has no place in the hub; None where MirrorMaker does not know it.
 
     Args:
         setting: The setting.
@@ -58,7 +58,7 @@ def why_not(setting: ScopedSetting, flows: Collection[tuple[str, str]], clusters
 
 
 def _passed_over(setting: ScopedSetting) -> str:
-    """Return why a setting that the hub has was not taken from here."""
+    """Why a setting that the hub has was not taken from here."""
     if setting.name in settings.OF_RECORDS and not setting.of_records:
         return _OF_RECORDS
     if setting.name in settings.OF_RECORDS and setting.cluster:
@@ -67,7 +67,7 @@ def _passed_over(setting: ScopedSetting) -> str:
 
 
 def shown_keys(entries: Iterable[FileKey], mirror: Mirror) -> Mapping[int, str]:
-    """Return each key as it may be shown, by the number of its entry."""
+    """Each key as it may be shown, by the number of its entry."""
     scoped_settings = {setting.entry.number: setting for setting in mirror.scoped_settings}
     return {
         entry.number: _shown(scoped_settings.get(entry.number) or ScopedSetting(entry, entry.key, entry.value), mirror)

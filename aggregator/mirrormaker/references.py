@@ -60,7 +60,7 @@ class Variables:
         self.stand_ins: dict[str, str] = {}
 
     def secret(self, value: str, name: str, place: FilePlace) -> str:
-        """Return a reference to a secret.
+        """A reference to a secret.
 
         Args:
             value: Value in MirrorMaker's file, an expression or the secret itself.

@@ -141,7 +141,7 @@ class HubDraft:
 
     @property
     def policy_path(self) -> str:
-        """Return the path of the policy, relative to `hub.yaml`."""
+        """The path of the policy, relative to `hub.yaml`."""
         return f"policies/{self.name}.yaml"
 
 
@@ -198,11 +198,11 @@ class PropertyMappings:
             self.not_applicable(entry, why)
 
     def is_told(self, entry: FileKey) -> bool:
-        """Return whether something was said of an entry."""
+        """Whether something was said of an entry."""
         return entry.number in self._to or entry.number in self._against
 
     def outcomes(self, entries: Iterable[FileKey], shown: Mapping[int, str]) -> tuple[KeyOutcome, ...]:
-        """Return the outcome of each entry.
+        """The outcome of each entry.
 
         Args:
             entries: All entries that were read.

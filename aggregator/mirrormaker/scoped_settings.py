@@ -38,7 +38,7 @@ class ScopedSetting(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Return the precedence: pieces of records first, then a flow's, then a cluster's, then a role's."""
+        """The precedence: pieces of records first, then a flow's, then a cluster's, then a role's."""
         return 4 * bool(self.source or self.target) + 2 * bool(self.cluster) + bool(self.role) + 8 * self.of_records
 
 

@@ -150,7 +150,7 @@ def destination(name: str) -> str:
 
 @functools.cache
 def reason(name: str) -> str | None:
-    """Return why the hub does not have a setting of this name; None where MirrorMaker has none either."""
+    """Why the hub does not have a setting of this name; None where MirrorMaker has none either."""
     found = next((one for one, pattern in _patterns() if pattern.fullmatch(name)), None)
     if found is None or (name not in found.names.split() and _is_nearly_mapped(name)):
         return None
@@ -177,7 +177,7 @@ def _names() -> Iterator[str]:
 
 
 def did_you_mean(name: str, known: frozenset[str]) -> str:
-    """Return a hint such as `did you mean …?`, or nothing.
+    """A hint such as `did you mean …?`, or nothing.
 
     Args:
         name: The unknown name.

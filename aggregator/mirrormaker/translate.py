@@ -217,7 +217,7 @@ class _Translator:
     # --- flows
 
     def _of_flow(self, names: Sequence[str], source: str, target: str) -> ScopedSetting | None:
-        """Return the setting that holds for a flow."""
+        """The setting that holds for a flow."""
         found = [
             one
             for name in names

@@ -115,7 +115,7 @@ class CentralFeeds:
         return self._slots.slots(now_s, after_s=after_s)
 
     def backfilling(self, now_s: float) -> tuple[SlotReport, ...]:
-        """Return the newest reports of the slots of a backfill that runs."""
+        """The newest reports of the slots of a backfill that runs."""
         return self._backfills.slots(now_s)
 
     def moved(self, edge: str, now_s: float) -> EdgeTraffic:
@@ -127,7 +127,7 @@ class CentralFeeds:
         return any(edge in slot.limited for slot in self.slots(now_s))
 
     def fields(self) -> Mapping[tuple[str, str], TopicFields]:
-        """Return the known facts about the fields of each edge topic."""
+        """The known facts about the fields of each edge topic."""
         self._fields.settle(_SILENT_MS)
         return self._fields.topics()
 

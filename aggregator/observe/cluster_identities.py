@@ -24,12 +24,12 @@ class ClusterIdentities:
         self._feeds = feeds
 
     def judge(self, edge: str, shown: str) -> str:
-        """Return the reason why the answering cluster is not the edge's own; see `clusters.foreign_cluster`."""
+        """The reason why the answering cluster is not the edge's own; see `clusters.foreign_cluster`."""
         known = self._known()
         return foreign_cluster(edge, shown, known, known.kept.get(KEY_OF_CENTRAL, ""), {})
 
     def of(self, answers: Mapping[str, EdgeAnswer]) -> tuple[Identity, ...]:
-        """Return the identity of every cluster, by the edges' last answers: a watch has judged its own edge."""
+        """The identity of every cluster, by the edges' last answers: a watch has judged its own edge."""
         kept = self._known().kept
         edges = (
             Identity(edge, _shown_id(answer), kept.get(edge), answer.foreign if answer.trouble else "")

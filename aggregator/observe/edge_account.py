@@ -89,7 +89,7 @@ class EdgeAccount:
         }
 
     def beat_age_s(self, moment: ClockPair) -> float | None:
-        """Return the seconds since the last heartbeat arrived."""
+        """The seconds since the last heartbeat arrived."""
         return None if self.beat_ms is None else max(0.0, (moment.now_ms - self.beat_ms) / 1000)
 
     def observe(
@@ -102,7 +102,7 @@ class EdgeAccount:
         pause: Pause | None,
         limited: bool = False,
     ) -> Observation:
-        """Return the observation by which the edge's availability is judged.
+        """The observation by which the edge's availability is judged.
 
         Args:
             moment: The present.
@@ -202,7 +202,7 @@ class EdgeAccount:
 
 
 def incarnation_of(entry: LedgerRecord) -> tuple[int, str]:
-    """Return the incarnation and topic id that a position belongs to."""
+    """The incarnation and topic id that a position belongs to."""
     return entry.incarnation, entry.topic_id
 
 

@@ -44,7 +44,7 @@ class UndecidedOffsets(NamedTuple):
     since_ms: int | None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Return how long the first held record has waited, by its own timestamp."""
+        """How long the first held record has waited, by its own timestamp."""
         return None if self.since_ms is None else max(0, now_ms - self.since_ms)
 
 
@@ -133,7 +133,7 @@ def edge_logs(
 
 
 def hanging(found: UndecidedOffsets, age_ms: int | None) -> str:
-    """Return the reason why a flow without lag stands still; empty if no old transaction holds it back.
+    """The reason why a flow without lag stands still; empty if no old transaction holds it back.
 
     Args:
         found: Offsets that open transactions hold back.
@@ -158,7 +158,7 @@ def _settings(config: HubConfig, edge: str, names: set[str]) -> dict[str, dict[s
 def gap_of(
     config: HubConfig, source: EdgePartition, entry: LedgerRecord, logs: EdgeLogs | None, *, now_ms: int
 ) -> Gap | None:
-    """Return the gap of a flow: the ledger's gap with its growth, or a gap that the hub has not met yet.
+    """The gap of a flow: the ledger's gap with its growth, or a gap that the hub has not met yet.
 
     Args:
         config: The hub.

@@ -25,7 +25,7 @@ class Watcher(Protocol):
     """Provides the newest snapshot."""
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot, or None before the first."""
+        """The newest snapshot, or None before the first."""
         ...
 
 
@@ -79,5 +79,5 @@ def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def _label(value: str) -> str:
-    """Return a label as the format writes it: line ends by its own escape, other unprintable characters by Python's."""
+    """A label as the format writes it: line ends by its own escape, other unprintable characters by Python's."""
     return "\n".join(map(visible, value.split("\n"))).translate(_ESCAPES)

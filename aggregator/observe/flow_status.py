@@ -12,7 +12,7 @@ from aggregator.edges.movement import Track
 from aggregator.observe.edge_account import ClockPair
 from aggregator.observe.edge_logs import NOTHING_UNDECIDED, EdgeLogs, hanging
 from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries
-from aggregator.observe.hub_status import FlowStatus
+from aggregator.observe.hub_status import NO_TROUBLE, FlowStatus, Trouble
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -26,10 +26,10 @@ def edge_flows(
     *,
     tracks: Mapping[EdgePartition, Track],
     holding: Mapping[EdgePartition, Gap],
-    troubled: Mapping[str, str],
+    troubled: Mapping[str, Trouble],
     moment: ClockPair,
 ) -> tuple[FlowStatus, ...]:
-    """Return the status of all flows of one edge, in their order.
+    """The status of all flows of one edge, in their order.
 
     Args:
         entries: The newest ledger record of each flow.
@@ -46,7 +46,7 @@ def edge_flows(
             seen,
             tracks.get(source),
             lost=holding.get(source),
-            trouble=troubled.get(str(source), ""),
+            trouble=troubled.get(str(source), NO_TROUBLE),
             moment=moment,
         )
         for source, entry in sorted(entries.items())
@@ -60,10 +60,10 @@ def flow_status(
     track: Track | None,
     *,
     lost: Gap | None,
-    trouble: str,
+    trouble: Trouble,
     moment: ClockPair,
 ) -> FlowStatus:
-    """Return the status of one flow, with its edge's last snapshot.
+    """The status of one flow, with its edge's last snapshot.
 
     Args:
         source: The flow.
@@ -97,7 +97,8 @@ def flow_status(
         stripped=entry.stripped,
         retention_margin_ms=max(0, margin.left_ms - since_ms) if margin else None,
         gap=lost,
-        trouble=trouble or hanging(undecided, undecided_ms),
+        trouble=trouble.text or hanging(undecided, undecided_ms),
+        held=trouble.held,
         undecided_records=None if shown is None else undecided.records,
         undecided_ms=undecided_ms,
         cycles=entry.cycles,
@@ -114,7 +115,7 @@ def _end(source: EdgePartition, entry: LedgerRecord, seen: EdgeSnapshot, lost: G
 
 
 def _lag_ms(unread_ms: int | None, track: Track | None, moment: ClockPair) -> int:
-    """Return how long the oldest waiting record has waited.
+    """How long the oldest waiting record has waited.
 
     If nobody watched its arrival, only the record's own timestamp tells this.
     """

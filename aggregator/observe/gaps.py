@@ -46,7 +46,7 @@ class KnownGap:
     recorded: bool = True
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a gap."""
+        """The JSON object that `-o json` promises for a gap."""
         decision = self.decision
         return {
             "edge": self.source.edge,
@@ -69,7 +69,7 @@ def known_gaps(
     gaps: Mapping[EdgePartition, Gap],
     decisions: Collection[GapDecision],
 ) -> tuple[KnownGap, ...]:
-    """Return every gap, decided or open, in order.
+    """Every gap, decided or open, in order.
 
     Args:
         ledger: The winning ledger records.
@@ -95,5 +95,5 @@ def _state(decision: GapDecision, ledger: Mapping[EdgePartition, LedgerRecord]) 
 
 
 def unsettled(known: Collection[KnownGap]) -> Iterator[KnownGap]:
-    """Return the gaps that still hold a flow."""
+    """The gaps that still hold a flow."""
     return (one for one in known if one.state in (GapState.OPEN, GapState.REQUESTED))

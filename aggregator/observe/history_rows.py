@@ -26,7 +26,7 @@ def _spans(rows: Iterable[Any]) -> Iterator[StateSpan]:
 
 
 def written_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[StateSpan, ...]:
-    """Return the history of one edge as central has it.
+    """The history of one edge as central has it.
 
     Args:
         days: Rows by edge and day.
@@ -36,7 +36,7 @@ def written_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[State
 
 
 def lasting(spans: tuple[StateSpan, ...], now: EdgeState | None, now_ms: int) -> tuple[StateSpan, ...]:
-    """Return a history as a running hub tells it: the written spans, and the state that has lasted since.
+    """A history as a running hub tells it: the written spans, and the state that has lasted since.
 
     Args:
         spans: The written spans; the hub writes when a state changes, and now and then.
@@ -52,7 +52,7 @@ def lasting(spans: tuple[StateSpan, ...], now: EdgeState | None, now_ms: int) ->
 def day_records(
     edge: str, spans: tuple[StateSpan, ...], written: Mapping[str, Any], *, now_ms: int
 ) -> Iterator[tuple[str, bytes | None]]:
-    """Yield records of changed days: the present day, the one before it, and days that expired.
+    """Records of changed days: the present day, the one before it, and days that expired.
 
     Args:
         edge: The edge's name.

@@ -5,7 +5,7 @@ Invariant: frozen. The names are the contract of `-o json`. Unknown values are N
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from aggregator.backfill.backfill_state import Backfill
 from aggregator.config.waivers import Waiver
@@ -20,9 +20,29 @@ from aggregator.replicate.discovery.topic_settings import Drift
 from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
-from aggregator.state.telemetry import SlotReport
+from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.state.traffic import EdgeTraffic
 from aggregator.threads import ThreadStatus
+
+
+class Trouble(NamedTuple):
+    """Why a flow is not read.
+
+    Attributes:
+        text: In words.
+        held: The reason by which metrics count the flow; empty where it tries again by itself.
+    """
+
+    text: str = ""
+    held: str = ""
+
+    @classmethod
+    def of_held(cls, why: StandStill) -> Self:
+        """The trouble of a flow that is held."""
+        return cls(f"held, {why.detail}", why.reason)
+
+
+NO_TROUBLE = Trouble()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +51,9 @@ class FlowStatus:
 
     `retention_margin_ms` is the time until the edge deletes what is not yet read; None where nothing waits, nothing is
     ever deleted, or nobody knows. `gap` is what the edge no longer has; `trouble` says why else a running hub does not
-    read the flow now, in words; empty: it does. `undecided_records` are offsets behind the end that transactions at the
-    edge hold back from every reader, an upper bound of records, and `undecided_ms` for how long.
+    read the flow now, in words; empty: it does. `held` is the reason by which metrics count it; empty: it tries again
+    by itself. `undecided_records` are offsets behind the end that transactions at the edge hold back from every reader,
+    an upper bound of records, and `undecided_ms` for how long.
     """
 
     edge: str
@@ -50,6 +71,7 @@ class FlowStatus:
     retention_margin_ms: int | None
     gap: Gap | None
     trouble: str = ""
+    held: str = ""
     undecided_records: int | None = None
     undecided_ms: int | None = None
     cycles: int = 0
@@ -57,12 +79,12 @@ class FlowStatus:
 
     @property
     def source(self) -> EdgePartition:
-        """Return the edge partition of the flow."""
+        """The edge partition of the flow."""
         return EdgePartition(self.edge, self.topic, self.partition)
 
     @property
     def stands(self) -> bool:
-        """Return whether the flow is not read now."""
+        """Whether the flow is not read now."""
         return self.gap is not None or bool(self.trouble)
 
 
@@ -180,7 +202,7 @@ class HubStatus:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a status."""
+        """The JSON object that `-o json` promises for a status."""
         return {
             "hub": self.hub,
             "at_ms": self.at_ms,

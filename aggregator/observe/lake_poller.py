@@ -29,7 +29,7 @@ class Stalls:
         self._seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
 
     def timed(self, tables: Sequence[TableStatus], now_s: float) -> tuple[TableStatus, ...]:
-        """Return the tables with their `stood_ms`.
+        """The tables with their `stood_ms`.
 
         Args:
             tables: As they are now; one that cannot be read stands since it was read last.

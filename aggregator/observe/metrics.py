@@ -20,7 +20,7 @@ from aggregator.threads import ThreadStatus
 
 
 def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sample]:
-    """Yield every sample that a snapshot exposes.
+    """Every sample that a snapshot exposes.
 
     Args:
         seen: The snapshot.
@@ -47,7 +47,7 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
 
 
 def of_threads(threads: Iterable[ThreadStatus]) -> Iterator[Sample]:
-    """Yield the state of this process's threads; it is exposed also before the first snapshot."""
+    """The state of this process's threads; it is exposed also before the first snapshot."""
     for one in threads:
         yield m.THREAD_UP.of(one.is_well, one.name)
         yield m.THREAD_RESTARTS.of(one.restarts, one.name)

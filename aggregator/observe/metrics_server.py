@@ -57,7 +57,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """Return the port that the server listens on."""
+        """The port that the server listens on."""
         return int(self._socket.getsockname()[1])
 
     def serve(self, watcher: Watcher) -> None:

@@ -28,7 +28,7 @@ from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
 from aggregator.observe.history_rows import lasting, written_spans
 from aggregator.observe.hub_start import HubStart
-from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, Trouble, edge_status
 from aggregator.observe.lake_poller import LakePoller
 from aggregator.observe.probe import EdgeProbe
 from aggregator.observe.publisher import StatePublisher
@@ -128,7 +128,7 @@ class Monitor:
         return self._latest
 
     def wait_for_newer(self, number: int, timeout_s: float) -> Snapshot | None:
-        """Return the newest snapshot as soon as its number is not `number`.
+        """The newest snapshot as soon as its number is not `number`.
 
         Args:
             number: Number of the caller's snapshot; -1 for none.
@@ -272,7 +272,8 @@ class Monitor:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
             stands = {str(flow.source): flow.trouble for some in flows.values() for flow in some if flow.trouble}
-            self._warn(gaps, troubled | stands, feeds.damaged())
+            texts = {source: why.text for source, why in troubled.items()}
+            self._warn(gaps, texts | stands, feeds.damaged())
             self._written = {edge: written_spans(feeds.statuses.days, edge) for edge in self._accounts}
         if self._publisher is None and self._is_published(moment):
             for edge, account in self._accounts.items():
@@ -331,7 +332,7 @@ class Monitor:
         return self._seen_backfills
 
     def _refused_flows(self, moment: ClockPair) -> Mapping[str, tuple[str, str]]:
-        """Return the flows that the running hub gave to no slot."""
+        """The flows that the running hub gave to no slot."""
         return self._feeds.statuses.refused if self._is_published(moment) else {}
 
     def _is_published(self, moment: ClockPair) -> bool:
@@ -339,7 +340,7 @@ class Monitor:
         return self._publisher is not None or (pulse_ms is not None and moment.now_ms - pulse_ms <= _PULSE_FRESH_MS)
 
     def _flows(
-        self, moment: ClockPair, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str]
+        self, moment: ClockPair, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, Trouble]
     ) -> dict[str, tuple[FlowStatus, ...]]:
         return {
             edge: edge_flows(
@@ -384,7 +385,7 @@ class Monitor:
 
 
 def _watched_ms(answers: Mapping[str, EdgeAnswer], moment: ClockPair) -> dict[str, int]:
-    """Return the time of each edge's last answer, by central's clock."""
+    """The time of each edge's last answer, by central's clock."""
     return {
         edge: moment.now_ms - int((moment.now_s - answer.answered_s) * 1000)
         for edge, answer in answers.items()

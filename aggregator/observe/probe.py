@@ -48,7 +48,7 @@ class EdgeProbe:
 
     @property
     def snapshot(self) -> EdgeSnapshot:
-        """Return what the edge showed last."""
+        """What the edge showed last."""
         return replace(self._latest, answer=self._watch.answer)
 
     def start(self, threads: Threads, over: threading.Event) -> None:

@@ -40,7 +40,7 @@ class Rates:
             self._past.popleft()
 
     def flows(self) -> dict[EdgePartition, float]:
-        """Return the records per second of each flow."""
+        """The records per second of each flow."""
         if len(self._past) < 2:  # noqa: PLR2004 - as above
             return {}
         (first_s, first), (last_s, last) = self._past[0], self._past[-1]

@@ -54,7 +54,7 @@ class MissingRights(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return a sentence that says which rights are lacking."""
+        """A sentence that says which rights are lacking."""
         rights = ", ".join(self.operations)
         if self.kind == TRANSACTIONAL_ID:
             return f"{self.cluster}: the hub's principal lacks {rights} on transactional id {self.topic}"
@@ -63,13 +63,13 @@ class MissingRights(NamedTuple):
         return f"{self.cluster}: the hub's principal lacks {rights} on topic {self.topic}"
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for lacking rights."""
+        """The JSON object that `-o json` promises for lacking rights."""
         name = {"topic": None, "transactional_id": None} | {self.kind.replace("-", "_"): self.topic}
         return {"cluster": self.cluster, **name, "lacks": list(self.operations), "hidden": self.hidden}
 
     @property
     def hint(self) -> str:
-        """Return the command that prints the rights to grant."""
+        """The command that prints the rights to grant."""
         return f"aggregator acls print --for {self.cluster}"
 
 

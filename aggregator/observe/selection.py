@@ -30,7 +30,7 @@ class StatusSelection(NamedTuple):
     problems: bool = False
 
     def of(self, seen: HubStatus, feeds: Callable[[Iterable[EdgePartition]], Collection[str]]) -> HubStatus:
-        """Return the selected part of a status.
+        """The selected part of a status.
 
         Args:
             seen: The whole status.
@@ -120,12 +120,12 @@ class TopicFlows(NamedTuple):
 
     @property
     def stands(self) -> tuple[FlowStatus, ...]:
-        """Return the flows that stand still."""
+        """The flows that stand still."""
         return tuple(one for one in self.flows if one.stands)
 
 
 def by_topic(flows: Iterable[FlowStatus]) -> Iterator[TopicFlows]:
-    """Yield one line for each edge topic, in the order in which the topics come."""
+    """One line for each edge topic, in the order in which the topics come."""
     topics: dict[tuple[str, str], list[FlowStatus]] = defaultdict(list)
     for one in flows:
         topics[one.edge, one.topic].append(one)

@@ -26,7 +26,7 @@ from aggregator.observe.edge_snapshot import edge_snapshot
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history_rows import lasting, written_spans
-from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, Trouble, edge_status
 from aggregator.observe.survey import Survey, survey
 from aggregator.observe.topics_without_rule import without_rule
 from aggregator.observe.warnings import troubles
@@ -105,7 +105,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
 
 
 def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
-    """Return the status if the hub's topics at central cannot be read: the edges, as one look shows them.
+    """The status if the hub's topics at central cannot be read: the edges, as one look shows them.
 
     Args:
         config: The hub.
@@ -135,9 +135,9 @@ def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
 
 
 def _flows(
-    found: Survey, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str], now_ms: int
+    found: Survey, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, Trouble], now_ms: int
 ) -> dict[str, tuple[FlowStatus, ...]]:
-    """Return the status of the flows of each edge."""
+    """The status of the flows of each edge."""
     return {
         edge: edge_flows(
             {source: entry for source, entry in found.ledger.items() if source.edge == edge},
@@ -168,17 +168,18 @@ def _unfinished(config: HubConfig, names: HubNames) -> tuple[Backfill, ...]:
 
 
 def last_troubles(config: HubConfig, names: HubNames) -> dict[str, str]:
-    """Return the reasons why flows are not read, by flow, as a hub said last; it may have stopped since.
+    """The reasons why flows are not read, by flow, as a hub said last; it may have stopped since.
 
     Raises:
         Unreachable: central does not answer.
     """
     feed, at_s = _slot_feed(config, names)
-    return troubles(feed.slots(at_s), read_edge_statuses(config.central, names).refused)
+    found = troubles(feed.slots(at_s), read_edge_statuses(config.central, names).refused)
+    return {source: why.text for source, why in found.items()}
 
 
 def _slot_feed(config: HubConfig, names: HubNames) -> tuple[SlotFeed, float]:
-    """Return the last words of the running hub's slots, by central's stamps, and the last of these stamps."""
+    """The last words of the running hub's slots, by central's stamps, and the last of these stamps."""
     feed, at_s = SlotFeed(), 0.0
     for record in read_last(config.central, names.telemetry, _WORDS):
         at_s = record.timestamp_ms / 1000
@@ -230,7 +231,7 @@ def _edge(
 def unwatched(
     config: HubConfig, *, answers: bool, trouble: str, age_ms: int | None, gaps: int, pause: Pause | None
 ) -> EdgeState:
-    """Return the state of an edge that no hub watches: why it does not answer, and that nobody sends heartbeats.
+    """The state of an edge that no hub watches: why it does not answer, and that nobody sends heartbeats.
 
     Args:
         config: The hub.

@@ -13,7 +13,7 @@ from aggregator.replicate.discovery.edge_topic import is_internal
 
 
 def without_rule(config: HubConfig, edge: str, topics: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of an edge's topics that no rule and no `exclude` speaks of.
+    """The names of an edge's topics that no rule and no `exclude` speaks of.
 
     Args:
         config: The hub's configuration.

@@ -38,7 +38,7 @@ class WantedFlows:
         self._entries.update(found)
 
     def of(self, edge: str) -> Entries:
-        """Return the wanted flows of one edge with their ledger records."""
+        """The wanted flows of one edge with their ledger records."""
         return self._entries[edge]
 
     def gaps(self, seen: Mapping[str, EdgeSnapshot]) -> dict[EdgePartition, Gap]:

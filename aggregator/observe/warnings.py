@@ -12,12 +12,12 @@ from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import in_one_line
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
+from aggregator.observe.hub_status import Trouble
 from aggregator.repeated_warnings import RepeatedWarnings
+from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.gaps import sentence
-from aggregator.state.telemetry import SlotReport
+from aggregator.state.telemetry import SlotReport, StandStill
 
-# The text with which a held flow begins its reason. A flow that tries again uses another beginning.
-HELD = "held, "
 _LEVELS = {
     AvailabilityState.STALLED: logging.WARNING,
     AvailabilityState.UNREACHABLE: logging.WARNING,
@@ -43,7 +43,7 @@ class Warnings:
 
 
 def level_of(state: AvailabilityState | None, *, maintenance: bool) -> int:
-    """Return the log level of an edge's new state; a maintenance window was announced."""
+    """The log level of an edge's new state; a maintenance window was announced."""
     return logging.INFO if maintenance or state is None else _LEVELS.get(state, logging.INFO)
 
 
@@ -52,22 +52,23 @@ def held_flows(slots: Iterable[SlotReport], refused: Mapping[str, tuple[str, str
     return frozenset(refused).union(*(slot.held for slot in slots))
 
 
-def troubles(slots: Iterable[SlotReport], refused: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the reasons why flows are not read, by flow, without gaps, which have their own list.
+def troubles(slots: Iterable[SlotReport], refused: Mapping[str, tuple[str, str]]) -> dict[str, Trouble]:
+    """The reasons why flows are not read, by flow, without gaps, which have their own list.
 
     Args:
         slots: What the slots that run say.
         refused: What no slot got, as the driver says: a word and a sentence.
     """
-    found = {source: f"{HELD}{detail}" for source, (reason, detail) in refused.items() if reason != "gap"}
+    held = [(source, StandStill(*why)) for source, why in refused.items()]
+    found = dict[str, Trouble]()
     for slot in slots:
-        found |= {source: f"{HELD}{why.detail}" for source, why in slot.held.items() if why.reason != "gap"}
-        found |= {source: f"waits and tries again, {why}" for source, why in slot.waiting.items()}
-    return found
+        held += slot.held.items()
+        found |= {source: Trouble(f"waits and tries again, {why}") for source, why in slot.waiting.items()}
+    return {source: Trouble.of_held(why) for source, why in held if why.reason != HoldReason.GAP} | found
 
 
 def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
-    """Return warnings about foreign records in the hub's topics; they repeat when the number has grown tenfold.
+    """Warnings about foreign records in the hub's topics; they repeat when the number has grown tenfold.
 
     Args:
         damaged: Number of foreign records, by topic.
@@ -82,12 +83,12 @@ def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
 def warnings(
     logs: Mapping[str, EdgeLogs], gaps: Collection[KnownGap], troubled: Mapping[str, str], *, warning_ms: int
 ) -> dict[str, str]:
-    """Return the warnings by subject.
+    """The warnings by subject.
 
     Args:
         logs: Logs of each edge that told of them.
         gaps: Gaps that hold flows.
-        troubled: See `troubles`.
+        troubled: Texts of `troubles`.
         warning_ms: See `replication.retention_warning`.
     """
     found = {

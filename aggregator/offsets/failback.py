@@ -33,11 +33,11 @@ class Failback(NamedTuple):
     detail: str = ""
 
     def refused(self, why: Why, detail: str) -> "Failback":
-        """Return the way back without a position at the edge, and why."""
+        """The way back without a position at the edge, and why."""
         return self._replace(edge_offset=None, why=why, detail=detail)
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a way back."""
+        """The JSON object that `-o json` promises for a way back."""
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -51,7 +51,7 @@ class Failback(NamedTuple):
 
 
 def failback(asked: Failback, seen: SearchWindow, entry: LedgerRecord, *, end: int, decided: bool) -> Failback:
-    """Return the edge position, from the records that follow the group's position at central.
+    """The edge position, from the records that follow the group's position at central.
 
     Args:
         asked: The flow without an edge position yet.

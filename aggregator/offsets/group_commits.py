@@ -16,7 +16,7 @@ from aggregator.offsets.translation import Translation
 def committable(
     config: HubConfig, found: Sequence[Translation], facts: TranslationInputs
 ) -> tuple[dict[str, dict[Partition, int]], set[Partition]]:
-    """Return the positions to commit, by group, and the partitions of topics that several edge topics fill.
+    """The positions to commit, by group, and the partitions of topics that several edge topics fill.
 
     Args:
         config: The hub.
@@ -29,7 +29,7 @@ def committable(
 
 
 def wanted_commits(found: Iterable[Translation], merged: Collection[Partition]) -> dict[str, dict[Partition, int]]:
-    """Return the offsets that could be committed at central, by group.
+    """The offsets that could be committed at central, by group.
 
     Args:
         found: Translations of all groups.
@@ -45,7 +45,7 @@ def wanted_commits(found: Iterable[Translation], merged: Collection[Partition]) 
 
 
 def forward(wanted: Mapping[Partition, int], current: Mapping[Partition, int]) -> dict[Partition, int]:
-    """Return the positions that move a group forward, or that are its first.
+    """The positions that move a group forward, or that are its first.
 
     Args:
         wanted: Positions of one group.

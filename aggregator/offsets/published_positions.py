@@ -61,12 +61,12 @@ class GroupPosition(NamedTuple):
 
     @property
     def ahead_records(self) -> int | None:
-        """Return an upper bound of the records that central has for the group."""
+        """An upper bound of the records that central has for the group."""
         return None if self.end_offset is None else max(0, self.end_offset - self.central_offset)
 
 
 def group_positions(config: HubConfig) -> tuple[GroupPosition, ...]:
-    """Return the published positions of the groups of all edges, in order; empty unless checkpoints are written.
+    """The published positions of the groups of all edges, in order; empty unless checkpoints are written.
 
     Raises:
         Unreachable: central does not answer.

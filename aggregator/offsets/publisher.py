@@ -100,7 +100,7 @@ class OffsetsPublisher:
             self._commit(committable(self._config, found.results, found.facts)[0], look)
 
     def _of_edge(self, edge: str) -> dict[str, dict[EdgePartition, int]] | AggregatorError:
-        """Return the committed offsets of an edge's groups, or the error that hides them."""
+        """The committed offsets of an edge's groups, or the error that hides them."""
         cluster = self._config.edges[edge]
         try:
             require_own_clusters(self._config, [edge])
@@ -112,7 +112,7 @@ class OffsetsPublisher:
             return error
 
     def _wanted(self, groups: list[str]) -> list[str]:
-        """Return the groups that the configuration asks for."""
+        """The groups that the configuration asks for."""
 
         def match(patterns: Iterable[str]) -> list[bool]:
             taken = [full_matches(pattern, groups) for pattern in patterns]

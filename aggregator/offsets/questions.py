@@ -44,7 +44,7 @@ class TranslationInputs:
 def question(
     config: HubConfig, group: str, source: EdgePartition, offset: int, facts: TranslationInputs
 ) -> PositionQuery | Translation:
-    """Return what to look for at central, or the translation that says why nothing can be found.
+    """What to look for at central, or the translation that says why nothing can be found.
 
     Args:
         config: The hub's configuration.
@@ -75,14 +75,14 @@ def question(
 
 
 def _refusal(position: Position, entry: LedgerRecord) -> tuple[Why, str] | None:
-    """Return the reason in the flow's ledger record why no record of the hub tells of a position."""
+    """The reason in the flow's ledger record why no record of the hub tells of a position."""
     if cut := cut_before(position, entry):
         return Why.GAP, cut
     return (Why.COPIED, copied(entry)) if position < Position(0, entry.copied) else None
 
 
 def position_at(offset: int, entry: LedgerRecord, decisions: tuple[GapDecision, ...]) -> Position:
-    """Return an offset of the edge's log as a position, with the incarnation that it belongs to.
+    """An offset of the edge's log as a position, with the incarnation that it belongs to.
 
     Args:
         offset: Offset in the present log.
@@ -95,12 +95,12 @@ def position_at(offset: int, entry: LedgerRecord, decisions: tuple[GapDecision, 
 
 
 def copied(entry: LedgerRecord) -> str:
-    """Return why a position among MirrorMaker 2's copies has no translation."""
+    """Why a position among MirrorMaker 2's copies has no translation."""
     return f"MirrorMaker 2 had copied what lies before {entry.copied}, without `hub.origin`: its own checkpoints tell"
 
 
 def merged_partitions(config: HubConfig, partitions: Iterable[Partition], facts: TranslationInputs) -> set[Partition]:
-    """Return the partitions of central topics of several edge topics: no group's position there is one flow's."""
+    """The partitions of central topics of several edge topics: no group's position there is one flow's."""
     topics = {(one.edge, one.topic) for one in facts.ledger if start_of(config, one.edge, one.topic) is not None}
     sources = Counter(target(config, *one) for one in topics if one[0] in config.edges)
     return {at for at in partitions if sources[at[0]] > 1}

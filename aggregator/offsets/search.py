@@ -65,12 +65,12 @@ class Search:
 
     @property
     def probe(self) -> OffsetRange:
-        """Return the range to read next, from its start until a record of the flow is found."""
+        """The range to read next, from its start until a record of the flow is found."""
         span = self.high - self.low
         return OffsetRange(self.low if span <= _NEAR else self.low + span // 2, self.high)
 
     def narrowed(self, seen: SearchWindow) -> "Search":
-        """Return the search after a look at the range of `probe`.
+        """The search after a look at the range of `probe`.
 
         Args:
             seen: From the probe's start, up to its first record of the flow at least.
@@ -88,7 +88,7 @@ class Search:
         return replace(self, low=at.offset, high=at.offset, before=seen.found[place - 1], at=at)
 
     def narrowed_by(self, windows: Iterable[SearchWindow]) -> "Search":
-        """Return the search after looks for other positions of the same flow, whether or not `probe` named their
+        """The search after looks for other positions of the same flow, whether or not `probe` named their
         ranges.
 
         Args:
@@ -101,7 +101,7 @@ class Search:
         return search
 
     def continued_at(self, wanted: Position, high: int) -> "Search":
-        """Return the search for a later position of the same flow; it begins at the end of this search.
+        """The search for a later position of the same flow; it begins at the end of this search.
 
         Args:
             wanted: No earlier than this one's.

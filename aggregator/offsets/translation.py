@@ -31,7 +31,7 @@ class Why(StrEnum):
 
 
 def cut_before(position: Position, entry: LedgerRecord) -> str:
-    """Return why a position is not in the edge's log: the log was cut before it; empty if it was not.
+    """Why a position is not in the edge's log: the log was cut before it; empty if it was not.
 
     Args:
         position: In the incarnation that its offset belongs to.
@@ -94,11 +94,11 @@ class Translation:
     topic_id: str = ""
 
     def refused(self, why: Why, detail: str) -> "Translation":
-        """Return the translation without a position at central, and why."""
+        """The translation without a position at central, and why."""
         return replace(self, central_offset=None, why=why, detail=detail)
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a translation."""
+        """The JSON object that `-o json` promises for a translation."""
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -113,7 +113,7 @@ class Translation:
 
 
 def translated(asked: PositionQuery, found: Search, entry: LedgerRecord, *, end: int, decided: bool) -> Translation:
-    """Return the translation that follows from a finished search.
+    """The translation that follows from a finished search.
 
     Args:
         asked: The position that was looked for.

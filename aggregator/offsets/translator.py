@@ -94,7 +94,7 @@ class Translator:
         return Translations(tuple(answers[one] if isinstance(one, PositionQuery) else one for one in asked), facts)
 
     def translate_back(self, edge: str, committed: Mapping[Partition, int]) -> tuple[Failback, ...]:
-        """Return the edge positions of a central group, for every flow of the edge that the group reads.
+        """The edge positions of a central group, for every flow of the edge that the group reads.
 
         Args:
             edge: The edge's name.
@@ -136,11 +136,11 @@ class Translator:
         return failback(asked, window, entry, end=offsets.end, decided=decided)
 
     def _prefix(self, source: EdgePartition) -> bytes:
-        """Return the prefix of the origins of a flow."""
+        """The prefix of the origins of a flow."""
         return f"{self._config.hub}/{source}/".encode()
 
     def _facts(self, sources: Collection[EdgePartition], flows: Collection[str]) -> TranslationInputs:
-        """Return the facts about these flows, and about all flows of these edges."""
+        """The facts about these flows, and about all flows of these edges."""
         config, central = self._config, self._config.central
         ledger = read_ledger(central, self._names)
         asked = {*sources, *(source for source in ledger if source.edge in flows)}
@@ -169,7 +169,7 @@ class Translator:
         return topics.described(self._config.central, sorted(names)).values()
 
     def _answers(self, asked: list[PositionQuery], facts: TranslationInputs) -> dict[PositionQuery, Translation]:
-        """Return an answer per question; an answer for a position that has not moved is still exact and is reused."""
+        """An answer per question; an answer for a position that has not moved is still exact and is reused."""
         found = {one: kept for one in asked if (kept := self._kept(one)) is not None}
         left = [one for one in asked if one not in found]
         if not left:
@@ -257,7 +257,7 @@ class Translator:
         rests: Collection[PositionQuery],
         found: dict[PositionQuery, Search],
     ) -> Generator[OriginSearch, OriginsFound, None]:
-        """Yield the searches in one partition, one after the other; receive their results."""
+        """The searches in one partition, one after the other; receive their results."""
         former, of, windows = None, None, deque[SearchWindow](maxlen=_RECALLED)
         for asked in queue:
             search = self._start(asked, offsets)
@@ -313,12 +313,12 @@ def _next(lane: Generator[OriginSearch, OriginsFound, None], seen: OriginsFound)
 
 
 def _window(start: int, seen: OriginsFound) -> SearchWindow:
-    """Return the window that was read, with the positions in the headers."""
+    """The window that was read, with the positions in the headers."""
     return SearchWindow(start, seen.until, tuple(Placed(*one) for one in seen.found), seen.trouble)
 
 
 def await_stable_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, StableRange]:
-    """Return the range of each partition, after its open transactions are decided, if that takes only some seconds.
+    """The range of each partition, after its open transactions are decided, if that takes only some seconds.
 
     Raises:
         Unreachable: the cluster does not answer.

@@ -182,7 +182,7 @@ class Application:
     async def _sign_in(self, request: Request) -> Response:
         """Check the posted token, and set the cookie of a session if it is right."""
         if self._signing_in >= _MAX_SIGNING_IN:
-            raise HTTPException(503, "Too many are at the door; come again.")
+            raise HTTPException(503, "Too many sign-ins at once; try again in a second.")
         self._signing_in += 1
         try:
             token = await _posted_token(request)

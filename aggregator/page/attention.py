@@ -13,10 +13,10 @@ from aggregator.coordinates import EdgePartition
 from aggregator.count_text import format_first
 from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.quality.verdicts import Verdict
-from aggregator.observe.hub_status import EdgeStatus
+from aggregator.observe.hub_status import EdgeStatus, Trouble
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.warnings import HELD
 from aggregator.page.states import Badge, badge_of, badness
+from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.gaps import sentence
 from aggregator.state.lake_holds import LakeHold
 
@@ -33,11 +33,11 @@ _OF_STATE: Mapping[str, str] = {
     AvailabilityState.UNREACHABLE: "aggregator doctor",
     AvailabilityState.LOSING_DATA: "aggregator gaps list",
 }
-# Words in the sentences about flows, each with the runbook for it.
-_BY_WORDS = {
-    "undecided": "undecided-transaction.md",
-    "readers of the schema": "changed-policy.md",
-    "another cluster": "another-cluster.md",
+# The runbook for a held flow, where its sentence does not say it all.
+_RUNBOOKS: Mapping[str, str] = {
+    HoldReason.UNDECIDED: "undecided-transaction.md",
+    HoldReason.INCOMPATIBLE: "changed-policy.md",
+    HoldReason.CLUSTER: "another-cluster.md",
 }
 
 
@@ -62,7 +62,7 @@ class Need(NamedTuple):
 
 
 def needs(seen: Snapshot) -> tuple[Need, ...]:
-    """Return everything that needs a person's attention."""
+    """Everything that needs a person's attention."""
     return (
         *_threads(seen),
         *_policies(seen),
@@ -117,25 +117,20 @@ def _gaps(seen: Snapshot) -> Iterator[Need]:
 
 def _flows(seen: Snapshot) -> Iterator[Need]:
     """One need for all flows of an edge that stand for the same reason, those without any position among them."""
-    found: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
+    found: dict[tuple[str, Trouble], list[EdgePartition]] = defaultdict(list)
     flows = {flow.source: flow for flow in seen.status.flows}
     for source, flow in flows.items():
         if flow.trouble and flow.gap is None:
-            found[source.edge, flow.trouble].append(source)
+            found[source.edge, Trouble(flow.trouble, flow.held)].append(source)
     for source, still in seen.refused.items():
         if source not in flows:
-            found[source.edge, f"{HELD}{still.detail}"].append(source)
+            found[source.edge, Trouble.of_held(still)].append(source)
     for (edge, trouble), sources in found.items():
         what = format_first(sources, 1)
-        why = trouble.partition("\n")[0].removeprefix(HELD)
-        badge, topic = (_HELD if trouble.startswith(HELD) else _WAITS), re.escape(sources[0].topic)
+        badge, topic = (_HELD if trouble.held else _WAITS), re.escape(sources[0].topic)
+        why = trouble.text.partition("\n")[0].removeprefix("held, ")
         command = f"aggregator status --problems --edge {edge} --topic {shlex.quote(topic)} --partitions"
-        yield Need(badge, what, why, command, edge, _runbook(why))
-
-
-def _runbook(why: str) -> str:
-    """What to read where a flow stands still for this reason; empty where its sentence says it all."""
-    return next((name for words, name in _BY_WORDS.items() if words in why), "")
+        yield Need(badge, what, why, command, edge, _RUNBOOKS.get(trouble.held, ""))
 
 
 def _lake(seen: Snapshot) -> Iterator[Need]:

@@ -94,7 +94,7 @@ class EdgePage:
 
 
 def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
-    """Return the view of the page of one edge.
+    """The view of the page of one edge.
 
     Args:
         seen: The snapshot of the hub.

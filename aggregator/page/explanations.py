@@ -38,7 +38,7 @@ class ExplanationCache:
         self.rule_match = lru_cache(maxsize=20_000)(self._rule_match)
 
     def _rule_match(self, edge: str, topic: str) -> RuleMatch:
-        """Return what the configuration says of an edge's topic."""
+        """What the configuration says of an edge's topic."""
         return rule_match(self._config, edge, topic)
 
     async def explain(self, edge: str, topic: str) -> Explanation:

@@ -30,7 +30,7 @@ class Frame(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int]:
-        """Return a key that is equal for frames that look the same."""
+        """A key that is equal for frames that look the same."""
         return (-1 if self.seen is None else self.seen.number), self.old_s
 
 
@@ -47,7 +47,7 @@ class Frames:
         self._number, self._since_s = -1, clock()
 
     def newest(self) -> Frame:
-        """Return a frame of the newest snapshot with its present age."""
+        """A frame of the newest snapshot with its present age."""
         seen = self.watcher.latest() if self.watcher else None
         now_s = self._clock()
         if seen is None:

@@ -97,7 +97,7 @@ class Overview:
 
 
 def overview(seen: Snapshot) -> Overview:
-    """Return the view of the start page."""
+    """The view of the start page."""
     status = seen.status
     rows = tuple(edge_row(seen, edge) for edge in status.edges)
     per_s = {row.edge.edge: row.per_s for row in rows}
@@ -136,7 +136,7 @@ _OPEN = (BackfillState.RUNNING, BackfillState.UNFINISHED)
 
 
 def edge_row(seen: Snapshot, edge: EdgeStatus) -> EdgeRow:
-    """Return the row of one edge, with its rate."""
+    """The row of one edge, with its rate."""
     values = _smooth(seen.throughput.get(edge.edge, ()))
     age = "" if edge.since_ms is None else ago(max(0, seen.at_ms - edge.since_ms))
     return EdgeRow(

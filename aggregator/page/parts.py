@@ -17,18 +17,18 @@ PageParts = Mapping[str, tuple[str, dict[str, Any]]]
 
 
 def snapshot_age(frame: Frame) -> tuple[str, dict[str, Any]]:
-    """Return the part that shows how old the snapshot is."""
+    """The part that shows how old the snapshot is."""
     return "parts/snapshot_age.html", {"frame": frame, "seen": frame.seen}
 
 
 def _known(frame: Frame, view: Overview | EdgePage) -> dict[str, Any]:
-    """Return the context of the templates of a view."""
+    """The context of the templates of a view."""
     of_view = {one.name: getattr(view, one.name) for one in fields(view)}
     return of_view | {"frame": frame, "unwatched": STALE, "runbooks": runbooks()}
 
 
 def overview_parts(frame: Frame, view: Overview) -> PageParts:
-    """Return the parts of the start page, each with its template and context."""
+    """The parts of the start page, each with its template and context."""
     known = _known(frame, view)
     whole = ("headline", "picture", "needs", "history", "lake", "backfills", "insecure", "stripped")
     parts = {name: (f"parts/{name}.html", known) for name in whole}
@@ -37,7 +37,7 @@ def overview_parts(frame: Frame, view: Overview) -> PageParts:
 
 
 def edge_parts(frame: Frame, view: EdgePage) -> PageParts:
-    """Return the parts of an edge's page, each with its template and context."""
+    """The parts of an edge's page, each with its template and context."""
     known = _known(frame, view)
     whole = ("edge_head", "edge_past", "topics", "left", "losses", "edge_stripped")
     return {"snapshot_age": snapshot_age(frame)} | {name: (f"parts/{name}.html", known) for name in whole}

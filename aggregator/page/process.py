@@ -51,7 +51,7 @@ class Received:
         self.seen: Snapshot | None = None
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot, or None before the first."""
+        """The newest snapshot, or None before the first."""
         return self.seen
 
 

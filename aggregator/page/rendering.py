@@ -70,7 +70,7 @@ class Pages:
         self._kept: dict[str, tuple[object, Parts]] = {}
 
     def parts(self, place: str, key: object, make: Callable[[], Mapping[str, tuple[str, dict[str, Any]]]]) -> Parts:
-        """Return the parts of one place, by id; render them if the key has changed.
+        """The parts of one place, by id; render them if the key has changed.
 
         Args:
             place: Path of the page.

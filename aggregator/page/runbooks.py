@@ -11,5 +11,5 @@ from aggregator.shipped import RUNBOOKS
 
 @cache
 def runbooks() -> Mapping[str, str]:
-    """Return the texts of the runbooks by file name; they are read once."""
+    """The texts of the runbooks by file name; they are read once."""
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(RUNBOOKS.glob("*.md"))}

@@ -57,7 +57,7 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """Return the URL of the page."""
+        """The URL of the page."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 

@@ -37,7 +37,7 @@ class PageLink:
         self._send(_NUMBER.pack(number))
 
     def asked(self, timeout_s: float) -> int | None:
-        """Return in the hub which snapshot the page has; None where the page said nothing in this time.
+        """In the hub which snapshot the page has; None where the page said nothing in this time.
 
         Raises:
             FatalError: the page's process has ended.

@@ -62,7 +62,7 @@ def window_of(history: Mapping[str, Sequence[StateSpan]], now_ms: int) -> str:
 
 
 def pasts(history: Mapping[str, Sequence[StateSpan]], *, now_ms: int, window: str) -> tuple[Past, ...]:
-    """Return a bar for each edge.
+    """A bar for each edge.
 
     Args:
         history: The spans of states by edge.

@@ -61,7 +61,7 @@ class Explanation:
     schemas: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for an explanation."""
+        """The JSON object that `-o json` promises for an explanation."""
         return asdict(self)
 
 
@@ -74,7 +74,7 @@ class RuleMatch(NamedTuple):
 
 
 def rule_match(config: HubConfig, edge: str, topic: str) -> RuleMatch:
-    """Return the configuration's decision about a topic on one edge, without a question to any cluster."""
+    """The configuration's decision about a topic on one edge, without a question to any cluster."""
     if topic == HEARTBEATS:
         return RuleMatch(True, "heartbeats are checked and replicated without a rule")
     if is_internal(topic):
@@ -145,7 +145,7 @@ def _by_rule(
 
 
 def _returns(config: HubConfig) -> str:
-    """Return the treatment of records that hubs in a circle bring back."""
+    """The treatment of records that hubs in a circle bring back."""
     dead = f"a dead letter ({Reason.UNPROVEN_CYCLE})"
     if config.chain_key is None:
         return f"a record that has passed central before is {dead}: without `chain_key` no hub's word is proven"

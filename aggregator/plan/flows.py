@@ -77,7 +77,7 @@ class TakeoverStep:
 
 
 def takeover_steps(takeovers: Iterable[Takeover], snapshots: Snapshots) -> Iterator[TakeoverStep]:
-    """Yield each partition that begins at MirrorMaker 2's position.
+    """Each partition that begins at MirrorMaker 2's position.
 
     Args:
         takeovers: Its topics, as they were found.
@@ -126,7 +126,7 @@ class PlannedFlows:
                 self._of[at].append(flow)
 
     def _gap(self, flow: FlowPlan, topic: EdgeTopic | None) -> str:
-        """Return the gap before which a run would hold the flow, as a sentence; empty if there is none."""
+        """The gap before which a run would hold the flow, as a sentence; empty if there is none."""
         lost = flow.entry.gap
         if lost is None and topic is not None and not flow.skips_gaps:
             start, end = (
@@ -137,7 +137,7 @@ class PlannedFlows:
         return sentence(lost, flow.entry.next_offset) if lost else ""
 
     def held(self, edge: str, topic: str) -> tuple[str, ...]:
-        """Return the reasons why partitions of a topic would stand still."""
+        """The reasons why partitions of a topic would stand still."""
         return tuple(self._held[edge, topic])
 
     def lost_topics(self, snapshots: Snapshots) -> list[tuple[str, str]]:
@@ -165,7 +165,7 @@ def flow_steps(
     planned: PlannedFlows,
     met: Mapping[tuple[str, str], Prospect],
 ) -> Iterator[FlowStep]:
-    """Yield every topic that the edges show, and every topic that they no longer show and that would be held.
+    """Every topic that the edges show, and every topic that they no longer show and that would be held.
 
     Args:
         config: The hub.
@@ -206,7 +206,7 @@ def waiting_steps(config: HubConfig, shown: Mapping[str, DiscoveredTopics]) -> I
 
 
 def silent_steps(config: HubConfig, ledger: Ledger, silent: Mapping[str, str]) -> Iterator[FlowStep]:
-    """Yield the known topics of edges that do not answer; their waiting records are unknown.
+    """The known topics of edges that do not answer; their waiting records are unknown.
 
     Args:
         config: The hub.
@@ -222,7 +222,7 @@ def silent_steps(config: HubConfig, ledger: Ledger, silent: Mapping[str, str]) -
 
 
 def _step(config: HubConfig, edge: str, topic: str, partitions: int, held: tuple[str, ...]) -> FlowStep:
-    """Return the step of a topic whose number of waiting records is unknown."""
+    """The step of a topic whose number of waiting records is unknown."""
     rule = rule_for(config, edge, topic)
     policy = str(rule.policy) if rule else ""
     return FlowStep(edge, topic, target(config, edge, topic), policy, partitions, 0, None, held)

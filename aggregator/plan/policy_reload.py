@@ -47,7 +47,7 @@ def _name(policy: Policy) -> tuple[str, int, str]:
 
 
 def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, today: date) -> list[str]:
-    """Return the objections to the new policies; empty if a hub may go by them.
+    """The objections to the new policies; empty if a hub may go by them.
 
     Args:
         config: The hub.
@@ -81,7 +81,7 @@ def objections(config: HubConfig, old: Policies, new: Policies, *, now_ms: int, 
 
 
 def _held(plan: HubPlan) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what a run would not begin with, and the reason; the reason may differ from the former one."""
+    """What a run would not begin with, and the reason; the reason may differ from the former one."""
     for flow in plan.flows:
         for reason in flow.held:
             yield (flow.edge, flow.topic, reason.partition(": ")[0]), reason
@@ -111,7 +111,7 @@ def _loosened(path: Path, old: Policy, new: Policy, schemas: list[WriterSchema],
 
 
 def _schemas(config: HubConfig, plan: HubPlan, new: Policies, path: Path) -> Iterator[WriterSchema]:
-    """Yield the newest readable schemas of the topics under the policy.
+    """The newest readable schemas of the topics under the policy.
 
     An unreadable schema is skipped: nothing is delivered under it.
     """

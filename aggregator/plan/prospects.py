@@ -47,7 +47,7 @@ class Prospect:
 
     @property
     def all_dead(self) -> str:
-        """Return why all examined records would be dead letters; empty if one would not, or if none was examined."""
+        """Why all examined records would be dead letters; empty if one would not, or if none was examined."""
         if not self.looked or self.dead.total() < self.looked:
             return ""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.dead.most_common())

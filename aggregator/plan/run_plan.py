@@ -116,7 +116,7 @@ class HubPlan:
         return [*(one.action for one in self.topics), *schemas, *tables]
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a plan."""
+        """The JSON object that `-o json` promises for a plan."""
         return (
             {"pending": self.pending}
             | asdict(self)

@@ -149,7 +149,7 @@ def schema_steps(
     moving: AbstractSet[tuple[str, str]],
     today: date,
 ) -> Iterator[SchemaStep]:
-    """Yield the treatment of the newest schema of every topic.
+    """The treatment of the newest schema of every topic.
 
     Args:
         config: The hub.
@@ -220,7 +220,7 @@ def value_texts(steps: Iterable[SchemaStep]) -> dict[str, set[str]]:
 def paths_of(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str], today: date
 ) -> Iterator[FieldRoute]:
-    """Yield the paths that the policy drops from values without a schema; of a value without parts, the whole."""
+    """The paths that the policy drops from values without a schema; of a value without parts, the whole."""
     for topic in topics:
         rule = rule_for(config, edge, topic)
         if rule is None:
@@ -241,7 +241,7 @@ def paths_of(
 def keys_of(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str], today: date
 ) -> Iterator[FieldRoute]:
-    """Yield the treatment of each topic's record key as a whole; the tags of its schema may take parts of it."""
+    """The treatment of each topic's record key as a whole; the tags of its schema may take parts of it."""
     for topic in topics:
         rule = rule_for(config, edge, topic)
         if rule is None:
@@ -254,7 +254,7 @@ def keys_of(
 
 
 def fields_of(found: Iterable[NewestSchema | UnreadableSchema], today: date) -> Iterator[FieldRoute]:
-    """Yield every field of every topic's newest value and key schemas, with its treatment."""
+    """Every field of every topic's newest value and key schemas, with its treatment."""
     for writer in (one for one in found if isinstance(one, NewestSchema)):
         central, _, part = writer.subject.rpartition("-")
         try:

@@ -31,7 +31,7 @@ class PlanSelection(NamedTuple):
     problems: bool = False
 
     def of(self, plan: HubPlan) -> HubPlan:
-        """Return the selected part of a plan."""
+        """The selected part of a plan."""
         names = self._topics(sorted({HEARTBEATS, *(one.topic for one in plan.flows)}))
         known = {(one.edge, one.topic) for one in plan.flows} | {(one.edge, one.topic) for one in plan.schemas}
         chosen = {(edge, topic) for edge, topic in known if self._is_of(edge) and topic in names}
@@ -89,7 +89,7 @@ class FieldTable(NamedTuple):
 
 
 def folded(fields: Iterable[FieldRoute]) -> Iterator[FieldTable]:
-    """Yield one table per topic, and a further one if some edges treat the topic differently."""
+    """One table per topic, and a further one if some edges treat the topic differently."""
     of: dict[tuple[str, str], list[FieldRoute]] = defaultdict(list)
     for one in fields:
         of[one.edge, one.topic].append(one)

@@ -40,12 +40,12 @@ class Summary:
     unknown: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a summary."""
+        """The JSON object that `-o json` promises for a summary."""
         total = {"held": sum(self.held.values()), "held_by": self.held}
         return asdict(self) | total | {"unknown": list(self.unknown)}
 
     def lines(self) -> list[str]:
-        """Return the lines that sum a plan up, which are shown before it."""
+        """The lines that sum a plan up, which are shown before it."""
         head = f"{sum(self.add.values()):,} to add, {sum(self.change.values()):,} to change"
         parts = [
             _counts_text("to add: ", self.add),

@@ -44,7 +44,7 @@ def table_steps(
     fed: Collection[str],
     bare: Collection[str],
 ) -> Iterator[TableStep]:
-    """Yield the treatment of every table that the hub's flows feed.
+    """The treatment of every table that the hub's flows feed.
 
     Args:
         config: The hub.

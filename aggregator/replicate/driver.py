@@ -249,10 +249,10 @@ class Driver:
         }
 
     def _untold(self) -> list[EdgeWatch]:
-        """Return the watches of edges whose topics are not known yet."""
+        """The watches of edges whose topics are not known yet."""
         return [watch for watch in self._watches if watch.topics is None and not watch.answer.foreign]
 
 
 def _newest(runner: EpochRunner, before: int) -> int:
-    """Return the number of the newest epoch that this driver knows."""
+    """The number of the newest epoch that this driver knows."""
     return runner.opened.epoch if runner.opened else before

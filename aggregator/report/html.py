@@ -27,7 +27,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def document(title: str, said: str, main: str, *, style: str) -> str:
-    """Return a whole page of HTML.
+    """A whole page of HTML.
 
     Args:
         title: Text of the heading and of the window's title.
@@ -70,7 +70,7 @@ def grid(names: Sequence[str], numbers: Container[int], body: str) -> str:
 
 
 def row(cells: Sequence[str | int | None]) -> str:
-    """Return a row of an HTML table."""
+    """A row of an HTML table."""
     return f"<tr>{''.join(map(cell, cells))}</tr>"
 
 

@@ -86,7 +86,7 @@ class ReportReader:
 
 
 def _reason(value: bytes | None) -> dict[tuple[str, str, str], int]:
-    """Return one count under the edge, the topic and the reason of a dead letter; a damaged one is `unreadable`."""
+    """One count under the edge, the topic and the reason of a dead letter; a damaged one is `unreadable`."""
     try:
         found = reason_of(value)
     except CorruptRecord:

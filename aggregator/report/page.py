@@ -22,7 +22,7 @@ _PERSONAL = ("pseudonymous", "reversible")
 
 
 def report_page(report: Report) -> str:
-    """Return the report as one page of HTML."""
+    """The report as one page of HTML."""
     since = f"Fields counted since {moment(report.fields_since)}." if report.fields_since else "No field was told yet."
     parts = (_edges(report.edges), _unclassified(report), _letters(report), "".join(map(_topic, report.topics)))
     return document(

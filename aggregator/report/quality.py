@@ -54,7 +54,7 @@ class TableQuality:
     audits: tuple[CommitAudit, ...]
 
     def plain(self) -> dict[str, Any]:
-        """Return the table's part of what `-o json` promises."""
+        """The table's part of what `-o json` promises."""
         return {
             "table": self.table,
             **asdict(self.totals),
@@ -73,7 +73,7 @@ class QualityReport:
     tables: tuple[TableQuality, ...]
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a quality report."""
+        """The JSON object that `-o json` promises for a quality report."""
         made = self.made_at.astimezone(UTC).isoformat(timespec="seconds")
         return {"hub": self.hub, "made_at": made, "days": self.days, "tables": [one.plain() for one in self.tables]}
 

@@ -18,7 +18,7 @@ _AUDITS = ("when", "verdict", "records", "diverted", "version", "gate", "commit"
 
 
 def quality_page(report: QualityReport) -> str:
-    """Return the quality report as one page of HTML."""
+    """The quality report as one page of HTML."""
     tables = "".join(map(_table_part, report.tables)) or "<p>No table has been audited.</p>"
     made = f"Made {moment(report.made_at)}. The newest {report.days} days that have any verdict."
     kept = "Every commit is audited before anybody can read it."

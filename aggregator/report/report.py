@@ -120,12 +120,12 @@ class Report(_Part):
     dead_letters_read: Count
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a report."""
+        """The JSON object that `-o json` promises for a report."""
         return self.model_dump(mode="json")
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the report."""
+    """The JSON Schema of the report."""
     schema = Report.model_json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 

@@ -90,7 +90,7 @@ class Customer:
 
 
 def customer(number: int) -> Customer:
-    """Return the customer of a number."""
+    """The customer of a number."""
     draw = random.Random(f"customer/{number}")
     first, last = draw.choice(_FIRST), draw.choice(_LAST)
     return Customer(

@@ -62,7 +62,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Return the `host:port` that clients connect to."""
+        """The `host:port` that clients connect to."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -72,7 +72,7 @@ class Broker:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Return the ports on which the broker listens."""
+        """The ports on which the broker listens."""
         return (self.port,) if self.zookeeper else (self.port, self.controller_port)
 
     @property
@@ -82,7 +82,7 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """Return the path of the broker's own log."""
+        """The path of the broker's own log."""
         return self.folder / "broker.log"
 
     @property
@@ -92,7 +92,7 @@ class Broker:
 
     @property
     def daemon(self) -> Daemon:
-        """Return the daemon that runs the broker's process."""
+        """The daemon that runs the broker's process."""
         return Daemon(self.folder / "broker.pid", str(self.properties), self.log)
 
     @property

@@ -71,7 +71,7 @@ class Cluster:
 
     @property
     def version(self) -> str:
-        """Return the version of Kafka that the cluster runs."""
+        """The version of Kafka that the cluster runs."""
         return self.brokers[0].kafka.release.version
 
     @property
@@ -140,7 +140,7 @@ class Cluster:
         self._each(Broker.thaw)
 
     def broker(self, node: int) -> Broker:
-        """Return the broker of a `node.id`."""
+        """The broker of a `node.id`."""
         return self.brokers[node - 1]
 
     def leader(self, topic: str, partition: int) -> Broker | None:
@@ -153,7 +153,7 @@ class Cluster:
         return self.broker(node) if node > 0 else None
 
     def partitions(self, topic: str) -> int:
-        """Return the number of a topic's partitions; 0 where there is no such topic.
+        """The number of a topic's partitions; 0 where there is no such topic.
 
         Raises:
             FatalError: no broker answers.

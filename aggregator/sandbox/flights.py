@@ -39,7 +39,7 @@ class Flight(TypedDict):
 
 
 def data_file() -> Path:
-    """Return the path of the package's archive of flights.
+    """The path of the package's archive of flights.
 
     Raises:
         FatalError: the package is not installed.

@@ -64,13 +64,13 @@ def kafka(release: KafkaRelease) -> Distribution:
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ, name: str = "kafka", version: str = KAFKA_VERSION) -> Path:
-    """Return the folder of the jars: `$XDG_CACHE_HOME/aggregator/kafka-<version>`, by default below `~/.cache`."""
+    """The folder of the jars: `$XDG_CACHE_HOME/aggregator/kafka-<version>`, by default below `~/.cache`."""
     root = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "aggregator" / f"{name}-{version}"
 
 
 def faults(folder: Path, pins: Mapping[str, str]) -> list[str]:
-    """Return the jars that keep `folder` from being used: missing, changed, or not on the list."""
+    """The jars that keep `folder` from being used: missing, changed, or not on the list."""
     present = {path.name: path for path in folder.glob("*.jar")} if folder.is_dir() else {}
     found = [f"{name} is missing" for name in pins if name not in present]
     found += [f"{name} is not on the list" for name in sorted(present) if name not in pins]

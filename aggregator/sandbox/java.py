@@ -34,7 +34,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def usable_java(environ: Mapping[str, str] = os.environ) -> tuple[Path, int]:
-    """Return a usable Java and its feature version."""
+    """A usable Java and its feature version."""
     home = environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"

@@ -28,7 +28,7 @@ class Kafka:
     options: tuple[str, ...] = ()
 
     def arguments(self, main: str) -> list[str]:
-        """Return Java's arguments to run a class of the program."""
+        """Java's arguments to run a class of the program."""
         logging = files(__package__).joinpath("log4j2.properties")
         path = classpath(self.jars, self.release)
         return [*self.options, "-cp", path, f"-Dlog4j2.configurationFile={logging}", main]

@@ -50,7 +50,7 @@ class KafkaRelease:
         return self._line < (4, 0)
 
     def pins(self) -> str:
-        """Return the checksums of its jars, in the format of `sha512sum`."""
+        """The checksums of its jars, in the format of `sha512sum`."""
         return files(__package__).joinpath(f"kafka-{self.version}.sha512").read_text(encoding="utf-8")
 
     def settings(self, node: int, port: int, quorum: Sequence[int]) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ class KafkaRelease:
 
 
 def release(version: str) -> KafkaRelease:
-    """Return the release of a version.
+    """The release of a version.
 
     Raises:
         FatalError: the sandbox does not run it.

@@ -56,12 +56,12 @@ class Sandbox:
 
     @property
     def clusters(self) -> list[Cluster]:
-        """Return central and all edges."""
+        """Central and all edges."""
         return [self.central, *self.edges.values()]
 
     @property
     def brokers(self) -> list[Broker]:
-        """Return every broker of every cluster."""
+        """Every broker of every cluster."""
         return [broker for cluster in self.clusters for broker in cluster.brokers]
 
     @classmethod

@@ -60,12 +60,12 @@ class SandboxState:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Return the number of brokers of each cluster."""
+        """The number of brokers of each cluster."""
         return {name: len(cluster.brokers) for name, cluster in self.clusters.items()}
 
     @property
     def versions(self) -> dict[str, str]:
-        """Return the version of Kafka of each cluster."""
+        """The version of Kafka of each cluster."""
         return {name: cluster.version for name, cluster in self.clusters.items()}
 
     @classmethod

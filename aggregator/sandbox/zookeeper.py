@@ -48,7 +48,7 @@ class ZooKeeper:
 
     @property
     def log(self) -> Path:
-        """Return the path of ZooKeeper's own log."""
+        """The path of ZooKeeper's own log."""
         return self.folder / "zookeeper.log"
 
     @property
@@ -57,7 +57,7 @@ class ZooKeeper:
 
     @property
     def daemon(self) -> Daemon:
-        """Return the daemon that runs ZooKeeper's process."""
+        """The daemon that runs ZooKeeper's process."""
         return Daemon(self.folder / "zookeeper.pid", str(self._properties), self.log)
 
     def start(self) -> None:

@@ -32,7 +32,7 @@ class AskingBudget:
         self._counts[topic] += 1
 
     def left_s(self, now_s: float, topic: str) -> float:
-        """Return how long a topic may wait now, in seconds."""
+        """How long a topic may wait now, in seconds."""
         while self._spent and now_s - self._spent[0][0] > _WITHIN_TIMES * self._most_s:
             _, took_s, of = self._spent.popleft()
             self._total_s -= took_s

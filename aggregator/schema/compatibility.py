@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema, parse
+from aggregator.schema.registry import IncompatibleSchema
 
 _PROMOTED = {
     Kind.INT: {Kind.LONG, Kind.FLOAT, Kind.DOUBLE},
@@ -91,7 +92,7 @@ class _Resolution:
         return list(dict.fromkeys((*of.get(_short(writer.name), ()), *of.get(writer.name, ()))))
 
     def _alike(self, reader: Node, writer: Node) -> bool:
-        """Return whether a reader's type can read a writer's type of the same kind and name."""
+        """Whether a reader's type can read a writer's type of the same kind and name."""
         match reader.kind:
             case Kind.RECORD:
                 there = {field.name: (at, field) for at, field in enumerate(writer.fields)}
@@ -136,7 +137,7 @@ def differences(old: Schema, new: Schema) -> list[str]:
 
 
 def _changes(old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
-    """Yield the path and a line of each change."""
+    """The path and a line of each change."""
     first, second = _type(old, old.root), _type(new, new.root)
     if first != second:
         yield "(value)", f"~ (value): {first} -> {second}"
@@ -158,7 +159,7 @@ def _changes(old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
 def _members(
     old: Schema, before: int, new: Schema, after: int, path: str
 ) -> Iterator[tuple[str, str, tuple[int, int] | None]]:
-    """Yield each field's path, its change, and, where both records have the field, its types."""
+    """Each field's path, its change, and, where both records have the field, its types."""
     if not old.nodes[before].kind is new.nodes[after].kind is Kind.RECORD:
         return
     there, here = ({one.name: one for one in node.fields} for node in (old.nodes[before], new.nodes[after]))
@@ -175,7 +176,7 @@ def _members(
 
 
 def _parts(old: Schema, before: int, new: Schema, after: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the matching parts of two types that are not both records: items, values, branches."""
+    """The matching parts of two types that are not both records: items, values, branches."""
     first, second = old.nodes[before], new.nodes[after]
     if first.kind is second.kind and first.kind in _STEPS:
         yield first.children[0], second.children[0], _STEPS[first.kind]
@@ -225,7 +226,7 @@ def same_type(text: str, other: str) -> bool:
 
 
 def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
-    """Return why a derived schema cannot follow the newest version of its type, or None.
+    """Why a derived schema cannot follow the newest version of its type, or None.
 
     Args:
         subject: Central subject.
@@ -241,7 +242,7 @@ def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]
     return None
 
 
-def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
+def breaking(subject: str, version: int, text: str, newest: str) -> IncompatibleSchema:
     """The refusal of a derived schema, with what differs.
 
     Args:
@@ -253,7 +254,7 @@ def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
     changes = "; ".join(differences(_parsed(newest), _parsed(text)))
     policy = _policy(text)
     same = policy is not None and policy == _policy(newest)
-    return HoldError(
+    return IncompatibleSchema(
         f"subject {subject}: readers of the schema that {policy or 'the policy'} derives cannot read version {version},"
         f" which is in the topic: {changes or 'the registry sees a difference that is none of names and types'}",
         hint=(_BY_WRITERS if same else "undo that part of the policy, drop the field, or begin")

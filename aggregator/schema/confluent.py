@@ -188,7 +188,7 @@ class ConfluentRegistry(RemoteRegistry):
         return found
 
     def _entry(self, answer: object) -> SchemaAnswer:
-        """Return the entry that names the subjects of this context plainly."""
+        """The entry that names the subjects of this context plainly."""
         found = entry(answer)
         return replace(found, references=tuple((self._context.referred(name), at) for name, at in found.references))
 

@@ -28,21 +28,21 @@ class SchemaContext(NamedTuple):
 
     @property
     def query(self) -> Mapping[str, str]:
-        """Return the query that makes an id one of this context."""
+        """The query that makes an id one of this context."""
         return {} if self.is_default else {"subject": f":{self.name}:"}
 
     def qualified(self, subject: str) -> str:
-        """Return the subject's name in the registry, with its context."""
+        """The subject's name in the registry, with its context."""
         return subject if self.is_default or _is_qualified(subject) else f":{self.name}:{subject}"
 
     def plain(self, subject: str) -> str:
-        """Return the registry's name of a subject: its plain name in this context, the whole one in every other."""
+        """The registry's name of a subject: its plain name in this context, the whole one in every other."""
         if self.is_default or _is_qualified(subject):
             return self.referred(subject)
         return f":{DEFAULT}:{subject}"
 
     def referred(self, subject: str) -> str:
-        """Return the subject as this context's schemas call it: without a prefix it is of the same context."""
+        """The subject as this context's schemas call it: without a prefix it is of the same context."""
         return subject.removeprefix(f":{self.name}:")
 
     def holds(self, subject: str) -> bool:
@@ -50,7 +50,7 @@ class SchemaContext(NamedTuple):
         return not _is_qualified(subject)
 
     def path(self, subject: str) -> str:
-        """Return the path at which the registry answers about a subject."""
+        """The path at which the registry answers about a subject."""
         return f"subjects/{quote(self.qualified(subject), safe='')}"
 
     def is_called(self, name: str) -> bool:

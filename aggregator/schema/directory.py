@@ -104,7 +104,7 @@ class DirectoryRegistry:
         return SchemaOrigin(newest, (), str(schema_id))
 
     def history(self, subject: str, version: int) -> list[SchemaVersion]:
-        """Return the versions of a subject up to this one, from the files of its folder."""
+        """The versions of a subject up to this one, from the files of its folder."""
         return [one for one in self._listed(subject) if one.version <= version]
 
     def refresh(self) -> None:
@@ -112,11 +112,11 @@ class DirectoryRegistry:
         self._stale, self._is_fresh = set(self._texts), False
 
     def number(self, _guid: UUID) -> int | None:
-        """Return None, because files have no GUIDs."""
+        """None: files have no GUIDs."""
         return None
 
     def name(self, schema_id: int) -> SchemaName | None:
-        """Return the id itself."""
+        """The id itself."""
         return schema_id
 
     def register(self, subject: str, text: str) -> int:
@@ -145,7 +145,7 @@ class DirectoryRegistry:
             return schema_id
 
     def subjects(self) -> list[str]:
-        """Return every subject that has a version, sorted."""
+        """Every subject that has a version, sorted."""
         self._scan()
         return sorted({entry.subject for entry in self._entries})
 

@@ -50,7 +50,7 @@ class _Type:
         return sum(1 + len(self.also.get(name, ())) for name in (item.name, *item.aliases))
 
     def fields(self, item: Field) -> Iterator["_Place"]:
-        """Return the places of the earlier fields that this field may have been."""
+        """The places of the earlier fields that this field may have been."""
         own = {item.name, *item.aliases}
         names = own.union(*(self.also[name] for name in own if name in self.also))
         return (self.places[name] for name in sorted(names) if name in self.places)
@@ -118,7 +118,7 @@ class Lineage:
         return Schema(tuple(nodes), schema.root)
 
     def names(self, node: Node) -> set[str]:
-        """Return the names that a type may have had."""
+        """The names that a type may have had."""
         own = {node.name, *node.aliases} if node.name else {f":{node.kind.value}"}
         return own.union(*(self.also[name] for name in own if name in self.also))
 

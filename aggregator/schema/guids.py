@@ -23,7 +23,7 @@ class Guids:
         self._lock = threading.Lock()
 
     def number(self, guid: UUID, keep: Container[int] = ()) -> int:
-        """Return the number of a GUID, and give it one if it has none.
+        """The number of a GUID, and give it one if it has none.
 
         Args:
             guid: The GUID from a record's header.
@@ -39,11 +39,11 @@ class Guids:
             return self._numbers[guid]
 
     def known(self, guid: UUID) -> int | None:
-        """Return the number of a GUID, or None if it has none."""
+        """The number of a GUID, or None if it has none."""
         return self._numbers.get(guid)
 
     def guid(self, number: int) -> UUID | None:
-        """Return the GUID of a number."""
+        """The GUID of a number."""
         return self._guids.get(number)
 
     def _forget(self, keep: Container[int]) -> None:

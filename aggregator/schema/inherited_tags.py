@@ -73,7 +73,7 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
 
 
 def fingerprint(text: str, schema: Schema) -> str:
-    """Return the identity of a schema with all its tags: 16 digits in hex."""
+    """The identity of a schema with all its tags: 16 digits in hex."""
     tags = [
         [sorted(node.tags | node.inherited), [sorted(item.tags | item.inherited) for item in node.fields]]
         for node in schema.nodes
@@ -143,7 +143,7 @@ def _expression(path: str) -> str:
 
 
 def _bounded_names(schema: Schema) -> list[_Name]:
-    """Return all names, while they fit into memory: a field's name stands in those of all fields below it.
+    """All names, while they fit into memory: a field's name stands in those of all fields below it.
 
     Raises:
         DeadLetterError: SCHEMA_REFUSED, too many places, or letters.

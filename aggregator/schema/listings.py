@@ -90,7 +90,7 @@ class SubjectVersions:
                 yield one
 
     def _compared(self, known: dict[int, Named]) -> list[int]:
-        """Return which of the known versions are asked about again."""
+        """Which of the known versions are asked about again."""
         older = sorted(known)
         newest = [older.pop()] if older else []
         return newest + ([older[self._turn % len(older)]] if older else [])

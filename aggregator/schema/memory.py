@@ -24,7 +24,7 @@ class MemoryRegistry:
         self._subjects: dict[str, list[str]] = defaultdict(list)
 
     def schema(self, schema_id: int, *, requester: Requester = NO_REQUESTER, since_s: float | None = None) -> str:
-        """Return the text that has an id.
+        """The text that has an id.
 
         Raises:
             UnknownSchema: no text has it.
@@ -41,24 +41,24 @@ class MemoryRegistry:
         return Listing("memory", frozenset(ids))
 
     def origin(self, schema_id: int) -> SchemaOrigin:
-        """Return the subjects that have the text of an id."""
+        """The subjects that have the text of an id."""
         text = self._texts[schema_id - 1]
         having = {subject: texts.index(text) + 1 for subject, texts in self._subjects.items() if text in texts}
         return SchemaOrigin(having, (), str(schema_id))
 
     def history(self, subject: str, version: int) -> list[SchemaVersion]:
-        """Return the versions of a subject up to this one."""
+        """The versions of a subject up to this one."""
         return self.versions(subject)[:version]
 
     def refresh(self) -> None:
         """Do nothing, because nothing here becomes out of date."""
 
     def number(self, _guid: UUID) -> int | None:
-        """Return None, because no text has a GUID."""
+        """None: no text has a GUID."""
         return None
 
     def name(self, schema_id: int) -> SchemaName | None:
-        """Return the id itself."""
+        """The id itself."""
         return schema_id
 
     def register(self, subject: str, text: str) -> int:
@@ -74,7 +74,7 @@ class MemoryRegistry:
         return self.register(subject, text)
 
     def subjects(self) -> list[str]:
-        """Return the names of all subjects, sorted."""
+        """The names of all subjects, sorted."""
         return sorted(self._subjects)
 
     def versions(self, subject: str) -> list[SchemaVersion]:

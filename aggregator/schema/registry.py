@@ -21,7 +21,7 @@ def reportable_id(name: SchemaName | None) -> SchemaName | None:
 
 
 def describe_id(name: SchemaName | None) -> str:
-    """Return the name of a schema for errors. A name that no registry knows is not quoted: it may be any bytes."""
+    """The name of a schema for errors. A name that no registry knows is not quoted: it may be any bytes."""
     return "what a record names its schema by" if name is None else f"schema id {name}"
 
 
@@ -62,6 +62,10 @@ class AnswerPending(Unreachable):
 
 # Tags that a registry keeps beside a schema, by the path that they are kept under.
 TagPaths = tuple[tuple[str, frozenset[str]], ...]
+
+
+class IncompatibleSchema(HoldError):
+    """Readers of a derived schema cannot read records that are in the central topic."""
 
 
 class GoneSchema(HoldError):
@@ -198,7 +202,7 @@ class Registry(Protocol):
         """
 
     def origin(self, schema_id: int) -> SchemaOrigin:
-        """Return the place of an id that `schema` has given.
+        """The place of an id that `schema` has given.
 
         Raises:
             Unreachable: the registry does not answer.
@@ -239,7 +243,7 @@ class Registry(Protocol):
         """
 
     def subjects(self) -> list[str]:
-        """Return the names of all subjects, sorted."""
+        """The names of all subjects, sorted."""
 
     def versions(self, subject: str) -> list[SchemaVersion]:
         """Every version of a subject, oldest first; none for an unknown subject."""

@@ -217,7 +217,7 @@ class RemoteRegistry(ABC):
         return self._origins[schema_id]
 
     def history(self, subject: str, version: int) -> list[SchemaVersion]:
-        """Return the versions of a subject up to this one; each is asked for once."""
+        """The versions of a subject up to this one; each is asked for once."""
         if version not in self._histories.get(subject, {}):
             found = self._ask(("history", subject), lambda: with_references(subject, self._fetch_history))
             if version not in found.get(subject, {}):  # tags of earlier versions would be lost silently
@@ -229,7 +229,7 @@ class RemoteRegistry(ABC):
         return history(self._histories, subject, version)
 
     def number(self, guid: UUID) -> int | None:
-        """Return a number that stands for a GUID in this process."""
+        """A number that stands for a GUID in this process."""
         return self._guids.number(guid, self._texts)
 
     def name(self, schema_id: int) -> SchemaName | None:
@@ -240,7 +240,7 @@ class RemoteRegistry(ABC):
         return str(guid) if guid and (schema_id in self._texts or schema_id in self._foreign) else None
 
     def subjects(self) -> list[str]:
-        """Return the names of all subjects, sorted."""
+        """The names of all subjects, sorted."""
         return self._ask("subjects", self._fetch_subjects, wait_s=_COMMAND_WAIT_S)
 
     def versions(self, subject: str) -> list[SchemaVersion]:

@@ -101,7 +101,7 @@ class ClientCredentials:
         self._lock = threading.Lock()
 
     def token(self) -> str:
-        """Return a token that is valid now, fetching a new one if needed.
+        """A token that is valid now, fetching a new one if needed.
 
         Raises:
             TokenRefused: the token server gives none.
@@ -146,7 +146,7 @@ def _lifetime_s(seconds: object) -> float:
 
 
 def bearer(token: Callable[[], str], options: Resolved) -> Bearer:
-    """Return the authentication of a client, with the token and further headers."""
+    """The authentication of a client, with the token and further headers."""
     return Bearer(token, {header: options[name] for name, header in _BESIDE.items() if name in options})
 
 

@@ -15,7 +15,7 @@ from aggregator.kafka.readers.log_record import LogRecord, latest_by_key
 from aggregator.kafka.readers.typed_decoder import CorruptRecord, Moment, TypedDecoder
 
 VERSION = 1
-_ACCEPTANCES = "cluster/"
+_PREFIX = "cluster/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class ClusterAcceptance:
 
     @property
     def key(self) -> str:
-        """Return the key of the acceptance's record."""
-        return f"{_ACCEPTANCES}{self.edge}"
+        """The key of the acceptance's record."""
+        return f"{_PREFIX}{self.edge}"
 
     @property
     def about(self) -> str:
-        """Return what the acceptance's decision is about."""
+        """What the acceptance's decision is about."""
         return f"{self.key}/{self.cluster_id}"
 
     def encode(self) -> tuple[str, bytes]:
@@ -64,12 +64,12 @@ _DECODER = TypedDecoder(_ClusterAcceptance)
 
 def fold_acceptances(records: Iterable[LogRecord]) -> dict[str, ClusterAcceptance]:
     """The newest readable acceptance of each name."""
-    return {one.edge: one for one in map(_decoded, latest_by_key(records, _ACCEPTANCES)) if one is not None}
+    return {one.edge: one for one in map(_decoded, latest_by_key(records, _PREFIX)) if one is not None}
 
 
 def damaged_acceptances(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """A sentence for each damaged acceptance."""
-    for record in latest_by_key(records, _ACCEPTANCES):
+    for record in latest_by_key(records, _PREFIX):
         if _decoded(record) is None:
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: the edge stays held until"

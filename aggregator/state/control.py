@@ -267,7 +267,7 @@ class _Folding:
         return cls(state, {**state.keys}, {**state.undecided}, {*state.targets}, {**state.clusters})
 
     def folded(self) -> ControlState:
-        """Return the state after all records."""
+        """The state after all records."""
         return replace(
             self.state,
             keys=self.keys,

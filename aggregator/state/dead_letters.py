@@ -107,7 +107,7 @@ def _coordinates(source: EdgePartition, offset: int, incarnation: int) -> dict[s
 
 
 def encode_letter(letter: Letter, *, key_bytes: int, value_hmac: str | None, backfill: str) -> tuple[str, bytes]:
-    """Return key and value of a dead letter.
+    """Key and value of a dead letter.
 
     Args:
         letter: Whose record it is, why it died and where it was going.

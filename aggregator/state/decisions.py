@@ -85,12 +85,12 @@ class ChainLink(Struct, frozen=True, tag_field="v", tag=VERSION):
 
     @property
     def sealed(self) -> str:
-        """Return the hash that the link must have."""
+        """The hash that the link must have."""
         body = {name: getattr(self, name) for name in self.__struct_fields__ if name != "hash"} | {"v": VERSION}
         return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def plain(self) -> dict[str, Any]:
-        """Return the link as plain data for JSON, under the names of its fields."""
+        """The link as plain data for JSON, under the names of its fields."""
         return {name: getattr(self, name) for name in self.__struct_fields__} | {"v": VERSION}
 
     def encode(self) -> bytes:
@@ -110,7 +110,7 @@ def decode(record: LogRecord) -> ChainLink | None:
 
 
 def link_id(link: ChainLink | None) -> tuple[int, str]:
-    """Return the place of a link in the chain, its number and hash; for None, the beginning."""
+    """The place of a link in the chain, its number and hash; for None, the beginning."""
     return (link.number, link.hash) if link else (0, BEGINNING)
 
 

@@ -151,7 +151,7 @@ def policies_record(objections: Sequence[str]) -> tuple[str, bytes]:
 
 
 def state_key(edge: str) -> str:
-    """Return the record key of an edge's state."""
+    """The record key of an edge's state."""
     return f"{_STATE}{edge}"
 
 
@@ -201,7 +201,7 @@ def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, 
 
 
 def pulse_patience_s(age_ms: int) -> float:
-    """Return how long to wait for another pulse, in seconds; 0 if the last one is of this moment.
+    """How long to wait for another pulse, in seconds; 0 if the last one is of this moment.
 
     Args:
         age_ms: Of the last pulse, by two clocks that may differ; below 0 it lies in the future.

@@ -63,7 +63,7 @@ class LakeHold:
         )
 
     def plain(self) -> dict[str, object]:
-        """Return the JSON object that `-o json` promises for a hold."""
+        """The JSON object that `-o json` promises for a hold."""
         return {
             "topic": self.topic or None,
             "partition": self.partition if self.topic else None,

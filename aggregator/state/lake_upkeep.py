@@ -39,7 +39,7 @@ class TableUpkeep:
     problem: str = ""
 
     def plain(self) -> dict[str, object]:
-        """Return the JSON object that `-o json` promises for a table's upkeep."""
+        """The JSON object that `-o json` promises for a table's upkeep."""
         return asdict(self)
 
 

@@ -68,7 +68,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
 
     @property
     def position(self) -> Position:
-        """Return the position from which the flow continues."""
+        """The position from which the flow continues."""
         return Position(self.incarnation, self.next_offset)
 
     def encode(self) -> bytes:
@@ -133,7 +133,7 @@ def backfill_of(key: str) -> str:
 
 
 def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> dict[EdgePartition, LedgerRecord]:
-    """Return for each flow the record of the highest epoch, last in log order.
+    """For each flow the record of the highest epoch, last in log order.
 
     Args:
         records: In log order within each partition.
@@ -229,6 +229,6 @@ class Totals(NamedTuple):
 
 
 def totals(ledger: Mapping[EdgePartition, LedgerRecord], edge: str) -> Totals:
-    """Return the totals of an edge's records since the hub's first start."""
+    """The totals of an edge's records since the hub's first start."""
     entries = [entry for source, entry in ledger.items() if source.edge == edge]
     return Totals(*(sum(getattr(entry, name) for entry in entries) for name in Totals._fields))

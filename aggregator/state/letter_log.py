@@ -243,7 +243,7 @@ def doubted(logs: Sequence[LetterLog], ledger_before: EntryOf) -> dict[EdgeParti
 
 
 def _most_resolved(entry: LedgerRecord) -> int:
-    """Return a backfill's count of resolutions, or a bound if an earlier version began it, which did not count them."""
+    """A backfill's count of resolutions, or a bound if an earlier version began it, which did not count them."""
     return entry.delivered + entry.suppressed if entry.resolved is None else entry.resolved
 
 

@@ -41,7 +41,7 @@ class HubNames:
 
     @property
     def edge_status(self) -> str:
-        """Return the name of the topic of edge states."""
+        """The name of the topic of edge states."""
         return f"{self.hub}.edge-status"
 
     @property
@@ -55,11 +55,11 @@ class HubNames:
 
     @property
     def driver_id(self) -> str:
-        """Return the transactional id of the driver."""
+        """The transactional id of the driver."""
         return f"{self.hub}.driver"
 
     def slot_id(self, slot: int) -> str:
-        """Return the transactional id of slot `slot`."""
+        """The transactional id of slot `slot`."""
         return f"{self.hub}.slot-{slot}"
 
     @property
@@ -74,7 +74,7 @@ def central_topic(pattern: str, edge: str, topic: str) -> str:
 
 
 def central_heartbeats(edge: str) -> str:
-    """Return the central topic of an edge's heartbeats, in MirrorMaker 2's default naming."""
+    """The central topic of an edge's heartbeats, in MirrorMaker 2's default naming."""
     return f"{edge}.{HEARTBEATS}"
 
 

@@ -16,7 +16,7 @@ from aggregator.kafka.readers.typed_decoder import CorruptRecord, Moment, TypedD
 from aggregator.moments import iso
 
 VERSION = 1
-_PAUSES = "pause/"
+_PREFIX = "pause/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Pause:
 
     @property
     def key(self) -> str:
-        """Return the key of the pause's record."""
-        return f"{_PAUSES}{self.edge}"
+        """The key of the pause's record."""
+        return f"{_PREFIX}{self.edge}"
 
     @property
     def sentence(self) -> str:
@@ -66,17 +66,17 @@ _DECODER = TypedDecoder(_Pause)
 
 def fold_pauses(records: Iterable[LogRecord]) -> dict[str, Pause]:
     """The newest pause or resumption of each edge; a damaged record pauses it."""
-    found = [_decoded(record) or _resting(record) for record in latest_by_key(records, _PAUSES)]
+    found = [_decoded(record) or _pause_of_damaged(record) for record in latest_by_key(records, _PREFIX)]
     return {pause.edge: pause for pause in found}
 
 
 def damaged_pauses(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """A sentence for each edge whose newest record is damaged."""
-    for record in latest_by_key(records, _PAUSES):
+    for record in latest_by_key(records, _PREFIX):
         if _decoded(record) is None:
-            edge = record.key.removeprefix(_PAUSES)
+            edge = record.key.removeprefix(_PREFIX)
             yield (
-                f"{topic} offset {record.offset}: the request {record.key} is damaged: edge {edge} rests until"
+                f"{topic} offset {record.offset}: the request {record.key} is damaged: edge {edge} is paused until"
                 " `aggregator edge pause` or `aggregator edge resume` is said again"
             )
 
@@ -91,11 +91,11 @@ def _decoded(record: LogRecord) -> Pause | None:
     return made if made.key == record.key else None
 
 
-def _resting(record: LogRecord) -> Pause:
+def _pause_of_damaged(record: LogRecord) -> Pause:
     said = "the request is damaged; say `aggregator edge pause` or `aggregator edge resume` again"
-    return Pause(record.key.removeprefix(_PAUSES), paused=True, by="a damaged request", at_ms=0, reason=said)
+    return Pause(record.key.removeprefix(_PREFIX), paused=True, by="a damaged request", at_ms=0, reason=said)
 
 
 def paused_edges(pauses: Iterable[Pause]) -> frozenset[str]:
-    """Return the edges that are paused now."""
+    """The edges that are paused now."""
     return frozenset(pause.edge for pause in pauses if pause.paused)

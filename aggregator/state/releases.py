@@ -15,7 +15,7 @@ from aggregator.kafka.readers.log_record import LogRecord, latest_by_key
 from aggregator.kafka.readers.typed_decoder import CorruptRecord, Count, Moment, Number, TypedDecoder
 
 VERSION = 1
-_RELEASES = "release/"
+_PREFIX = "release/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Release:
     @property
     def key(self) -> str:
         """One record per range, so that deciding twice is deciding once."""
-        return f"{_RELEASES}{self.table}/{self.partition}/{self.offsets.start}-{self.offsets.end}"
+        return f"{_PREFIX}{self.table}/{self.partition}/{self.offsets.start}-{self.offsets.end}"
 
     def encode(self) -> tuple[str, bytes]:
         """Encode the release as key and value of its record."""
@@ -49,13 +49,13 @@ class Release:
 
 
 def fold_releases(records: Iterable[LogRecord]) -> tuple[Release, ...]:
-    """Return every release that can be read."""
-    return tuple(release for release in map(_decoded, latest_by_key(records, _RELEASES)) if release is not None)
+    """Every release that can be read."""
+    return tuple(release for release in map(_decoded, latest_by_key(records, _PREFIX)) if release is not None)
 
 
 def damaged_releases(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
-    """Yield a sentence for each damaged release."""
-    for record in latest_by_key(records, _RELEASES):
+    """A sentence for each damaged release."""
+    for record in latest_by_key(records, _PREFIX):
         if _decoded(record) is None:
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: its range stays held until"

@@ -51,7 +51,7 @@ class Right(NamedTuple):
 
 
 def edge_rights(config: HubConfig, edge: str, topics: Collection[str] = ()) -> list[Right]:
-    """Return the rights that the hub needs on an edge.
+    """The rights that the hub needs on an edge.
 
     Args:
         config: The hub's configuration.

@@ -118,7 +118,7 @@ class Traffic:
                 del self._newest[slot]
 
     def of(self, edge: str, now_s: float) -> EdgeTraffic:
-        """Return what is known of an edge now."""
+        """What is known of an edge now."""
         read, written = self._read.get(edge), self._written.get(edge)
         return EdgeTraffic(
             read.total if read else 0,

@@ -366,6 +366,17 @@ def test_a_module_says_what_it_is():
 
 
 @pytest.mark.slow
+def test_a_docstring_names_the_result_itself():
+    """A function that answers is described by its answer, one that acts by a verb; no answer begins with "Return"."""
+
+    def begins(path: Path) -> list[str]:
+        texts = {node.name: ast.get_docstring(node) or "" for node in functions(path)}
+        return [name for name, text in texts.items() if text.startswith(("Return", "Yield"))]
+
+    assert offenders(MODULES, begins) == {}
+
+
+@pytest.mark.slow
 def test_modules_and_functions_stay_short():
     """A module has 400 lines at most, a function 60; past that a noun is missing."""
 

@@ -21,7 +21,7 @@ _OPEN = 2**60
 
 
 def plan_lines(made: "Plan") -> Iterator[str]:
-    """Yield the lines that show a plan on a terminal."""
+    """The lines that show a plan on a terminal."""
     yield from table(
         ("flow", "asked", "at the edge", "effective", "taken", "there", "to live", "write", "records", "bytes"),
         [
@@ -55,7 +55,7 @@ def plan_lines(made: "Plan") -> Iterator[str]:
 
 
 def backfill_lines(known: "Sequence[Backfill]") -> Iterator[str]:
-    """Yield the lines of a table of backfills."""
+    """The lines of a table of backfills."""
     yield from table(
         ("backfill", "state", "mode", "done", "delivered", "dead", "suppressed", "by (claimed)", "started"),
         [
@@ -74,7 +74,7 @@ def backfill_lines(known: "Sequence[Backfill]") -> Iterator[str]:
 
 
 def shown_lines(found: "Backfill") -> Iterator[str]:
-    """Yield the lines that show one backfill, flow by flow."""
+    """The lines that show one backfill, flow by flow."""
     yield from backfill_lines([found])
     yield ""
     yield from rendered({"ask": dict(found.plan.ask)}, "yaml").rstrip().split("\n")

@@ -73,7 +73,7 @@ def report_outcome(backfill: Backfill) -> int:
 
 
 def exit_code(outcome: BackfillOutcome) -> ExitCode:
-    """Return the exit code that tells a scheduler how the run ended."""
+    """The exit code that tells a scheduler how the run ended."""
     if outcome.lost or any(hold.reason == HoldReason.GAP for hold in outcome.holds):
         return ExitCode.DATA_LOSS
     if outcome.holds or outcome.silent or outcome.undecided_partitions:

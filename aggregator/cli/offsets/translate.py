@@ -152,7 +152,7 @@ def _nothing(place: str, group: str, of: str) -> FatalError:
 
 
 def _wanted(hub: HubConfig, group: str, found: "Translations") -> "tuple[dict[Partition, int], list[str]]":
-    """Return the offsets to commit at central, and the reasons where a shared topic prevents it."""
+    """The offsets to commit at central, and the reasons where a shared topic prevents it."""
     from aggregator.offsets.group_commits import committable
 
     wanted, merged = committable(hub, found.results, found.facts)

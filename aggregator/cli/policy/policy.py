@@ -90,7 +90,7 @@ def _plan(scope: Scope, schema: Path, today: date) -> StripPlan:
 
 
 def _rows(policy: Policy, topic: str, today: date) -> Sequence[Row]:
-    """Return what the policy says of a topic without a schema."""
+    """What the policy says of a topic without a schema."""
     view = policy.view(topic)
     if view.value_format.has_fields:
         return [_json_row(path, rule) for path, rule in view.fields]

@@ -36,7 +36,7 @@ class TopicSample:
 
 
 def schema_text(path: Path) -> str:
-    """Return the text of an Avro schema file.
+    """The text of an Avro schema file.
 
     Raises:
         ConfigError: it cannot be read, or is no Avro schema.

@@ -151,7 +151,7 @@ def _avro(values: list[Any], registry: Registry, key: str) -> tuple[list[Suggest
 
 
 def _words(record_key: bytes, registry: Registry) -> list[str | int]:
-    """Return the readable parts of a record key: the parts of an Avro key, or a whole text."""
+    """The readable parts of a record key: the parts of an Avro key, or a whole text."""
     try:
         named = schema_of(record_key, [], registry)
         if named is not None:

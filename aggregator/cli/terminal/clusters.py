@@ -142,7 +142,7 @@ def of_each(names: Collection[str], schemas: Sequence[tuple[str, str]]) -> dict[
 
 
 def cluster_of(server: str, options: Mapping[str, str]) -> ClusterConfig:
-    """Return the configuration of a cluster with its `client:` options.
+    """The configuration of a cluster with its `client:` options.
 
     Raises:
         BadParameter: a setting is refused; told without its value.

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def claimed(by: str | None = None) -> str:
-    """Return the claimed author: the given word, or the account and machine of this process. Neither is proven."""
+    """The claimed author: the given word, or the account and machine of this process. Neither is proven."""
     return recordable(by or f"{getpass.getuser()}@{socket.gethostname()}")
 
 
 def because(reason: str) -> str:
-    """Return the reason for a decision in a form that records can hold."""
+    """The reason for a decision in a form that records can hold."""
     return recordable(reason.strip())
 
 

@@ -33,7 +33,7 @@ class Lazy(NamedTuple):
 
     @property
     def module(self) -> str:
-        """Return the name of the module that defines the command."""
+        """The name of the module that defines the command."""
         return self.target.partition(":")[0]
 
     def load(self) -> click.Command:

@@ -19,7 +19,7 @@ _FOREIGN = "is not in this librdkafka, which was built for another system: leave
 
 @cache
 def library() -> LibrdkafkaBuild:
-    """Return version and features of the librdkafka of this process."""
+    """Version and features of the librdkafka of this process."""
     conf, text, size = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_size_t(_TEXT_BYTES)
     try:
         rd.conf_get(conf, b"builtin.features", text, size)
@@ -35,7 +35,7 @@ def unsupported(options: Options) -> Iterator[tuple[str, str]]:
 
 
 def _refused_settings(options: Options) -> Iterator[tuple[str, str]]:
-    """Yield the settings that the library refuses in any context. Its own text would quote the value."""
+    """The settings that the library refuses in any context. Its own text would quote the value."""
     conf, text = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES)
     try:
         for name, value in properties(options).items():

@@ -116,7 +116,7 @@ def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
 
 
 def reading_options(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any]) -> dict[str, Any]:
-    """Return librdkafka's options for a consumer of committed records."""
+    """Librdkafka's options for a consumer of committed records."""
     return (
         {"fetch.wait.max.ms": _FETCH_WAIT_MS}
         | connection_options(cluster, Role.CONSUMER)
@@ -153,7 +153,7 @@ def _of_leaders(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def uncommitted_consumer(cluster: ClusterConfig, **options: Any) -> Consumer:
-    """Return a consumer that reads uncommitted records, to look at open transactions; none of them is delivered."""
+    """A consumer that reads uncommitted records, to look at open transactions; none of them is delivered."""
     reading = _of_leaders(reading_options(cluster, _BUFFER_BYTES, options))
     with named_failure(cluster, Role.CONSUMER):
         return Consumer(reading | {"isolation.level": "read_uncommitted"}, logger=log)
@@ -181,7 +181,7 @@ def transactional_producer(
 def writing_options(
     cluster: ClusterConfig, transactional_id: str, batch_bytes: int, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return librdkafka's options for a transactional producer that delivers records."""
+    """Librdkafka's options for a transactional producer that delivers records."""
     return (
         compressing(connection_options(cluster, Role.PRODUCER))
         | options
@@ -221,7 +221,7 @@ def named_failure(cluster: ClusterConfig, role: Role) -> Iterator[None]:
 
 
 def compressing(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with a codec for records to central, unless the configuration names one."""
+    """The options with a codec for records to central, unless the configuration names one."""
     return options if "compression.type" in options else COMPRESSION | options
 
 

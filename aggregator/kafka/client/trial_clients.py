@@ -53,7 +53,7 @@ def _of(cluster: ClusterConfig, place: Place, config: HubConfig, rate: int | Non
 
 
 def _anonymous(cluster: ClusterConfig) -> ClusterConfig:
-    """Return the configuration of the cluster for a client that does not sign in."""
+    """The configuration of the cluster for a client that does not sign in."""
     blocks = {"client": properties(cluster.client)} | {role.value: getattr(cluster, role.value) for role in Role}
     plain = {
         block: {name: value for name, value in of_block.items() if not isinstance(value, SecretRef)}

@@ -47,7 +47,7 @@ def result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
 
 
 def code(future: "Future[Any]") -> int | None:
-    """Return the code by which a question was refused; None where it was answered, or not at all."""
+    """The code by which a question was refused; None where it was answered, or not at all."""
     try:
         error = future.exception(TIMEOUT_S + 5)
     except TimeoutError:

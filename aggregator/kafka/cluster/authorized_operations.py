@@ -25,7 +25,7 @@ EVERY = frozenset(_NAMES.values())
 
 
 def authorized(cluster: ClusterConfig, names: Collection[str], *, timeout_s: float) -> dict[str, frozenset[str] | None]:
-    """Return the operations that we may do, by topic; None if it is hidden, and no entry if it does not exist.
+    """The operations that we may do, by topic; None if it is hidden, and no entry if it does not exist.
 
     Args:
         cluster: Which one.

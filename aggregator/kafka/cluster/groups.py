@@ -61,7 +61,7 @@ def committed_offsets(cluster: ClusterConfig, group: str) -> dict[Partition, int
 
 
 def idle_groups(cluster: ClusterConfig, groups: Collection[str]) -> set[str]:
-    """Return the groups that have no member or do not exist; groups of other protocols (Connect) are left out.
+    """The groups that have no member or do not exist; groups of other protocols (Connect) are left out.
 
     Raises:
         Unreachable: the cluster does not answer.

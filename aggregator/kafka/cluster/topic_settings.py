@@ -33,7 +33,7 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
 
 
 def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
-    """Return the topic settings that the brokers give by default; empty if the hub may not ask for them.
+    """The topic settings that the brokers give by default; empty if the hub may not ask for them.
 
     Raises:
         Unreachable: no broker answers.

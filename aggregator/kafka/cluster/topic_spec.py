@@ -11,7 +11,7 @@ _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 
 
 def inherited(broker: Mapping[str, str]) -> dict[str, str]:
-    """Return the topic settings that a broker gives by default, as far as the hub uses them.
+    """The topic settings that a broker gives by default, as far as the hub uses them.
 
     Args:
         broker: A broker's own settings; empty where it does not tell them.
@@ -45,6 +45,6 @@ class TopicSpec:
     dispensable: frozenset[str] = frozenset()
 
     def bare(self) -> Self:
-        """Return the specification without its dispensable settings."""
+        """The specification without its dispensable settings."""
         kept = {name: value for name, value in self.settings.items() if name not in self.dispensable}
         return replace(self, settings=kept, dispensable=frozenset())

@@ -128,7 +128,7 @@ def require_ids(cluster: ClusterConfig, names: Collection[str]) -> None:
 
 
 def lacking(have: Mapping[str, int], specs: Collection[TopicSpec]) -> tuple[list[TopicSpec], list[TopicSpec]]:
-    """Return the topics to create, and those that need more partitions.
+    """The topics to create, and those that need more partitions.
 
     Args:
         have: Partition counts of the topics that exist.

@@ -40,7 +40,7 @@ class Chunk:
         return sum(int(column.ends[-1] - column.ends[0]) for column in columns)
 
     def within(self, offsets: OffsetRange) -> "Chunk":
-        """Return the records within an offset range."""
+        """The records within an offset range."""
         part = slice(bisect.bisect_left(self.offsets, offsets.start), bisect.bisect_left(self.offsets, offsets.end))
         return Chunk(
             self.topic,
@@ -54,7 +54,7 @@ class Chunk:
         )
 
     def before(self, place: int) -> "Chunk":
-        """Return the records before a place in the chunk."""
+        """The records before a place in the chunk."""
         return self.within(OffsetRange(self.offsets[0], self.offsets[place]))
 
     def halves(self) -> tuple["Chunk", "Chunk"]:

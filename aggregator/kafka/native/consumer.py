@@ -230,11 +230,11 @@ class _Row:
 
     @property
     def parts(self) -> tuple[Any, Any, Any]:
-        """Return the arrays for data, ends and nulls that `rows.copy_records` fills."""
+        """The arrays for data, ends and nulls that `rows.copy_records` fills."""
         return self._data, self._ends, self._nulls
 
     def cells(self, first: int, part: slice) -> BytesColumn:
-        """Return the cells of consecutive records as a column."""
+        """The cells of consecutive records as a column."""
         nulls = self._nulls[part]
         return BytesColumn(self._data, self._ends[first : first + len(nulls) + 1], nulls if nulls.any() else None)
 

@@ -174,7 +174,7 @@ rd = Functions()
 
 
 def address(function: str) -> int:
-    """Return the address of a function, for compiled code."""
+    """The address of a function, for compiled code."""
     return ctypes.cast(getattr(_LIBRARY, function), c_void_p).value or 0
 
 
@@ -286,7 +286,7 @@ class Client:
 
     @property
     def handle(self) -> int:
-        """Return the pointer to the client that functions of librdkafka take.
+        """The pointer to the client that functions of librdkafka take.
 
         Raises:
             KafkaException: the client is closed.

@@ -77,7 +77,7 @@ class OutgoingRecords:
 
     @property
     def indexes(self) -> Integers:
-        """Return the places of the records that are written."""
+        """The places of the records that are written."""
         indexes = np.arange(len(self.values))
         return np.delete(indexes, list(self.left_out)) if self.left_out else indexes
 
@@ -172,7 +172,7 @@ class Producer(Client):
         super().heard(event)
 
     def failures(self) -> list[Failure]:
-        """Return the failures of the transaction that began last."""
+        """The failures of the transaction that began last."""
         self.poll(0)
         return list(self._failed)
 
@@ -254,13 +254,13 @@ def _cell(content: bytes | None) -> tuple[int, int]:
 
 
 def _parts(cells: BytesColumn) -> tuple[Any, Any, Any]:
-    """Return the column's data, ends and nulls as the arrays that `rows.produce_rows` takes."""
+    """The column's data, ends and nulls as the arrays that `rows.produce_rows` takes."""
     data = cells.data if len(cells.data) else _NO_BYTES
     return data, cells.ends, _NO_FLAGS if cells.nulls is None else cells.nulls
 
 
 def _names(headers: HeaderTable) -> tuple[Any, ...]:
-    """Return the names of the records' own headers as the arrays that `rows.produce_rows` takes."""
+    """The names of the records' own headers as the arrays that `rows.produce_rows` takes."""
     ends = headers.ends if headers.total else _NO_NUMBERS
     texts = [name.encode() + b"\0" for name in headers.names]
     starts = np.fromiter(accumulate(map(len, texts), initial=0), np.int64, len(texts) + 1)
@@ -268,7 +268,7 @@ def _names(headers: HeaderTable) -> tuple[Any, ...]:
 
 
 def _most(headers: HeaderTable) -> int:
-    """Return the largest number of headers that one record has."""
+    """The largest number of headers that one record has."""
     return int(np.diff(headers.ends).max(initial=0))
 
 

@@ -69,7 +69,7 @@ def _pointer(_typing: Any, at: Any) -> Any:
 
 @inlined
 def _words(at: Number) -> Number:
-    """Return a message at an address as an array of 64-bit words."""
+    """A message at an address as an array of 64-bit words."""
     return carray(_pointer(at), _MESSAGE_WORDS, np.int64)
 
 

@@ -170,7 +170,7 @@ def _topic(shown: Any, entries: Any) -> ProbedTopic:
 
 
 def _answer(future: "Future[Any]", deadline: float) -> Any:
-    """Return the answer; None if there is none, or none that the hub may see."""
+    """The answer; None if there is none, or none that the hub may see."""
     with contextlib.suppress(KafkaException, TimeoutError):
         return future.result(max(0.0, deadline - time.monotonic()))
     return None

@@ -33,7 +33,7 @@ def has_certificate(client: Options) -> bool:
 
 
 def context(client: Options) -> ssl.SSLContext:
-    """Return the context of a handshake by this block.
+    """The context of a handshake by this block.
 
     Raises:
         ConfigError: a file cannot be read, or does not hold what its setting says.

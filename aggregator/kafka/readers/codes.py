@@ -106,22 +106,22 @@ WRITING: Final = _by_name(_WRITING)
 
 
 def name_of(code: int) -> str:
-    """Return a code's name from Kafka's documentation; names of librdkafka's own codes begin with an underscore."""
+    """A code's name from Kafka's documentation; names of librdkafka's own codes begin with an underscore."""
     name: bytes = rd.err2name(code)
     return name.decode()
 
 
 def text_of(code: int) -> str:
-    """Return an error code in words, with its name."""
+    """An error code in words, with its name."""
     text: bytes = rd.err2str(code)
     return f"{text.decode()} ({name_of(code)})"
 
 
 def when_reading(code: int) -> FaultKind | Ignorable:
-    """Return the meaning of a code for a partition that is read."""
+    """The meaning of a code for a partition that is read."""
     return READING.get(name_of(code), FaultKind.FAILED)
 
 
 def when_writing(code: int) -> RefusalKind | Retriable:
-    """Return the meaning of a code for a record that was to be written."""
+    """The meaning of a code for a record that was to be written."""
     return WRITING.get(name_of(code), Retriable.AGAIN)

@@ -47,7 +47,7 @@ class CommittedRecords:
         return len(self.offsets)
 
     def before(self, offset: int) -> "CommittedRecords":
-        """Return the records below a central offset."""
+        """The records below a central offset."""
         count = bisect.bisect_left(self.offsets, offset)
         return CommittedRecords(
             self.topic,

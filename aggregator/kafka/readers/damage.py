@@ -61,7 +61,7 @@ def first_behind(reader: Consumer, tp: Partition, offset: int, end: int, deadlin
 
 
 def next_readable_offset(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
-    """Return where a log can be read on behind damaged batches; None where it can be read at `offset`.
+    """Where a log can be read on behind damaged batches; None where it can be read at `offset`.
 
     Args:
         damaged_at: Where the batch begins that cannot be read, in which an offset lies; None where it can be read.
@@ -115,5 +115,5 @@ def _damaged_at(reader: Consumer, tp: Partition, offset: int, deadline: float) -
 
 
 def no_answer(tp: Partition, why: str) -> Unreachable:
-    """Return the error of a partition whose leader does not answer, with the reason."""
+    """The error of a partition whose leader does not answer, with the reason."""
     return Unreachable(f"{tp[0]}-{tp[1]}: {why}", hint=ASK_DOCTOR)

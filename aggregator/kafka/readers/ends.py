@@ -118,7 +118,7 @@ class _UnansweredError(Exception):
 
 
 def _answer(future: "Future[Any]", timeout_s: float) -> Any:
-    """Return what a partition's leader answered.
+    """What a partition's leader answered.
 
     Of a leader that does not answer in time librdkafka 2.x makes a result that has no error, and no offset.
 
@@ -160,7 +160,7 @@ def _send_requests(
 
 
 def _refusal(why: KafkaError) -> "Future[Any]":
-    """Return the failed answer to a question that is not asked."""
+    """The failed answer to a question that is not asked."""
     future: Future[Any] = Future()
     future.set_exception(KafkaException(why))
     return future
@@ -228,7 +228,7 @@ class LogOffsets(NamedTuple):
 
     @property
     def readable(self) -> OffsetRange:
-        """Return the range that a read_committed reader can reach."""
+        """The range that a read_committed reader can reach."""
         return OffsetRange(self.start, self.last_stable)
 
     @property

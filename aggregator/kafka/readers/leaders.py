@@ -62,7 +62,7 @@ def _pictures() -> WeakKeyDictionary[AdminClient, _LeaderCache]:
 def leaderless(
     cluster: ClusterConfig, partitions: Collection[Partition], *, since_s: float, timeout_s: float
 ) -> dict[Partition, KafkaError]:
-    """Return the partitions of which no offset can be asked for now, and why.
+    """The partitions of which no offset can be asked for now, and why.
 
     Args:
         cluster: The cluster of the partitions.
@@ -120,7 +120,7 @@ def _ask_codes(client: AdminClient, topics: list[str], timeout_s: float) -> dict
 
 
 def _why(known: _LeaderCache, tp: Partition) -> int:
-    """Return the code that says why a partition is not led."""
+    """The code that says why a partition is not led."""
     topic, number = tp
     if number >= len(known.leaders.get(topic, (True,) * (number + 1))):
         return int(KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - public code

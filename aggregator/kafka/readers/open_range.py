@@ -34,7 +34,7 @@ class CentralRecord(NamedTuple):
 
     @property
     def copy(self) -> Copy | None:
-        """Return which record it is a copy of, and who made it, if its headers say so."""
+        """Which record it is a copy of, and who made it, if its headers say so."""
         headers = dict(self.headers)
         try:
             origin = Origin.decode(headers.get(ORIGIN_HEADER) or b"")
@@ -72,7 +72,7 @@ def newest_position(
 
 
 def rows(records: Collection[CentralRecord]) -> OutgoingRecords:
-    """Return the records in the form in which they are produced."""
+    """The records in the form in which they are produced."""
     keys, values, times, headers = zip(*records, strict=True)
     return OutgoingRecords(BytesColumn.of(keys), BytesColumn.of(values), times, HeaderTable.of(headers))
 

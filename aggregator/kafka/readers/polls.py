@@ -28,7 +28,7 @@ def poll_batch(consumer: Consumer, max_records: int, timeout_s: float) -> list[M
 
 
 def messages_until(consumer: Consumer, deadline_s: float) -> Iterator[Message]:
-    """Yield one message after another, events among them, until a moment of the monotonic clock.
+    """One message after another, events among them, until a moment of the monotonic clock.
 
     Raises:
         KafkaException: as `Consumer.poll`.

@@ -63,19 +63,19 @@ class RateLimitedReader:
         return PollResult(polled.chunks + beats.chunks, polled.ends | beats.ends, polled.faults + beats.faults, served)
 
     def log_range(self, tp: Partition) -> OffsetRange:
-        """Return what `EdgeReader.log_range` returns, from the client of the partition."""
+        """What `EdgeReader.log_range` returns, from the client of the partition."""
         return self._of(tp).log_range(tp)
 
     def leader_epoch(self, tp: Partition) -> int | None:
-        """Return what `EdgeReader.leader_epoch` returns, from the client of the partition."""
+        """What `EdgeReader.leader_epoch` returns, from the client of the partition."""
         return self._of(tp).leader_epoch(tp)
 
     def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
-        """Return what `EdgeReader.find_truncation` returns, from the client of the partition."""
+        """What `EdgeReader.find_truncation` returns, from the client of the partition."""
         return self._of(tp).find_truncation(tp, log, leader_epoch)
 
     def readable_from(self, tp: Partition, offset: int) -> int | None:
-        """Return what `EdgeReader.readable_from` returns, from the client of the partition."""
+        """What `EdgeReader.readable_from` returns, from the client of the partition."""
         return self._of(tp).readable_from(tp, offset)
 
     def close(self) -> None:

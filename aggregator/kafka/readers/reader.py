@@ -120,7 +120,7 @@ class EdgeReader:
                 damaged[at] = min(event.offset, damaged.get(at, event.offset))
 
     def log_range(self, tp: Partition) -> OffsetRange:
-        """Return the readable range of a partition: [first offset, last stable offset).
+        """The readable range of a partition: [first offset, last stable offset).
 
         Raises:
             Unreachable: the edge does not answer within three seconds.
@@ -132,7 +132,7 @@ class EdgeReader:
         return OffsetRange(low, high)
 
     def leader_epoch(self, tp: Partition) -> int | None:
-        """Return the epoch of the partition's present leader, if the edge tells it.
+        """The epoch of the partition's present leader, if the edge tells it.
 
         Raises:
             Unreachable: the edge does not answer within three seconds.
@@ -140,7 +140,7 @@ class EdgeReader:
         return leader_epoch(self._cluster, tp, timeout_s=3.0)
 
     def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
-        """Return where a log was truncated, which was read up to a record of `leader_epoch`.
+        """Where a log was truncated, which was read up to a record of `leader_epoch`.
 
         Args:
             tp: The partition.
@@ -153,7 +153,7 @@ class EdgeReader:
         return find_truncation(self._cluster, tp, log, leader_epoch)
 
     def readable_from(self, tp: Partition, offset: int) -> int | None:
-        """Return the first readable offset behind a damaged batch; None if `offset` is readable after all.
+        """The first readable offset behind a damaged batch; None if `offset` is readable after all.
 
         Raises:
             Unreachable: the edge does not answer within seven seconds.

@@ -137,7 +137,7 @@ class TransactionalWriter:
         return True
 
     def authentication_error(self) -> str:
-        """Return the last refusal to sign in since the last commit; empty if there was none."""
+        """The last refusal to sign in since the last commit; empty if there was none."""
         self._producer.poll(0)
         return self._producer.authentication_error
 
@@ -209,14 +209,14 @@ class TransactionalWriter:
             self._refuse(failure)
 
     def refusals(self) -> tuple[Refusal, ...]:
-        """Return the permanent refusals in the last failed transaction; empty if another try may succeed.
+        """The permanent refusals in the last failed transaction; empty if another try may succeed.
 
         To be asked after `TransactionAborted`, before `abort`.
         """
         return refusals(self._cluster, [*self._not_queued, *self._producer.failures()], self._why)
 
     def acknowledged(self, tp: Partition) -> int | None:
-        """Return the latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
+        """The latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
         return self._producer.acknowledged.get(tp)
 
     def close(self) -> None:

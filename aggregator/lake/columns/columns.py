@@ -93,12 +93,12 @@ def is_promotable(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def no_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG001 - a `TypePromotion`
-    """Return False, because no column may change its type."""
+    """False: no column may change its type."""
     return False
 
 
 def merge_schemas(table: pa.Schema, other: pa.Schema, promotes: TypePromotion = no_promotion) -> pa.Schema:
-    """Return the table's schema widened by another schema's new columns, and new fields inside of nested ones.
+    """The table's schema widened by another schema's new columns, and new fields inside of nested ones.
 
     Args:
         table: The table's schema.
@@ -121,7 +121,7 @@ def merge_schemas(table: pa.Schema, other: pa.Schema, promotes: TypePromotion = 
 
 
 def initial_schema(schemas: Iterable[pa.Schema], promotes: TypePromotion) -> pa.Schema | None:
-    """Return the widest of the schemas if the format could not widen a table to it later; else None.
+    """The widest of the schemas if the format could not widen a table to it later; else None.
 
     Args:
         schemas: Schemas of all records that the table is to hold.

@@ -186,7 +186,7 @@ class Decoder:
 
 
 def _rows(data: bytes, count: int, frame: bytes, schema: Any) -> list[Any]:
-    """Return the rows that fastavro decodes from `count` bodies, each followed by the next one's frame.
+    """The rows that fastavro decodes from `count` bodies, each followed by the next one's frame.
 
     Raises:
         Undecodable: they are not of this schema.
@@ -320,7 +320,7 @@ def newest_schema(batch: CommittedRecords) -> int:
 
 
 def record_held(batch: CommittedRecords, index: int, what: str, hint: str = "") -> RecordHeld:
-    """Return the error for a record of a batch that the table cannot go past, with its place and its fault."""
+    """The error for a record of a batch that the table cannot go past, with its place and its fault."""
     offset = batch.offsets[index]
     return RecordHeld(
         offset,

@@ -24,7 +24,7 @@ from aggregator.lake.columns.plain_schema import kept_branches
 
 
 def arrow_type(shape: Shape) -> pa.DataType:
-    """Return the native Arrow type of a shape."""
+    """The native Arrow type of a shape."""
     match shape:
         case ArrowLeaf(casts=casts):
             return casts[-1] if casts else shape.wire_arrow
@@ -43,7 +43,7 @@ def arrow_type(shape: Shape) -> pa.DataType:
 
 
 def named_parts(shape: Union | ArrowRecord) -> list[tuple[str, Shape]]:
-    """Return the names and shapes of a struct's fields; empty fields are left out."""
+    """The names and shapes of a struct's fields; empty fields are left out."""
     if isinstance(shape, Union):
         return [(branch.name, branch.shape) for _, branch in kept_branches(shape.branches)]
     return [(field.name, field.shape) for field in shape.fields if not isinstance(field.shape, Nothing)]

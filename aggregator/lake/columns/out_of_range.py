@@ -50,11 +50,11 @@ class ColumnPlace:
     notes: list[Note] = field(default_factory=list)
 
     def inside(self, name: str) -> "ColumnPlace":
-        """Return the place of a field inside this struct."""
+        """The place of a field inside this struct."""
         return ColumnPlace(f"{self.path}.{name}" if self.path else name, self.rows, self.notes)
 
     def items(self, mark: str, lists: Any) -> "ColumnPlace":
-        """Return the place of the items of lists that have no offset."""
+        """The place of the items of lists that have no offset."""
 
         def rows() -> npt.NDArray[np.int64]:
             return np.repeat(self.rows(), np.diff(lists.offsets.to_numpy()))

@@ -33,7 +33,7 @@ def with_day(rows: pa.Table) -> pa.Table:
 
 
 def split_by_partition(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[PartitionValues, pa.Table]]:
-    """Yield one part of the rows for each combination of partition values.
+    """One part of the rows for each combination of partition values.
 
     Args:
         rows: The rows to divide; at least one.

@@ -152,7 +152,7 @@ def wire_arrow(shape: Shape) -> pa.DataType:  # noqa: PLR0911 - one per shape
 
 
 def kept_branches(branches: tuple[ArrowBranch, ...]) -> list[tuple[int, ArrowBranch]]:
-    """Return the union's branches that hold something, each with its index."""
+    """The union's branches that hold something, each with its index."""
     return [(index, branch) for index, branch in enumerate(branches) if not isinstance(branch.shape, Nothing)]
 
 

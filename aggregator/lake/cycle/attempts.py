@@ -88,7 +88,7 @@ def commit_with_retries(
     pauses: Backoff = _AT_ONCE,
     folder: Folder | None = None,
 ) -> T:
-    """Return the result of the first attempt that does not lose to another writer.
+    """The result of the first attempt that does not lose to another writer.
 
     Args:
         name: The table's name.

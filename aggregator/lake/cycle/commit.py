@@ -39,7 +39,7 @@ class CommitResult:
 
     @property
     def files(self) -> list[StagedFile]:
-        """Return the files that the commit brought into the table."""
+        """The files that the commit brought into the table."""
         return self.settled.files if self.version is not None else []
 
 

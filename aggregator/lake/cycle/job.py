@@ -73,7 +73,7 @@ def run_jobs(
 
 
 def pack_tasks(plans: Sequence[StagingPlan], parallel: int) -> tuple[TaskGroup, ...]:
-    """Return the tasks of each Spark task. The longest goes first, to the least loaded group; no group is empty.
+    """The tasks of each Spark task. The longest goes first, to the least loaded group; no group is empty.
 
     Args:
         plans: The staging plans of the tables.

@@ -74,11 +74,11 @@ class CommittableOutcomes:
 
     @property
     def files(self) -> list[StagedFile]:
-        """Return the files that the accepted outcomes staged."""
+        """The files that the accepted outcomes staged."""
         return [file for outcome in self.accepted for file in outcome.files]
 
     def worth_a_commit(self) -> bool:
-        """Return whether there are files, or a long way without rows, to commit."""
+        """Whether there are files, or a long way without rows, to commit."""
         moved = sum(one.next_offset - one.span.offsets.start for outcome in self.accepted for one in outcome.reached)
         return bool(self.files) or moved > SPARSE_OFFSETS
 
@@ -99,7 +99,7 @@ class CommittableOutcomes:
 def backlog(
     positions: Mapping[CentralPartition, int], bounds: Mapping[CentralPartition, OffsetRange], *, records: int
 ) -> Backlog:
-    """Return the spans to read in the next cycle, and the partitions that are held.
+    """The spans to read in the next cycle, and the partitions that are held.
 
     Args:
         positions: The table's next offsets; a partition without one begins at its first offset.

@@ -98,12 +98,12 @@ class CycleReport:
 
     @property
     def held(self) -> tuple[TableHold, ...]:
-        """Return everything that cannot go on, over all tables."""
+        """Everything that cannot go on, over all tables."""
         return tuple(one for table in self.tables for one in table.held)
 
     @property
     def troubles(self) -> dict[str, str]:
-        """Return the problems that stop tables, in sentences by subject."""
+        """The problems that stop tables, in sentences by subject."""
         found = {
             f"{table.table} {one.partition} {one.reason}": f"table {table.table} is held: {one.reason}"
             for table in self.tables

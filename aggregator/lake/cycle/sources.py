@@ -15,7 +15,7 @@ CURRENT = "__current"
 
 
 def lake_sources(config: HubConfig, flows: Iterable[EdgePartition]) -> dict[str, frozenset[str]]:
-    """Return the central topics by table name, for every flow whose rule has `lake:`.
+    """The central topics by table name, for every flow whose rule has `lake:`.
 
     Args:
         config: The hub.

@@ -14,7 +14,7 @@ _MAX_ROWS = 4096
 
 
 def batches(file: pq.ParquetFile) -> Iterator[pa.Table]:
-    """Yield a file's rows, in the file's order, in batches of at most 4,096.
+    """A file's rows, in the file's order, in batches of at most 4,096.
 
     Raises:
         OSError: it cannot be read.

@@ -16,7 +16,7 @@ _ENOUGH_ROWS = 5 * _SAMPLE_ROWS  # a smaller file is written before a sample cou
 
 
 def dictionary_columns(rows: pa.Table) -> list[str] | bool:
-    """Return the value for `use_dictionary` of a Parquet writer: paths of columns, or True for pyarrow's own choice.
+    """The value for `use_dictionary` of a Parquet writer: paths of columns, or True for pyarrow's own choice.
 
     Args:
         rows: The first row group of a file.
@@ -29,7 +29,7 @@ def dictionary_columns(rows: pa.Table) -> list[str] | bool:
 
 
 def _sizes(rows: pa.Table, *, use_dictionary: bool) -> dict[str, int]:
-    """Return the compressed size of each column, in bytes."""
+    """The compressed size of each column, in bytes."""
     sink = io.BytesIO()
     pq.write_table(rows, sink, use_dictionary=use_dictionary, **COMPRESSION)
     group = pq.read_metadata(sink).row_group(0)

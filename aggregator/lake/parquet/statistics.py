@@ -49,7 +49,7 @@ def with_nan(rows: pa.Table) -> set[Path]:
 
 
 def statistics(footer: Any, unbounded: AbstractSet[Path] = frozenset()) -> str:
-    """Return Delta's statistics of a file as JSON.
+    """Delta's statistics of a file as JSON.
 
     Args:
         footer: The footer of the Parquet file.
@@ -109,7 +109,7 @@ def _above(value: Any) -> Any:
 
 
 def _next(prefix: str) -> str | None:
-    """Return the smallest text that is greater than every text with this prefix; None where there is none."""
+    """The smallest text that is greater than every text with this prefix; None where there is none."""
     kept = prefix.rstrip(chr(_LAST))
     if not kept:
         return None
@@ -127,7 +127,7 @@ def _moment(value: datetime) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """Return a value that JSON represents exactly; None for every other value."""
+    """A value that JSON represents exactly; None for every other value."""
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -60,7 +60,7 @@ def with_row_location(frame: DataFrame) -> DataFrame:
 
 
 def view(frame: DataFrame, views: Mapping[str, str], name: str) -> DataFrame:
-    """Return one row per element of an array, or per key and value of a map, in a column with the view's name.
+    """One row per element of an array, or per key and value of a map, in a column with the view's name.
 
     Args:
         frame: The records.

@@ -41,7 +41,7 @@ class HeldRange(NamedTuple):
     release: Release | None = None
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a held range."""
+        """The JSON object that `-o json` promises for a held range."""
         release = self.release
         return {
             "table": self.table,
@@ -58,7 +58,7 @@ class HeldRange(NamedTuple):
 
 
 def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
-    """Return the ranges that the gate of a table holds now.
+    """The ranges that the gate of a table holds now.
 
     Raises:
         FatalError: no flow feeds such a table.

@@ -58,13 +58,13 @@ class Quarantine:
 
     @property
     def folder(self) -> Folder:
-        """Return the folder of the quarantine's files."""
+        """The folder of the quarantine's files."""
         return self.lake / self.name
 
     def pending(
         self, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
     ) -> dict[CentralPartition, OffsetRange]:
-        """Return the ranges that are decided and not yet in the table, as bounds for its partitions.
+        """The ranges that are decided and not yet in the table, as bounds for its partitions.
 
         Args:
             positions: The table's next offsets.

@@ -96,7 +96,7 @@ class CommitAudit:
     reason: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """Return the audit as plain data for JSON."""
+        """The audit as plain data for JSON."""
         return asdict(self) | {"verdict": self.verdict.value}
 
 

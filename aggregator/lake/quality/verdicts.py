@@ -42,7 +42,7 @@ class RuleFinding:
     note: str = ""
 
     def __str__(self) -> str:
-        """Return the finding as one line for reports."""
+        """The finding as one line for reports."""
         if self.raised:
             return f"{self.rule.name} could not be evaluated{f' ({self.note})' if self.note else ''}"
         if self.unexpected is None:
@@ -52,7 +52,7 @@ class RuleFinding:
 
 
 def judge(findings: Sequence[RuleFinding]) -> Verdict:
-    """Return the strictest verdict that a failed rule asks for; a rule that raised asks for `hold`."""
+    """The strictest verdict that a failed rule asks for; a rule that raised asks for `hold`."""
     if any(one.raised for one in findings):
         return Verdict.HOLD
     asked = {one.rule.action for one in findings if not one.passed}

@@ -55,7 +55,7 @@ class Folder:
         return self.root
 
     def __fspath__(self) -> str:
-        """Return the path of a folder that lies on a disk.
+        """The path of a folder that lies on a disk.
 
         Raises:
             TypeError: it lies in an object store.
@@ -119,7 +119,7 @@ class Folder:
             yield file
 
     def batches(self, name: str) -> Iterator[pa.Table]:
-        """Yield the rows of a Parquet file, a few at a time.
+        """The rows of a Parquet file, a few at a time.
 
         Raises:
             OSError: it is not there, or the storage does not answer.
@@ -216,7 +216,7 @@ class Folder:
         ]
 
     def missing(self, names: list[str]) -> list[str]:
-        """Return the names of those files that do not exist.
+        """The names of those files that do not exist.
 
         Raises:
             OSError: the storage does not answer.

@@ -103,7 +103,7 @@ def leased(folder: Folder) -> Iterator[StagingLease]:
 
 
 def working_since(files: Iterable[FolderEntry], *, now_s: float, keep: timedelta) -> float | None:
-    """Return the start of the longest job that still works on a table, in seconds since 1970; None if no job does.
+    """The start of the longest job that still works on a table, in seconds since 1970; None if no job does.
 
     Args:
         files: Files in the table's folder.
@@ -114,7 +114,7 @@ def working_since(files: Iterable[FolderEntry], *, now_s: float, keep: timedelta
 
 
 def expired_leases(files: Iterable[FolderEntry], *, now_s: float, keep: timedelta) -> list[str]:
-    """Return the names of dead jobs' leases; arguments as of `working_since`."""
+    """The names of dead jobs' leases; arguments as of `working_since`."""
     return [one.name for one in files if _is_lease(one) and not _is_current(one, now_s, keep)]
 
 

@@ -29,7 +29,7 @@ _GOOGLE = ("service_account", "service_account_path", "application_credentials")
 
 
 def store_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a store's client, with their secrets and without our reason.
+    """The options of a store's client, with their secrets and without our reason.
 
     Args:
         options: As `lake.storage` has them.
@@ -46,7 +46,7 @@ def store_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str,
 
 
 def catalog_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a catalogue's client, with their secrets and without our reason.
+    """The options of a catalogue's client, with their secrets and without our reason.
 
     Args:
         options: As `lake.catalog.options` has them.

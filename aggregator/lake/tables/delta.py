@@ -67,7 +67,7 @@ class DeltaTables:
     partition_columns_by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Return the names of all tables below the folder.
+        """The names of all tables below the folder.
 
         Raises:
             TableUnavailable: it does not answer.
@@ -145,7 +145,7 @@ class DeltaHandle:
 
     @property
     def version(self) -> int:
-        """Return the version that this handle sees."""
+        """The version that this handle sees."""
         return int(self.table.version())
 
     def check(self) -> None:
@@ -172,7 +172,7 @@ class DeltaHandle:
                 return
 
     def schema(self) -> pa.Schema:
-        """Return the table's columns, in the Arrow types that `narrowed` gives."""
+        """The table's columns, in the Arrow types that `narrowed` gives."""
         arrow = pa.schema(self.table.schema())
         return pa.schema([pa.field(one.name, _narrow(one.type)) for one in arrow])
 
@@ -234,7 +234,7 @@ class DeltaHandle:
         return sum(rows - nulls for rows, nulls in pairs if rows is not None and nulls is not None)
 
     def committed_ms(self) -> int:
-        """Return the commit time of this version, in milliseconds since 1970, by the writer's clock."""
+        """The commit time of this version, in milliseconds since 1970, by the writer's clock."""
         with delta_errors(self.folder):
             return int(self.table.history(1)[0]["timestamp"])
 
@@ -361,7 +361,7 @@ class DeltaHandle:
         return any(action.get("commitInfo", {}).get(_ATTEMPT) == attempt for action in found)
 
     def _adds(self) -> pa.Table:
-        """Return the table's add actions, with a row for each data file."""
+        """The table's add actions, with a row for each data file."""
         with delta_errors(self.folder):
             return pa.table(self.table.get_add_actions(flatten=True))
 

@@ -35,7 +35,7 @@ def delta_errors(place: Folder) -> Iterator[None]:
 
 
 def unavailable(place: Folder, error: Exception) -> TableUnavailable:
-    """Return delta-rs's error as ours, without its colours.
+    """Delta-rs's error as ours, without its colours.
 
     Args:
         place: The table's folder.

@@ -10,7 +10,7 @@ from aggregator.lake.tables.port import Tables
 
 
 def lake_config(config: HubConfig) -> LakeConfig:
-    """Return the `lake:` block of a configuration.
+    """The `lake:` block of a configuration.
 
     Raises:
         ConfigError: there is none.
@@ -21,7 +21,7 @@ def lake_config(config: HubConfig) -> LakeConfig:
 
 
 def lake_folder(config: HubConfig) -> Folder:
-    """Return the folder that the tables lie in.
+    """The folder that the tables lie in.
 
     Raises:
         ConfigError: the hub has no lake.

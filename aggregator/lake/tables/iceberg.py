@@ -54,7 +54,7 @@ class IcebergTables:
     catalog: CatalogConfig = field(default_factory=CatalogConfig)
 
     def names(self) -> list[str]:
-        """Return the names of all tables in the hub's namespace.
+        """The names of all tables in the hub's namespace.
 
         Raises:
             TableUnavailable: the catalogue does not answer.

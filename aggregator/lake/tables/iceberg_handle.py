@@ -85,7 +85,7 @@ class IcebergHandle:
             )
 
     def schema(self) -> pa.Schema:
-        """Return the table's columns, in the Arrow types that records are staged in."""
+        """The table's columns, in the Arrow types that records are staged in."""
         arrow = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
         return pa.schema([pa.field(one.name, _staged_type(one.type)) for one in arrow])
 
@@ -146,7 +146,7 @@ class IcebergHandle:
         return sum(rows - null for rows, null in nulls if null is not None)
 
     def committed_ms(self) -> int:
-        """Return the commit time of this version, in milliseconds since 1970, by the writer's clock."""
+        """The commit time of this version, in milliseconds since 1970, by the writer's clock."""
         head = self.table.current_snapshot()
         return self.table.metadata.last_updated_ms if head is None else head.timestamp_ms
 

@@ -54,10 +54,10 @@ class TableHandle(Protocol):
 
     @property
     def version(self) -> int:
-        """Return the version that this handle sees."""
+        """The version that this handle sees."""
 
     def schema(self) -> pa.Schema:
-        """Return the table's Arrow schema."""
+        """The table's Arrow schema."""
 
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
@@ -140,14 +140,14 @@ class Tables(Protocol):
 
     @property
     def folder(self) -> Folder:
-        """Return the folder in which tables lie at `<folder>/<name>`."""
+        """The folder in which tables lie at `<folder>/<name>`."""
 
     @property
     def partition_columns_by_table(self) -> Mapping[str, tuple[str, ...]]:
-        """Return by table the columns that a new table is divided by."""
+        """By table the columns that a new table is divided by."""
 
     def names(self) -> list[str]:
-        """Return the names of all tables."""
+        """The names of all tables."""
 
     def open(self, name: str) -> TableHandle | None:
         """The newest version of a table; None where there is none yet."""

@@ -44,7 +44,7 @@ class Compacted(NamedTuple):
 
 
 def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: int = 2) -> list[list[LiveFile]]:
-    """Return the groups of files that are rewritten together.
+    """The groups of files that are rewritten together.
 
     Args:
         live: A version's files, in any order.
@@ -64,7 +64,7 @@ def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES, fewest: 
 
 
 def _place(file: LiveFile) -> tuple[bool, int, str]:
-    """Return the key that sorts files by time; files that do not tell theirs come first."""
+    """The key that sorts files by time; files that do not tell theirs come first."""
     return file.begins_us is not None, file.begins_us or 0, file.path
 
 

@@ -27,7 +27,7 @@ def leftovers(
     keep: timedelta = ORPHAN_AGE,
     since_s: float | None = None,
 ) -> list[str]:
-    """Return the names of staged files that no version names and that are old enough to be removed.
+    """The names of staged files that no version names and that are old enough to be removed.
 
     Args:
         files: Files in the table's folder.

@@ -90,7 +90,7 @@ def joined(size: int, parts: Sequence[tuple[Integers, ResultColumn]]) -> ResultC
 
 
 def _side_values(size: int, parts: Sequence[tuple[Integers, ResultColumn]]) -> dict[str, SideValues]:
-    """Return the side values of all parts, each with numbers of its own, as one."""
+    """The side values of all parts, each with numbers of its own, as one."""
     found: dict[str, SideValues] = {}
     for path in sorted({path for _, part in parts for path in part.side_values}):
         codes, values = np.full(size, NOWHERE, np.int64), list[Shown]()

@@ -156,5 +156,5 @@ def in_parts(ask: Callable[[Sequence[Raw]], Sequence[Raw]], raws: Sequence[Raw],
 
 
 def _pair_length(pair: tuple[Raw, Value | None]) -> int:
-    """Return roughly how many bytes a value and its result take."""
+    """Roughly how many bytes a value and its result take."""
     return sum(len(part) for part in pair if isinstance(part, bytes | str))

@@ -16,7 +16,7 @@ PATH = "@key"
 
 
 def key_path(inner: str) -> str:
-    """Return the report's path of a part of an Avro key."""
+    """The report's path of a part of an Avro key."""
     return PATH if inner in ("", ".") else f"{PATH}.{inner}"
 
 

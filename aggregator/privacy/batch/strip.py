@@ -170,7 +170,7 @@ class Strip(Protocol):
 
     @property
     def policy(self) -> PolicyId:
-        """Return the id of the policy that the strip applies."""
+        """The id of the policy that the strip applies."""
         ...
 
     def key_versions(self) -> Mapping[str, int]:

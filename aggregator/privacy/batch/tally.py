@@ -92,7 +92,7 @@ def counted_rows(seen: Mapping[Row, int], failed: Mapping[Row, int]) -> Iterator
 def report_row(
     schema_id: SchemaName | None, row: Row, *, seen: int, null: int, transformed: int, rejected: int
 ) -> ReportRow:
-    """Return the report's row of a leaf with its numbers."""
+    """The report's row of a leaf with its numbers."""
     said = row.because.partition(";")[0]
     is_unclassified = said == "default" or said.endswith("(undeclared)")
     return ReportRow(schema_id, *row, seen, null, transformed, rejected, is_unclassified)

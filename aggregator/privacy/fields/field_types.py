@@ -13,7 +13,7 @@ FieldPath = Annotated[str, StringConstraints(max_length=1000), AfterValidator(pa
 
 
 def worded(value: str) -> str:
-    """Return a text that a person has written, if it says something.
+    """A text that a person has written, if it says something.
 
     Raises:
         ValueError: the text says nothing.

@@ -45,5 +45,5 @@ class Leaf(NamedTuple):
 
 
 def leaf_of(node: Node) -> Leaf:
-    """Return the leaf type of a schema's node."""
+    """The leaf type of a schema's node."""
     return Leaf(node.kind, node.logical, node.size, node.symbols)

@@ -50,7 +50,7 @@ def exact(path: str) -> str:
 
 
 def join(path: str, step: str) -> str:
-    """Return a path that is one step longer."""
+    """A path that is one step longer."""
     return f"{path}{step}" if step == ITEMS or not path else f"{path}.{step}"
 
 

@@ -26,7 +26,7 @@ def value_of(leaf: Leaf, raw: Raw) -> Value:
 
 
 def raws_of(leaf: Leaf, values: Sequence[Value | None]) -> list[Raw]:
-    """Return the raw values that the encoder needs, for many values.
+    """The raw values that the encoder needs, for many values.
 
     Raises:
         TypeError: the operator made a value of another type than it had declared.

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class ValueFormat(StrEnum):
-    """A format that a policy can name as `value_format`; what strips it is chosen in `privacy.values`."""
+    """A format that a policy can name as `value_format`; what strips it is chosen in `privacy.topic.values`."""
 
     AVRO = "avro"
     JSON = "json"
@@ -23,5 +23,5 @@ class ValueFormat(StrEnum):
 
     @property
     def spoken(self) -> str:
-        """Return the format's name as it stands within a sentence."""
+        """The format's name as it stands within a sentence."""
         return self.upper() if self is ValueFormat.JSON else "Avro" if self.has_schema else self.value

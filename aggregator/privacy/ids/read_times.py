@@ -41,7 +41,7 @@ class ReadTimes:
             self._marks[source_partition] = [*marks[: _MAX_MARKS - 1], _Mark(offsets[-1] + 1, now_s)]
 
     def at_s(self, place: int) -> float:
-        """Return the time at which the record at a place of the batch was read."""
+        """The time at which the record at a place of the batch was read."""
         return next((at_s for end, at_s in self._places if place < end), self._now_s)
 
     def newer(self, asked_s: float) -> int | None:

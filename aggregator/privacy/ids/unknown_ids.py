@@ -104,7 +104,7 @@ class PendingIds:
         self._is_few = sum(one not in self._there for one in schema_ids) <= _FEW
 
     def since_s(self, schema_id: int, place: int) -> float:
-        """Return the earliest request time from which a registry's answer about the id is valid for this record."""
+        """The earliest request time from which a registry's answer about the id is valid for this record."""
         read_s, pending = self._reads.at_s(place), self._pending.get(schema_id)
         if schema_id in self._there:
             return self._began_s
@@ -116,7 +116,7 @@ class PendingIds:
         return read_s if pending is None else max(read_s, math.nextafter(pending.asked_s, math.inf))
 
     def _until_s(self, read_s: float) -> float:
-        """Return until when a newcomer is waited for."""
+        """Until when a newcomer is waited for."""
         is_worth = self._allowance_s >= min(_LEAST_S, self._patience_s)
         return read_s + self._allowance_s if is_worth else read_s
 

@@ -54,7 +54,7 @@ class PlaceRule(NamedTuple):
 
     @property
     def is_dropped(self) -> bool:
-        """Return whether the value is dropped."""
+        """Whether the value is dropped."""
         return self.row.operator == "drop"
 
 
@@ -103,13 +103,13 @@ class JsonPlace:
         return self._decisions[kind]
 
     def item(self) -> "JsonPlace":
-        """Return the place of an array's items."""
+        """The place of an array's items."""
         if self._item is None:
             self._item = self._below(self._allowed.matcher.advance(self.alive, paths.ITEMS), paths.ITEMS)
         return self._item
 
     def member(self, name: str) -> Member:
-        """Return the place of an object's member."""
+        """The place of an object's member."""
         is_written = name not in paths.WILD and self._allowed.matcher.names(self.alive, name)
         step = name if is_written else _NO_NAME
         if step not in self._members:
@@ -158,7 +158,7 @@ class AllowList:
         return self._shared[alive, inherited]
 
     def decision_for(self, rules: frozenset[int], kind: str, path: str) -> PlaceRule:
-        """Return what happens to a value at a place."""
+        """What happens to a value at a place."""
         decision = self._scope.decide(rules, frozenset(), self._today)
         rule, because, call = decision.rule, decision.because, None
         if kind in _CONTAINERS:  # open by what lies below, and by that alone

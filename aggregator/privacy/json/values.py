@@ -81,7 +81,7 @@ class JsonValues:
             self._root = AllowList(self._scope, today).root
 
     def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
-        """Return a function that strips the values of the begun batch; see `programs.Programs`."""
+        """A function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, values)
 
     def strip(self, values: Sequence[bytes | None]) -> ResultColumn:
@@ -142,7 +142,7 @@ class JsonValues:
         return by_value(asked, in_parts(self._call(call).answers, asked, work.room))
 
     def report(self) -> list[ReportRow]:
-        """Return a row for each place so far, in the policy's words, by the types that its values had."""
+        """A row for each place so far, in the policy's words, by the types that its values had."""
         return list(counted_rows(self._seen, self._failed))
 
     @staticmethod
@@ -176,7 +176,7 @@ class JsonValues:
 
 
 def _cuts(values: Sequence[bytes | None]) -> Iterator[int]:
-    """Yield the boundaries of the batch's parts, including the end of the last one."""
+    """The boundaries of the batch's parts, including the end of the last one."""
     yield 0
     held = 0
     for place, value in enumerate(values):

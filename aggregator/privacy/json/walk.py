@@ -26,7 +26,7 @@ _KINDS = {dict: "object", list: "array", str: "string", int: "integer", float: "
 
 
 def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
-    """Return the value at a path as others see it; None for null and for nothing."""
+    """The value at a path as others see it; None for null and for nothing."""
     for number, step in enumerate(steps):
         if number and isinstance(value, list):
             return math.nan  # a list stands on the way: what lies in it is not one value
@@ -38,7 +38,7 @@ class _Walk(ABC):
     """Follows an allow list through a value once."""
 
     def left(self, value: Json, place: JsonPlace, beside: Mapping[str, Shown]) -> Any:
-        """Return the rest of a whole value; null if nothing is left."""
+        """The rest of a whole value; null if nothing is left."""
         made = self._left(value, place, beside)
         return None if made is _DROPPED else made
 
@@ -48,11 +48,11 @@ class _Walk(ABC):
 
     @abstractmethod
     def asked(self, decision: PlaceRule, call: Call, raw: Raw) -> Any:
-        """Return the operator's result for a raw value of this call."""
+        """The operator's result for a raw value of this call."""
 
     @abstractmethod
     def named(self, made: dict[str, Any], name: str, member: Member) -> str:
-        """Return the name under which a member stays."""
+        """The name under which a member stays."""
 
     def _left(self, value: Json, place: JsonPlace, beside: Mapping[str, Shown]) -> Any:
         if isinstance(value, dict) and place.opens_object:
@@ -135,7 +135,7 @@ class OutputBuilder(_Walk):
             self.counts[decision.row.path or ".", "drop"] += 1
 
     def asked(self, decision: PlaceRule, call: Call, raw: Raw) -> Any:
-        """Return the operator's result for a value."""
+        """The operator's result for a value."""
         found = self._results[call].get(raw)
         value = None if found is None else _value(call, found)
         if found is None or (isinstance(value, float) and not math.isfinite(value)):

@@ -99,7 +99,7 @@ def _block(
 
 @inlined
 def _entered(code: Integers, pc: Number, base: Number, stack: Integers) -> Number:
-    """Return the verdict on entering a container."""
+    """The verdict on entering a container."""
     if base + item(code, pc + DEPTH) >= MAXIMUM_DEPTH:
         return TOO_DEEP
     stack[_LEFT] -= item(code, pc + WEIGHT)

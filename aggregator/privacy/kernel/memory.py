@@ -62,7 +62,7 @@ def _kind(operator: Number, length: Number) -> Number:
 
 @inlined
 def _value_size(kind: Number) -> Number:
-    """Return how many bytes an entry's value takes."""
+    """How many bytes an entry's value takes."""
     length = kind >> (_LENGTH_BITS + _FORM_BITS) & np.int64(_IS_NUMBER)
     return np.int64(WORD) if length == _IS_NUMBER else length
 
@@ -77,7 +77,7 @@ def _is_entry(data: Bytes, start: Number, length: Number, kept: Bytes, at: Numbe
 
 @inlined
 def _first(mark: Number, table: Integers) -> Number:
-    """Return the place in the table where the search for a hash begins."""
+    """The place in the table where the search for a hash begins."""
     return np.uint64(mark) >> np.uint64(20) & np.uint64(table.size - 1)
 
 
@@ -248,7 +248,7 @@ class ResultCache:
 
     @property
     def size(self) -> int:
-        """Return how many bytes the memory holds."""
+        """How many bytes the memory holds."""
         return self._table.nbytes + self._kept.nbytes
 
     @property

@@ -53,7 +53,7 @@ class Results(NamedTuple):
 
     @property
     def failed(self) -> Integers:
-        """Return the spans for which the operator failed."""
+        """The spans for which the operator failed."""
         return np.flatnonzero(self.rows[self.which, FORM] == FAILED)
 
 
@@ -86,7 +86,7 @@ class Calls:
         return self._constants
 
     def broken(self, constants: Results) -> Integers:
-        """Return by call whether it has a constant that is missing."""
+        """By call whether it has a constant that is missing."""
         is_broken: Integers = ((constants.rows[:, FORM] == FAILED) & self._constant).astype(np.int64)
         return is_broken
 

@@ -26,7 +26,7 @@ def side_values(
     inputs: Mapping[int, SideInput],
     uncomparable: Container[str],
 ) -> dict[str, SideValues]:
-    """Return the values that the batch has at the path of each side input.
+    """The values that the batch has at the path of each side input.
 
     Args:
         data: The bytes of the batch.
@@ -77,7 +77,7 @@ def paired(
 
 
 def records_of(spans_to: Integers, spans: Integers) -> Integers:
-    """Return the record that each span is in."""
+    """The record that each span is in."""
     found: Integers = np.searchsorted(spans_to[1:], spans, side="right")
     return found
 

@@ -90,7 +90,7 @@ class KernelProgram:
         return joined(len(members), parts)
 
     def _part(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[ResultColumn, int]:
-        """Return as many of the first records as their budget allows, and how many those are.
+        """As many of the first records as their budget allows, and how many those are.
 
         Raises:
             HoldError: too much would be made of all of them; of one alone it is a rejection.
@@ -136,7 +136,7 @@ class KernelProgram:
         return column, len(scanned.verdicts)
 
     def node_counts(self) -> NodeCounts:
-        """Return the counts so far: records at the root, the rest from the counters of unions and arrays."""
+        """The counts so far: records at the root, the rest from the counters of unions and arrays."""
         inner = Counter({node: 0 for node, _ in self._code.inner})
         for node, counter in self._code.inner:
             inner[node] += int(self._met[counter])

@@ -175,7 +175,7 @@ class TokenCalls:
         self._library = np.array([known.update, known.finish] if known else [0, 0], np.int64)
 
     def __bool__(self) -> bool:
-        """Return whether there is any operator call that makes tokens."""
+        """Whether there is any operator call that makes tokens."""
         return bool(len(self._kinds))
 
     def of(self, data: Bytes, spans: Integers) -> SpanTokens:

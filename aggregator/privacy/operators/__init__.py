@@ -51,7 +51,7 @@ def is_injective(rule: Parameters, made: Leaf) -> bool:
 
 
 def tokenizer(rule: Parameters, key_rings: KeyRings) -> Tokenizer | None:
-    """Return the tokenizer of whole record keys; None where the operator makes no tokens of them.
+    """The tokenizer of whole record keys; None where the operator makes no tokens of them.
 
     Raises:
         ConfigError: as `build`.

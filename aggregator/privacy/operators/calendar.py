@@ -13,7 +13,7 @@ DAY_SECONDS = 86_400
 
 
 def civil_of(days: int) -> tuple[int, int, int]:
-    """Return year, month and day of a number of days since 1970-01-01."""
+    """Year, month and day of a number of days since 1970-01-01."""
     era, day_of_era = divmod(days + _SHIFT, _ERA_DAYS)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
@@ -24,7 +24,7 @@ def civil_of(days: int) -> tuple[int, int, int]:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Return the number of days from 1970-01-01 to a date."""
+    """The number of days from 1970-01-01 to a date."""
     year -= month <= 2  # noqa: PLR2004 - as published
     era, year_of_era = divmod(year, _ERA_YEARS)
     day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1  # noqa: PLR2004 - as published

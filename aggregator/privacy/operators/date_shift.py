@@ -60,7 +60,7 @@ class DateShift(Parameters):
 
 
 def result(_rule: DateShift, leaf: Leaf) -> Leaf | None:
-    """Return the type of the leaf, for dates, timestamps and text."""
+    """The type of the leaf, for dates, timestamps and text."""
     if leaf.kind is Kind.STRING and leaf.logical is None:
         return leaf
     name = leaf.logical.name if leaf.logical is not None else ""

@@ -44,7 +44,7 @@ class DateTruncate(Justified):
 
 
 def privacy_class(rule: DateTruncate) -> PrivacyClass:
-    """Return the privacy class of a unit: days and shorter units leave a birth date in clear."""
+    """The privacy class of a unit: days and shorter units leave a birth date in clear."""
     return clear_if(rule.unit == "day" or rule.unit in _WITHIN_DAY)
 
 
@@ -56,7 +56,7 @@ def is_coarser(rule: DateTruncate, other: DateTruncate) -> bool:
 
 
 def result(rule: DateTruncate, leaf: Leaf) -> Leaf | None:
-    """Return the type of the leaf; None for other types, and where a date would be cut to a day or less."""
+    """The type of the leaf; None for other types, and where a date would be cut to a day or less."""
     name = leaf.logical.name if leaf.logical is not None else ""
     if name == "date":
         return leaf if rule.unit != "day" and rule.unit not in _WITHIN_DAY else None

@@ -41,11 +41,11 @@ def clear_if(whole: bool) -> PrivacyClass:
 
 
 def _no_type(_rule: Parameters, _leaf: Leaf) -> None:
-    """Return no type, because the operator takes no value."""
+    """No type, because the operator takes no value."""
 
 
 def _none(_rule: Parameters, _leaf: Leaf, _key_rings: KeyRings) -> None:
-    """Return None, because the operator has no such form."""
+    """None: the operator has no such form."""
 
 
 def _never(*_: object) -> bool:
@@ -115,6 +115,6 @@ class Descriptor(Generic[P]):
 
     @property
     def name(self) -> str:
-        """Return the operator's name, as a policy writes it."""
+        """The operator's name, as a policy writes it."""
         name: str = self.parameters.model_fields["operator"].default
         return name

@@ -57,7 +57,7 @@ _LEAST_COLONS, _V6_SIGNS = 2, 45
 
 
 def blank(found: re.Match[str]) -> str:
-    """Return a blank of equal length: places and shares stay true, and it is part of no number."""
+    """A blank of equal length: places and shares stay true, and it is part of no number."""
     return "~" * len(found.group())
 
 
@@ -88,7 +88,7 @@ def emails(text: str) -> Iterator[Span]:
 
 
 def _local(text: str, least: int, at: int) -> int:
-    """Return the start of a local part that ends here, with its quotes or comment."""
+    """The start of a local part that ends here, with its quotes or comment."""
     if text[at - 1 : at] == '"':
         opened = text.rfind('"', least, at - 1)
         at = opened if opened >= 0 else least
@@ -98,7 +98,7 @@ def _local(text: str, least: int, at: int) -> int:
 
 
 def _literal(text: str, at: int) -> int:
-    """Return the end of a domain in brackets, or of a comment before a domain, that begins here."""
+    """The end of a domain in brackets, or of a comment before a domain, that begins here."""
     closing = _CLOSING.get(text[at : at + 1])
     closed = text.find(closing, at, at + _LONGEST_LITERAL) if closing else -1
     return max(at, closed + 1)
@@ -119,7 +119,7 @@ def ips(text: str) -> Iterator[Span]:
 
 
 def _v6_start(text: str, start: int, end: int) -> int:
-    """Return the start of the IPv6 address that ends here: a start or behind its first colon; -1: there is none."""
+    """The start of the IPv6 address that ends here: a start or behind its first colon; -1: there is none."""
     for at in (start, max(start, text.find(":", start, end) + 1)):
         if _is_v6(text[at : min(end, at + _V6_SIGNS + 1)]) and not _touches_word(text, at, end):
             return at

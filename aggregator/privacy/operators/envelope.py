@@ -44,7 +44,7 @@ def aad(topic: str, path: str) -> bytes:
 
 
 def head(cipher: int, version: int, key: str) -> bytes:
-    """Return the head of an envelope, which precedes the sealed value."""
+    """The head of an envelope, which precedes the sealed value."""
     name = key.encode()
     return _HEAD.pack(cipher, version, len(name)) + name
 

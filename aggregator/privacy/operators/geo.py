@@ -41,7 +41,7 @@ class Geo(Justified):
 
 
 def privacy_class(rule: Geo) -> PrivacyClass:
-    """Return the privacy class: a place as fine as one house is left in clear."""
+    """The privacy class: a place as fine as one house is left in clear."""
     return clear_if((rule.decimals or 0) > _DECIMALS or (rule.geohash or 0) > _GEOHASH)
 
 

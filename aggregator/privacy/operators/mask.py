@@ -29,7 +29,7 @@ class Mask(Justified):
 
 
 def privacy_class(rule: Mask) -> PrivacyClass:
-    """Return the privacy class: many graphemes of a short value leave it in clear."""
+    """The privacy class: many graphemes of a short value leave it in clear."""
     return clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)
 
 

@@ -29,7 +29,7 @@ class MaskCard(Parameters):
 
 
 def privacy_class(rule: MaskCard) -> PrivacyClass:
-    """Return the privacy class: with few digits hidden the number can be found by trying."""
+    """The privacy class: with few digits hidden the number can be found by trying."""
     shown = rule.keep_first + rule.keep_last
     return PrivacyClass.REVERSIBLE if shown > _SHOWN_DIGITS else PrivacyClass.IRREVERSIBLE
 

@@ -29,7 +29,7 @@ class MaskEmail(Justified):
 
 
 def privacy_class(rule: MaskEmail) -> PrivacyClass:
-    """Return the privacy class: an address that keeps its local part is left in clear."""
+    """The privacy class: an address that keeps its local part is left in clear."""
     return clear_if("local" not in rule.parts)
 
 

@@ -44,7 +44,7 @@ def privacy_class(rule: MaskIp) -> PrivacyClass:
 
 
 def is_coarser(rule: MaskIp, other: MaskIp) -> bool:
-    """Return whether neither prefix of a rule is longer than that of another rule."""
+    """Whether neither prefix of a rule is longer than that of another rule."""
     return rule.v4_prefix <= other.v4_prefix and rule.v6_prefix <= other.v6_prefix
 
 

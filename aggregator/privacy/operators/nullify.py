@@ -15,7 +15,7 @@ class Nullify(Parameters):
 
 
 def result(_rule: Nullify, leaf: Leaf) -> Leaf:
-    """Return the type of the leaf, with null beside it."""
+    """The type of the leaf, with null beside it."""
     return closed_symbols(leaf)._replace(nullable=True)
 
 

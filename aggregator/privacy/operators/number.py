@@ -60,7 +60,7 @@ def loses_decimals(leaf: Leaf, digits: int) -> bool:
 
 
 def rounded_type(leaf: Leaf, digits: int) -> Leaf | None:
-    """Return the type of the leaf if rounding can change a value of it, else None."""
+    """The type of the leaf if rounding can change a value of it, else None."""
     return leaf if is_number(leaf) and loses_decimals(leaf, digits) else None
 
 
@@ -100,7 +100,7 @@ def _rounded(number: int, places: int, least: int, most: int) -> int:
 
 
 def _unscaled(value: Value) -> int:
-    """Return the unscaled integer of a decimal.
+    """The unscaled integer of a decimal.
 
     Raises:
         ValueError: it has more bytes than its budget.

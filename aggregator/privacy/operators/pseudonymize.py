@@ -31,7 +31,7 @@ class Pseudonymize(Parameters):
 
 
 def encoded_type(encode: Encode) -> Leaf:
-    """Return the type of a token in an encoding."""
+    """The type of a token in an encoding."""
     if encode == "bytes":
         return Leaf(Kind.BYTES)
     return Leaf(Kind.STRING, Logical("uuid") if encode == "uuid" else None)

@@ -33,7 +33,7 @@ def closed_symbols(leaf: Leaf) -> Leaf:
 
 
 def result(_rule: Redact, leaf: Leaf) -> Leaf:
-    """Return the type of the leaf, without the symbols of an enum."""
+    """The type of the leaf, without the symbols of an enum."""
     return closed_symbols(leaf)
 
 

@@ -68,10 +68,10 @@ _PLACES: Mapping[type[Parameters], int] = {one.parameters: place for place, one 
 
 
 def descriptor(rule: Parameters) -> Descriptor[Any]:
-    """Return the descriptor of a rule's operator."""
+    """The descriptor of a rule's operator."""
     return _BY_PARAMETERS[type(rule)]
 
 
 def place(rule: Parameters) -> int:
-    """Return the position of a rule's operator in the registry; of two of one class the earlier one takes more."""
+    """The position of a rule's operator in the registry; of two of one class the earlier one takes more."""
     return _PLACES[type(rule)]

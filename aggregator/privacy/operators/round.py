@@ -27,7 +27,7 @@ def privacy_class(rule: Round) -> PrivacyClass:
 
 
 def result(rule: Round, leaf: Leaf) -> Leaf | None:
-    """Return the type of the leaf; None where rounding changes none of its values."""
+    """The type of the leaf; None where rounding changes none of its values."""
     return number.rounded_type(leaf, rule.digits)
 
 

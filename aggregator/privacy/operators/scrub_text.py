@@ -40,7 +40,7 @@ class ScrubText(Justified):
 
 
 def scrubbed(rule: ScrubText, text: str) -> str:
-    """Return a text in which what the detectors found is replaced."""
+    """A text in which what the detectors found is replaced."""
     plain = Unescaped(text)
     for name, detect in _DETECTORS.items():
         if name in rule.detectors:

@@ -19,7 +19,7 @@ _WORDS = frozenset((Kind.STRING, Kind.ENUM))
 
 
 def word_type(_rule: Parameters, leaf: Leaf) -> Leaf | None:
-    """Return string for a text or an enum, else None."""
+    """String for a text or an enum, else None."""
     return Leaf(Kind.STRING) if leaf.kind in _WORDS else None
 
 
@@ -40,7 +40,7 @@ def over(change: Callable[[str], str | None]) -> Operator:
 
 
 def each(change: Callable[[P, str], str | None]) -> Callable[[P, Leaf, KeyRings, str], Operator]:
-    """Return a builder of operators from the change that a rule makes to one text."""
+    """A builder of operators from the change that a rule makes to one text."""
 
     def build(rule: P, *_: object) -> Operator:
         return over(partial(change, rule))

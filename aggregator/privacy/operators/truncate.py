@@ -22,12 +22,12 @@ class Truncate(Justified):
 
 
 def privacy_class(rule: Truncate) -> PrivacyClass:
-    """Return the privacy class: a text that is short enough is left in clear."""
+    """The privacy class: a text that is short enough is left in clear."""
     return clear_if(rule.length > 0)
 
 
 def result(_rule: Truncate, leaf: Leaf) -> Leaf | None:
-    """Return string for a text or an enum, and bytes for bytes; None for other types."""
+    """String for a text or an enum, and bytes for bytes; None for other types."""
     if leaf.kind is Kind.BYTES and leaf.logical is None:
         return leaf
     return Leaf(Kind.STRING) if leaf.kind in (Kind.STRING, Kind.ENUM) else None

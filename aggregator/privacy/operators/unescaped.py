@@ -81,7 +81,7 @@ class Unescaped:
             self.text = self._deeper.text
 
     def written(self, start: int, end: int) -> tuple[int, int]:
-        """Return where a span of the text lies in the original."""
+        """Where a span of the text lies in the original."""
         if self._deeper is not None:
             start, end = self._deeper.written(start, end)
         return self._place(start, self._from), self._place(end - 1, self._to, last=1)

@@ -37,7 +37,7 @@ def decide_containers(
 
 
 def reaching_no_leaf(nodes: Sequence[PlanNode]) -> set[int]:
-    """Return the containers that no leaf lies in, at any depth: types that hold nothing but each other."""
+    """The containers that no leaf lies in, at any depth: types that hold nothing but each other."""
     leafy = _fixpoint(
         nodes, lambda number, members: _is_leaf(nodes[number]) or not members.isdisjoint(nodes[number].children)
     )
@@ -45,7 +45,7 @@ def reaching_no_leaf(nodes: Sequence[PlanNode]) -> set[int]:
 
 
 def outermost(nodes: Sequence[PlanNode], root: int, leafless: Collection[int]) -> set[int]:
-    """Return those containers without leaves that lie in one with leaves, in a record at the root, or are the root."""
+    """Those containers without leaves that lie in one with leaves, in a record at the root, or are the root."""
     outer = (node for number, node in enumerate(nodes) if number not in leafless or number == root)
     found = {child for node in outer for child in node.children if child in leafless}
     return found | {root} if root in leafless and nodes[root].kind is not Kind.RECORD else found

@@ -29,7 +29,7 @@ _NAMED = frozenset((Kind.RECORD, Kind.ENUM, Kind.FIXED))
 def derive(
     schema: Schema, nodes: Sequence[PlanNode], root: int, calls: Sequence[Call], policy: tuple[str, int, str]
 ) -> str:
-    """Return the text of the derived schema.
+    """The text of the derived schema.
 
     Args:
         schema: The writer's schema.

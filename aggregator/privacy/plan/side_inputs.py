@@ -50,7 +50,7 @@ def with_side_inputs(
 
 
 def _ends(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[str, ...]) -> Iterator[int]:
-    """Yield what may stand at the end of a path; an array or a map on the way is its end."""
+    """What may stand at the end of a path; an array or a map on the way is its end."""
     node = nodes[number]
     if node.kind is Kind.UNION:
         for child in node.children:
@@ -64,7 +64,7 @@ def _ends(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[s
 
 
 def entity(value: Shown | None) -> Value | None:
-    """Return the value if it may identify an entity; booleans and floating point numbers do not."""
+    """The value if it may identify an entity; booleans and floating point numbers do not."""
     return None if isinstance(value, bool | float) else value
 
 

@@ -23,7 +23,7 @@ class Branch(NamedTuple):
 
 
 def merged(branches: Sequence[Branch]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the branches of the output union.
+    """The branches of the output union.
 
     Returns:
         For each source branch the output branch that its values go to, and for each output branch the source branch

@@ -184,7 +184,7 @@ _LATER = ("subjects", "lifts", "reissued", "value")
 
 
 def _lifted(found: Sequence[TopicPolicy]) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return what all patterns lift that match a topic."""
+    """What all patterns lift that match a topic."""
     said = {(path, tag) for item in found for path, lift in item.lifts.items() for tag in lift.tags}
     shared: dict[str, set[str]] = {}
     for path, tag in sorted(said):

@@ -53,7 +53,7 @@ class AppliedRule(NamedTuple):
 
     @property
     def privacy_class(self) -> str:
-        """Return the name of the privacy class in lower case."""
+        """The name of the privacy class in lower case."""
         return privacy_class(self.rule).name.lower()
 
 
@@ -89,7 +89,7 @@ class Scope(NamedTuple):
         return frozenset(self.condition_fields) | frozenset(path for rule in named if (path := other_field(rule)))
 
     def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> AppliedRule:
-        """Return the decision for a leaf.
+        """The decision for a leaf.
 
         Args:
             rules: Numbers of the path rules that reach it.
@@ -121,7 +121,7 @@ class Scope(NamedTuple):
 
     @property
     def _closing(self) -> AnyRule:
-        """Return the rule that replaces an ended one: the default, if that closes."""
+        """The rule that replaces an ended one: the default, if that closes."""
         return self.closed if isinstance(self.default, Keep) else self.default
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
@@ -164,7 +164,7 @@ def _why(item: PathRule, today: date) -> str:
 
 
 def value_scope(policy: Policy, topic: str) -> Scope:
-    """Return the scope of a topic's values."""
+    """The scope of a topic's values."""
     view = policy.view(topic)
     rules = tuple(PathRule(path, rule) for path, rule in view.fields)
     fields = sorted({path for condition in view.drop_record for path in condition.fields()})
@@ -172,7 +172,7 @@ def value_scope(policy: Policy, topic: str) -> Scope:
 
 
 def json_scope(scope: Scope) -> Scope:
-    """Return the scope for values without a schema: no tags, and what no path names leaves."""
+    """The scope for values without a schema: no tags, and what no path names leaves."""
     return scope._replace(tags={}, default=Drop())
 
 
@@ -185,7 +185,7 @@ def schemaless_scope(policy: Policy, topic: str) -> Scope:
 
 
 def key_scope(policy: Policy, topic: str) -> Scope:
-    """Return the scope of a topic's keys: the key's operator for all of it, and the tags of a key's schema.
+    """The scope of a topic's keys: the key's operator for all of it, and the tags of a key's schema.
 
     An operator that would make another key of the same one tomorrow drops it: order and compaction rest on keys.
     """

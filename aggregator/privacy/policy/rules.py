@@ -18,7 +18,7 @@ AnyRule = Parameters
 
 
 def operator_names() -> tuple[str, ...]:
-    """Return the names of the operators of this version."""
+    """The names of the operators of this version."""
     return tuple(sorted(BY_NAME))
 
 
@@ -54,7 +54,7 @@ else:
 
 
 def privacy_class(rule: AnyRule) -> PrivacyClass:
-    """Return the class of the most that a rule leaves of a value."""
+    """The class of the most that a rule leaves of a value."""
     known = descriptor(rule)
     return known.strongest if known.privacy_class is None else known.privacy_class(rule)
 
@@ -87,5 +87,5 @@ def _end(rule: AnyRule) -> int:
 
 
 def most_restrictive(rules: list[AnyRule]) -> AnyRule:
-    """Return the most restrictive of the rules of one level."""
+    """The most restrictive of the rules of one level."""
     return max(rules, key=restriction)

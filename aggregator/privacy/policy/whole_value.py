@@ -15,18 +15,18 @@ _MADE = {ValueFormat.TEXT: (Kind.STRING,), ValueFormat.BYTES: (Kind.STRING, Kind
 
 
 def leaf_of_whole(value_format: ValueFormat) -> Leaf:
-    """Return the leaf that an operator sees of a whole value."""
+    """The leaf that an operator sees of a whole value."""
     return Leaf(Kind.STRING if value_format is ValueFormat.TEXT else Kind.BYTES)
 
 
 def result_of_whole(value_format: ValueFormat, rule: AnyRule) -> Leaf | None:
-    """Return the operator's result for a whole value; None where it does not take one."""
+    """The operator's result for a whole value; None where it does not take one."""
     made = None if other_field(rule) else operators.result(rule, leaf_of_whole(value_format))
     return made if made is not None and not made.nullable and made.kind in _MADE[value_format] else None
 
 
 def whole_refusal(value_format: ValueFormat | None, rule: AnyRule) -> str | None:
-    """Return why a value of this format cannot have this rule; None if it can."""
+    """Why a value of this format cannot have this rule; None if it can."""
     if value_format is None or value_format.has_fields:
         return "`value` is the rule of whole values: it stands beside `value_format: text` or `value_format: bytes`"
     if isinstance(rule, Keep | Drop) or result_of_whole(value_format, rule) is not None:

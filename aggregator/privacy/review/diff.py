@@ -69,7 +69,7 @@ class PolicyChange(NamedTuple):
 
 
 def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], today: date) -> list[PolicyChange]:
-    """Return the changes from one policy to another.
+    """The changes from one policy to another.
 
     Args:
         old: The policy that is in force.
@@ -269,7 +269,7 @@ def _unseen(before: AnyRule | None, after: AnyRule | None) -> Strictness:
 
 
 def _in_force(rule: AnyRule | None, day: date) -> AnyRule:
-    """Return the rule in force for a key, or for a value without parts."""
+    """The rule in force for a key, or for a value without parts."""
     return Drop() if rule is None or (isinstance(rule, Justified) and rule.expired(day)) else rule
 
 

@@ -71,7 +71,7 @@ class Mismatch(Model):
 def mismatches(
     expect: Expectation, stripped: Stripped, central: Registry, value_format: ValueFormat
 ) -> Iterator[Mismatch]:
-    """Yield the differences between the expectation and the one record of a batch.
+    """The differences between the expectation and the one record of a batch.
 
     Args:
         expect: The expected result.

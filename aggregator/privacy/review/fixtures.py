@@ -45,7 +45,7 @@ class WrittenKey(SecretRef):
         return "a key written out"
 
     def resolve(self, environ: Mapping[str, str] | None = None) -> str:
-        """Return the key itself, which is no secret."""
+        """The key itself, which is no secret."""
         del environ
         return self.target
 
@@ -102,7 +102,7 @@ class Fixtures:
 
     @cached_property
     def policy(self) -> Policy:
-        """Return the policy that is tested."""
+        """The policy that is tested."""
         return load_policy(self.policy_path)
 
     def run(self, number: int) -> list[Mismatch]:

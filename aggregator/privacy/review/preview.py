@@ -164,7 +164,7 @@ def _schema_names(text: str) -> set[str]:
 
 
 def _names(body: Any) -> set[str]:
-    """Return every name in a decoded body."""
+    """Every name in a decoded body."""
     if isinstance(body, dict):
         return set(body).union(*map(_names, body.values()))
     return set().union(*map(_names, body)) if isinstance(body, list) else set()

@@ -123,11 +123,11 @@ class _Seen:
 
 
 def suggestions(text: str, records: Iterable[Any], *, key: str = "customer") -> list[Suggestion]:
-    """Return suggestions for the fields of a sample.
+    """Suggestions for the fields of a sample.
 
     Args:
         text: The text of the writers' schema.
-        records: Values as plain JSON, as `schema.plain.decoded` gives them.
+        records: Values as plain JSON, as `schema.plain_json.decoded` gives them.
         key: Name of the key in suggested rules.
 
     Raises:
@@ -222,7 +222,7 @@ def _suggestion(path: str, seen: _Seen, key: str) -> Suggestion | None:
 
 
 def _kind(seen: _Seen) -> str:
-    """Return the kind of most values as a whole, or `text` for text in which something was found."""
+    """The kind of most values as a whole, or `text` for text in which something was found."""
     for name in _DETECTORS:
         if seen.values and seen.whole[name] >= _MOST * seen.values and (name != "phone" or seen.texts):
             return name
@@ -232,7 +232,7 @@ def _kind(seen: _Seen) -> str:
 
 
 def named(path: str) -> str:
-    """Return the kind that a path's last name suggests, or an empty text."""
+    """The kind that a path's last name suggests, or an empty text."""
     last = re.sub(r"\[\]|\.\{\}|\.\{key\}", "", path).rpartition(".")[2]
     words = [word.casefold() for word in _WORD.findall(last)]
     if _NAMES_OF_PEOPLE.search("_".join(words)):

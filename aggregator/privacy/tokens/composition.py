@@ -14,7 +14,7 @@ _SHORT = 256
 
 
 def composed(text: str) -> str:
-    """Return the composed form (NFC) of a text."""
+    """The composed form (NFC) of a text."""
     if len(text) <= _SHORT or unicodedata.is_normalized("NFC", text):
         return unicodedata.normalize("NFC", text)
     out, marks = io.StringIO(), dict[int, io.StringIO]()

@@ -26,7 +26,7 @@ class OpenSslFunctions(NamedTuple):
 
 @cache
 def functions() -> OpenSslFunctions | None:
-    """Return the functions of the library behind `hashlib`; None where it does not show them."""
+    """The functions of the library behind `hashlib`; None where it does not show them."""
     try:
         import _hashlib  # noqa: PLC0415 - Python's own name for it; a static build has it in another place
 
@@ -57,7 +57,7 @@ def hmac_states(key: bytes, message: bytes) -> bytes | None:
 
 
 def _state(known: OpenSslFunctions, begin: bytes) -> bytes:
-    """Return the state of SHA-256 after some bytes."""
+    """The state of SHA-256 after some bytes."""
     state = ctypes.create_string_buffer(STATE_BYTES)
     ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(known.begin)(state)
     update = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(known.update)

@@ -84,7 +84,7 @@ def normalized(text: str, how: Normalize) -> str:
 
 
 def canonical(value: Value, how: Normalize = "none") -> bytes:
-    """Return the bytes that a token is made of."""
+    """The bytes that a token is made of."""
     if isinstance(value, bytes):
         return value
     return normalized(str(value), how).encode()
@@ -187,7 +187,7 @@ class Tokenizer:
         return _ENCODE[self.encode](self.version, self._macs(values))
 
     def hex_tokens(self, values: Sequence[Value]) -> list[bytes]:
-        """Return the tokens in UTF-8, for the encoding `hex`; no text is made on the way."""
+        """The tokens in UTF-8, for the encoding `hex`; no text is made on the way."""
         return _hex(self.version, self._macs(values))
 
     @property
@@ -198,7 +198,7 @@ class Tokenizer:
         return HmacTokenSpec(self._states, _prefix(self.version), self.normalize)
 
     def token(self, value: Value) -> Value:
-        """Return the token of one value."""
+        """The token of one value."""
         return self.tokens([value])[0]
 
     def _macs(self, values: Sequence[Value]) -> list[bytes]:

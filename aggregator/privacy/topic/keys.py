@@ -79,7 +79,7 @@ class KeyStripper:
         self._decision = self._scope.decide(frozenset((0,)), frozenset(), today)
 
     def report(self) -> list[ReportRow]:
-        """Return the rows of the report on all keys so far."""
+        """The rows of the report on all keys so far."""
         return list(self._tally.rows(self._programs.report()))
 
     def prepare(self, contents: Sequence[bytes | None]) -> Callable[[], ResultColumn]:

@@ -83,7 +83,7 @@ class PlainValues:
             self._day = today
 
     def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
-        """Return a function that strips the values of the begun batch; see `programs.Programs`."""
+        """A function that strips the values of the begun batch; see `programs.Programs`."""
         return partial(self.strip, BytesColumn.of(values))
 
     def strip(self, cells: BytesColumn) -> ResultColumn:
@@ -108,7 +108,7 @@ class PlainValues:
         return column
 
     def report(self) -> list[ReportRow]:
-        """Return the counts so far; a value that is no text counts nothing."""
+        """The counts so far; a value that is no text counts nothing."""
         return list(counted_rows(self._seen, self._failed))
 
     def _met(self, kind: str, seen: int, failed: int = 0) -> None:

@@ -42,7 +42,7 @@ class Program(Protocol):
         ...
 
     def node_counts(self) -> NodeCounts:
-        """Return the counts so far."""
+        """The counts so far."""
         ...
 
 
@@ -121,7 +121,7 @@ class Programs:
             self._calls = {call: made for call, made in self._calls.items() if is_deterministic(call.rule)}
 
     def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
-        """Return a function that strips the values of the batch that was begun. Nothing is counted before it is called.
+        """A function that strips the values of the batch that was begun. Nothing is counted before it is called.
 
         Raises:
             RetryError, HoldError, ConfigError: as `programs`.
@@ -154,7 +154,7 @@ class Programs:
         return summed([*self._past, *rows])
 
     def _program(self, schema_id: int, place: int) -> Program | Rejection:
-        """Return the program of an id that this record is the first to name; an id that is put off counts nothing."""
+        """The program of an id that this record is the first to name; an id that is put off counts nothing."""
         if schema_id >= self._edge_registry.ids_end and not self._pending_ids.is_numbered:
             return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)  # else it would stand for whichever GUID has the number
         known = self._known.get(schema_id)

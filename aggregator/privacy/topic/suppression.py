@@ -83,7 +83,7 @@ class _Asked(NamedTuple):
     topic: str
 
     def answers(self, condition: Condition) -> Answers:
-        """Return the condition's answer for each record."""
+        """The condition's answer for each record."""
         inner = [self.answers(item) for item in condition.inner]
         if condition.every is not None:
             return np.min(inner, axis=0)  # type: ignore[no-any-return]

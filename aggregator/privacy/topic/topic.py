@@ -104,7 +104,7 @@ class TopicStrip:
         self._today = today
 
     def _maker(self) -> Maker:
-        """Return the function that compiles a plan. Implementations differ only in this and in `_tokens_of`."""
+        """The function that compiles a plan. Implementations differ only in this and in `_tokens_of`."""
         raise NotImplementedError
 
     def _tokens_of(self, _token_spec: HmacTokenSpec) -> TokensOf | None:
@@ -113,7 +113,7 @@ class TopicStrip:
 
     @property
     def policy(self) -> PolicyId:
-        """Return the id of the policy that the strip applies."""
+        """The id of the policy that the strip applies."""
         return self._policy
 
     def key_versions(self) -> Mapping[str, int]:
@@ -121,12 +121,12 @@ class TopicStrip:
         return self._key_versions
 
     def report(self) -> list[ReportRow]:
-        """Return the counts so far; see `privacy.strip.Strip`."""
+        """The counts so far; see `privacy.batch.strip.Strip`."""
         rows = [*self._values.report(), *self._keys.report()]
         return [row._replace(schema_id=self._name(row.schema_id)) for row in rows]
 
     def strip(self, batch: Batch) -> Stripped:
-        """Apply the plan to every record; see `privacy.strip.Strip`."""
+        """Apply the plan to every record; see `privacy.batch.strip.Strip`."""
         headers = HeaderTable.of(batch.headers)
         unreadable: dict[int, Rejection] = {}
         glued = self._edge_registry.framing is Framing.GLUE
@@ -179,7 +179,7 @@ class TopicStrip:
         return dict.fromkeys(self._sealing, count) if count else {}
 
     def _prepare_former(self, batch: Batch, today: date) -> list[Callable[[], ResultColumn]]:
-        """Return functions that transform tombstones' keys under every other key version, so that older copies go, too.
+        """Functions that transform tombstones' keys under every other key version, so that older copies go, too.
 
         Raises:
             SchemaIdsPending: a registry is away that one of them needs.

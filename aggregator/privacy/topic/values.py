@@ -28,7 +28,7 @@ class ValueStripper(Protocol):
         """Begin a batch: what was unknown may be known by now, and what was open may have expired."""
 
     def prepare(self, values: Sequence[bytes | None]) -> Callable[[], ResultColumn]:
-        """Return a function that strips the values of the batch that was begun. Nothing is counted before it is called.
+        """A function that strips the values of the batch that was begun. Nothing is counted before it is called.
 
         Raises:
             RetryError: a registry does not answer.

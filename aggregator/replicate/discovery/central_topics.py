@@ -24,7 +24,7 @@ _HEARTBEAT_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.polic
 
 
 def target(config: HubConfig, edge: str, topic: str) -> str:
-    """Return the central topic of a replicated edge topic."""
+    """The central topic of a replicated edge topic."""
     if topic == HEARTBEATS:
         return central_heartbeats(edge)
     rule = rule_for(config, edge, topic)
@@ -34,7 +34,7 @@ def target(config: HubConfig, edge: str, topic: str) -> str:
 
 
 def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
-    """Return the topics that central needs, each with as many partitions as its widest source."""
+    """The topics that central needs, each with as many partitions as its widest source."""
     specs: dict[str, TopicSpec] = {}
     for edge, shown in snapshots.items():
         for topic in shown.values():
@@ -53,7 +53,7 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
 
 
 def targets(config: HubConfig, snapshots: Snapshots) -> set[Target]:
-    """Return the target of each edge topic."""
+    """The target of each edge topic."""
     return {
         Target(edge, name, target(config, edge, name), is_by_key(config, edge, name))
         for edge, shown in snapshots.items()

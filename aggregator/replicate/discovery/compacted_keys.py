@@ -29,7 +29,7 @@ def losing_keys(
     *,
     now_ms: int,
 ) -> dict[tuple[str, str], str]:
-    """Return edge and topic of the flows that must not start, each with the reason.
+    """Edge and topic of the flows that must not start, each with the reason.
 
     Args:
         config: The hub.

@@ -85,7 +85,7 @@ def discover_topics(
 def _described(
     cluster: ClusterConfig, names: Collection[str], before: Collection[str]
 ) -> tuple[dict[str, topics.Topic], dict[str, str]]:
-    """Return topics with their ids; the first leaders of new topics are awaited for a moment."""
+    """Topics with their ids; the first leaders of new topics are awaited for a moment."""
     deadline = time.monotonic() + _ELECTION_S
     while True:
         shown, refused = topics.described_each(cluster, names)
@@ -103,7 +103,7 @@ def _leaderless(topic: topics.Topic) -> str:
 def _detailed(
     config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]
 ) -> tuple[dict[str, EdgeTopic], dict[str, str]]:
-    """Return offsets and settings of topics, and silent topics; two hundred topics cost as many requests as one."""
+    """Offsets and settings of topics, and silent topics; two hundred topics cost as many requests as one."""
     cluster = config.edges[edge]
     settings, silent = topic_settings.settings_each(cluster, fresh)
     at = {name: [(name, p) for p in range(topic.partitions)] for name, topic in fresh.items() if name in settings}
@@ -145,7 +145,7 @@ def _kept(settings: topic_settings.Settings) -> dict[str, str]:
 
 
 def refresh_settings(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
-    """Return known topics with their present settings; a topic that does not tell them stays as it was.
+    """Known topics with their present settings; a topic that does not tell them stays as it was.
 
     Args:
         cluster: The edge.
@@ -205,7 +205,7 @@ def _later_starts(
 
 
 def unanswered_holds(shown: Mapping[str, DiscoveredTopics]) -> list[Hold]:
-    """Return the holds of the flows of topics for which no broker answers.
+    """The holds of the flows of topics for which no broker answers.
 
     Args:
         shown: Topics by edge.
@@ -222,7 +222,7 @@ def unanswered_holds(shown: Mapping[str, DiscoveredTopics]) -> list[Hold]:
 def drop_unanswered(
     ledger: Mapping[EdgePartition, LedgerRecord], shown: Mapping[str, DiscoveredTopics]
 ) -> Mapping[EdgePartition, LedgerRecord]:
-    """Return the ledger without flows of topics for which no broker answers; these do not count as deleted.
+    """The ledger without flows of topics for which no broker answers; these do not count as deleted.
 
     Args:
         ledger: Winning records.

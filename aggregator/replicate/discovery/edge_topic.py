@@ -65,11 +65,11 @@ class EdgeTopic:
 
     @property
     def shape(self) -> tuple[str, int]:
-        """Return the part of the topic whose change ends an epoch."""
+        """The part of the topic whose change ends an epoch."""
         return self.topic_id, len(self.log_start_offsets)
 
     def leader_epoch_before(self, partition: int, offset: int) -> int | None:
-        """Return the leader epoch at an offset; it is known only at the end of the log."""
+        """The leader epoch at an offset; it is known only at the end of the log."""
         at_the_end = offset == self.last_stable_offsets[partition] and not (
             self.undecided and self.undecided[partition]
         )
@@ -108,7 +108,7 @@ def is_internal(topic: str) -> bool:
 
 
 def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | MirrorMaker2 | None:
-    """Return the start of a flow of this topic, or None if no rule wants the topic."""
+    """The start of a flow of this topic, or None if no rule wants the topic."""
     if topic == HEARTBEATS:
         return "earliest"
     rule = None if is_internal(topic) else rule_for(config, edge, topic)

@@ -92,7 +92,7 @@ class EdgeWatch:
 
     @property
     def topics(self) -> Mapping[str, EdgeTopic] | None:
-        """Return the topics that can be replicated; None before the first answer."""
+        """The topics that can be replicated; None before the first answer."""
         return None if self.shown is None else self.shown.topics
 
     def follow(self, flows: Callable[[], Iterable[EdgePartition]]) -> None:

@@ -19,7 +19,7 @@ def why_refused(
     central_name: str,
     from_start: bool = True,
 ) -> str | None:
-    """Return why a new flow must not start, or None.
+    """Why a new flow must not start, or None.
 
     An edge deletes whole segments, so its oldest records may be one segment older than its retention. The edge promised
     such records to nobody, so they pass. Records that the edge still promises to keep, but central would delete, are
@@ -58,7 +58,7 @@ def why_refused(
 
 
 def deleted_at_once(oldest_ms: int | None, keeps_ms: int, *, now_ms: int, central_name: str) -> str | None:
-    """Return why a backfill must not write records of this age, or None: nobody promised them to central's readers.
+    """Why a backfill must not write records of this age, or None: nobody promised them to central's readers.
 
     Args:
         oldest_ms: Timestamp of the first record.
@@ -88,7 +88,7 @@ class Margin(NamedTuple):
 def margin(
     settings: Mapping[str, str], *, unread_ms: int | None, oldest_ms: int | None, trimmed: bool, now_ms: int
 ) -> Margin | None:
-    """Return the time until the edge deletes the oldest unread record; a lower bound, as whole segments are deleted.
+    """The time until the edge deletes the oldest unread record; a lower bound, as whole segments are deleted.
 
     With retention by time, it follows from the record's age. With retention by size, no broker tells it. Once something
     was deleted, the time that the log spans says how long records last at the present rate of writing.

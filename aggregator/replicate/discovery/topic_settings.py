@@ -87,12 +87,12 @@ class Drift:
     why: str
 
     def plain(self) -> dict[str, Any]:
-        """Return the JSON object that `-o json` promises for a drift."""
+        """The JSON object that `-o json` promises for a drift."""
         return asdict(self) | {"action": self.action.value, "edges": list(self.edges)}
 
 
 def following(values: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
-    """Return the settings of an edge topic that follow to central.
+    """The settings of an edge topic that follow to central.
 
     Args:
         values: All settings that are in effect.
@@ -109,7 +109,7 @@ def drifts(
     central: Mapping[str, Mapping[str, str]],
     own: Mapping[str, Collection[str]] | None = None,
 ) -> list[Drift]:
-    """Return the differences between central topics and their edges.
+    """The differences between central topics and their edges.
 
     Args:
         config: Settings of replicated topics that follow to central.
@@ -196,7 +196,7 @@ def _same(now: str | None, by_edge: Mapping[str, str]) -> bool:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the words of a setting, whose order has no meaning."""
+    """The words of a setting, whose order has no meaning."""
     return frozenset(text.replace(" ", "").split(",")) - {""}
 
 
@@ -206,7 +206,7 @@ def _size(name: str, text: str) -> int:
 
 
 def changes(found: Collection[Drift], *, confirmed: bool, unbounded: bool = False) -> dict[str, dict[str, str]]:
-    """Return the settings to change, by central topic.
+    """The settings to change, by central topic.
 
     Args:
         found: The differences that were found.

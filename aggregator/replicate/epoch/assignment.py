@@ -63,7 +63,7 @@ def assign(
 
 
 def _homes(flows: Sequence[EdgePartition], placed: NDArray[np.int64], edges: Collection[str]) -> dict[str, set[int]]:
-    """Return the slots that have flows of these edges."""
+    """The slots that have flows of these edges."""
     homes: dict[str, set[int]] = {edge: set() for edge in edges}
     if homes:
         for flow, slot in zip(flows, placed.tolist(), strict=True):

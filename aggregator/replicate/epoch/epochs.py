@@ -68,16 +68,16 @@ class EpochResult:
 
     @property
     def holds(self) -> tuple[Hold, ...]:
-        """Return every flow that stood still, with its reason."""
+        """Every flow that stood still, with its reason."""
         return self.refused + tuple(hold for outcome in self.outcomes for hold in outcome.holds)
 
     @property
     def undecided(self) -> frozenset[Partition]:
-        """Return central's partitions in which something is still undecided, which no reader sees yet."""
+        """Central's partitions in which something is still undecided, which no reader sees yet."""
         return self.held.union(*(outcome.undecided_partitions for outcome in self.outcomes))
 
     def trouble(self) -> str:
-        """Return what went wrong, slot by slot, in one line; empty if every slot ended by the protocol."""
+        """What went wrong, slot by slot, in one line; empty if every slot ended by the protocol."""
         if self.all(SlotResult.STOPPED, SlotResult.DRAINED):
             return ""
         return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in self.outcomes)
@@ -193,7 +193,7 @@ class EpochRunner:
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
 
     def _read_requests(self) -> Requests:
-        """Return what people have decided by now; only a later request outdates this epoch."""
+        """What people have decided by now; only a later request outdates this epoch."""
         requests = self._central.read_requests()
         self._guard.accept(requests.acceptances)
         for sentence in requests.damaged:
@@ -216,7 +216,7 @@ class EpochRunner:
         self._on_refused(holds)
 
     def _record_policies(self) -> Policies:
-        """Return the policies of this epoch, and record them as a start does."""
+        """The policies of this epoch, and record them as a start does."""
         policies = self._policy_holder.policies
         if policies is not self._policies:
             record_policies(self._config, policies, by=self._identity)
@@ -224,7 +224,7 @@ class EpochRunner:
         return policies
 
     def _identify_edges(self) -> tuple[dict[str, DiscoveredTopics], ClusterIds]:
-        """Return the topics of edges whose own clusters answer, and the cluster ids, once these are kept at central."""
+        """The topics of edges whose own clusters answer, and the cluster ids, once these are kept at central."""
         shown = self._discovered_topics()
         fresh = self._guard.unpublished_clusters()
         if fresh:
@@ -237,7 +237,7 @@ class EpochRunner:
         return {edge: one for edge, one in shown.items() if edge in clusters.edges}, clusters
 
     def _foreign_cluster_holds(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Hold]:
-        """Return holds for flows of edges whose names lead to another cluster than before."""
+        """Holds for flows of edges whose names lead to another cluster than before."""
         why = {watch.edge: watch.answer.foreign for watch in self._watches if watch.answer.foreign}
         return [
             Hold(source, HoldReason.CLUSTER, why[source.edge])
@@ -283,7 +283,7 @@ class EpochRunner:
         return {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
 
     def _shapes(self, snapshots: Snapshots) -> dict[str, dict[str, Shape]]:
-        """Return by edge what ends an epoch when it changes: topics, their ids and their partition counts.
+        """By edge what ends an epoch when it changes: topics, their ids and their partition counts.
 
         Settings that are applied to central count too, because a topic's limits are asked for when an epoch opens.
         """
@@ -368,7 +368,7 @@ class EpochRunner:
 def partitions_to_check(
     now: AbstractSet[Partition], named: AbstractSet[Partition], *, is_first: bool
 ) -> AbstractSet[Partition] | None:
-    """Return which partitions of central are checked for undecided transactions when an epoch opens; None: all.
+    """Which partitions of central are checked for undecided transactions when an epoch opens; None: all.
 
     Args:
         now: Partitions that the epoch is about to write.
@@ -381,7 +381,7 @@ def partitions_to_check(
 
 
 def group_holds_by_reason(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:
-    """Yield the held flows and the reasons, one line for all flows of an edge with the same reason."""
+    """The held flows and the reasons, one line for all flows of an edge with the same reason."""
     found: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
     for hold in holds:
         found[hold.source.edge, hold.detail].append(hold.source)

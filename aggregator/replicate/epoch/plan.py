@@ -52,7 +52,7 @@ class EpochFlows:
 def undecided_elsewhere(
     now: Collection[Target], noted: Collection[Target], undecided: Mapping[Partition, str], letters: str
 ) -> dict[tuple[str, str], str]:
-    """Return what is undecided among dead letters, which all flows write, and in partitions that flows wrote formerly.
+    """What is undecided among dead letters, which all flows write, and in partitions that flows wrote formerly.
 
     Such a flow waits. If it went on, records below its new position would count as committed when they are settled.
     """
@@ -76,7 +76,7 @@ def entry_of(
     first_partitions: int,
     decisions: tuple[GapDecision, ...] = (),
 ) -> tuple[LedgerRecord, bool]:
-    """Return where a flow continues, and whether that position is new; epoch and slot are set later.
+    """Where a flow continues, and whether that position is new; epoch and slot are set later.
 
     Args:
         found: Its winning ledger record, if it has one.
@@ -106,7 +106,7 @@ def entry_of(
 
 
 def initial_partitions(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
-    """Return how many of a topic's partitions begin at the rule's `start`, by the ledger records of its partitions.
+    """How many of a topic's partitions begin at the rule's `start`, by the ledger records of its partitions.
 
     These are all partitions of an unknown topic, and none of a recreated one, because everything in it is new. Ledger
     records of earlier versions lack the number. A partition without a record then counts as added later, and is read
@@ -143,7 +143,7 @@ class _TopicPlan:
     elsewhere: str
 
     def why_not(self, partition: int) -> str:
-        """Return what is undecided in the central partitions of a flow's records, present or former, if anything."""
+        """What is undecided in the central partitions of a flow's records, present or former, if anything."""
         if self.elsewhere:
             return self.elsewhere
         if self.terms.by_key:
@@ -204,20 +204,20 @@ class _Starts:
         self.terms.extend(repeat(terms, len(sources)))
 
     def weights(self) -> NDArray[np.float64]:
-        """Return the work of each flow: its waiting records plus a constant."""
+        """The work of each flow: its waiting records plus a constant."""
         ends = np.fromiter((end or 0 for end in self.ends), np.int64, len(self.ends))
         waiting: NDArray[np.float64] = np.maximum(ends - self._of_entries("next_offset"), 0.0)
         return waiting + _FLOW_WEIGHT
 
     def before(self) -> NDArray[np.int64]:
-        """Return the slot that each flow was in; `NOWHERE` for a new flow."""
+        """The slot that each flow was in; `NOWHERE` for a new flow."""
         return self._of_entries("slot")
 
     def _of_entries(self, name: str) -> NDArray[np.int64]:
         return np.fromiter(map(attrgetter(name), self.entries), np.int64, len(self.entries))
 
     def by_slot(self, slots: NDArray[np.int64], epoch: int, *, drain: bool) -> dict[int, FlowTable]:
-        """Return the flows of each slot that has any."""
+        """The flows of each slot that has any."""
         order = np.argsort(slots, kind="stable")
         used, begins = np.unique(slots[order], return_index=True)
         return {
@@ -333,7 +333,7 @@ def _of_topic(
 def _hold(
     source: EdgePartition, topic: EdgeTopic, rules: _TopicPlan, now_ms: int, *, begins: bool, from_start: bool
 ) -> Hold | None:
-    """Return why a flow must not run: its policy, undecided records at central, or the needs of a first start."""
+    """Why a flow must not run: its policy, undecided records at central, or the needs of a first start."""
     if rules.refused:
         return Hold(source, HoldReason.POLICY, rules.refused)
     if undecided := rules.why_not(source.partition):
@@ -350,7 +350,7 @@ def _hold(
 def _own_decision(
     source: EdgePartition, found: LedgerRecord | None, topic: EdgeTopic, terms: TopicTerms, now_ms: int
 ) -> GapDecision | None:
-    """Return the hub's own decision about a flow; it counts like a person's."""
+    """The hub's own decision about a flow; it counts like a person's."""
     if found is not None and found.topic_id != topic.topic_id:
         return new_incarnation(source, found, now_ms=now_ms)
     if found is not None and found.gap is not None and terms.skips_gaps:
@@ -359,7 +359,7 @@ def _own_decision(
 
 
 def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
-    """Return the ledger records of flows that their edges, although they answered, do not show."""
+    """The ledger records of flows that their edges, although they answered, do not show."""
     shown = {
         edge: {name: len(topic.log_start_offsets) for name, topic in topics.items()}
         for edge, topics in snapshots.items()
@@ -374,7 +374,7 @@ def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
 def _lost(
     config: HubConfig, gone: Ledger, decided: Mapping[EdgePartition, tuple[GapDecision, ...]], now_ms: int
 ) -> Iterator[tuple[EdgePartition, LedgerRecord]]:
-    """Yield the flows that the configuration wants and the ledger knows, but their edge no longer shows."""
+    """The flows that the configuration wants and the ledger knows, but their edge no longer shows."""
     for source, entry in gone.items():
         if is_internal(source.topic) or skips_gaps(config, source.edge, source.topic):
             continue

@@ -42,7 +42,7 @@ def record_policies(config: HubConfig, policies: Mapping[Path, Policy], *, by: s
 def policy_decisions(
     rules: Iterable[TopicRule], policies: Mapping[Path, Policy], known: Iterable[ChainLink], *, by: str, now_ms: int
 ) -> list[NewDecision]:
-    """Return the decisions that are not recorded yet.
+    """The decisions that are not recorded yet.
 
     Args:
         rules: Rules of the hub.

@@ -12,12 +12,12 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition
 
 
 def limits_of(config: HubConfig) -> dict[str, int]:
-    """Return the bytes a second of the edges that have a limit."""
+    """The bytes a second of the edges that have a limit."""
     return {name: edge.rate_limit for name, edge in config.edges.items() if edge.rate_limit is not None}
 
 
 def shares(limits: Mapping[str, int], by_slot: Mapping[int, Collection[EdgePartition]]) -> dict[int, dict[str, float]]:
-    """Return the bytes a second that each slot may receive of each limited edge, in proportion to its partitions.
+    """The bytes a second that each slot may receive of each limited edge, in proportion to its partitions.
 
     Args:
         limits: Bytes a second, by edge that has a limit.

@@ -73,11 +73,11 @@ class Takeover:
     alive: bool = False
 
     def position(self, partition: int) -> int:
-        """Return the offset below which MirrorMaker 2 had copied a partition; 0 if it has no offset."""
+        """The offset below which MirrorMaker 2 had copied a partition; 0 if it has no offset."""
         return self.progress.offsets.positions.get((self.topic, partition), 0) if self.progress else 0
 
     def applied(self, shown: EdgeTopic) -> EdgeTopic:
-        """Return the topic with the starts of its flows; one that MirrorMaker 2 never copied begins at its start."""
+        """The topic with the starts of its flows; one that MirrorMaker 2 never copied begins at its start."""
         if self.progress is None:
             return replace(shown, takeover_fault=self.why)
         copied = tuple(map(self.position, range(len(shown.log_start_offsets))))
@@ -96,7 +96,7 @@ class Takeovers:
 
     @property
     def groups(self) -> frozenset[str]:
-        """Return the groups of workers that prevent a takeover."""
+        """The groups of workers that prevent a takeover."""
         return frozenset(one.names.group for one in self.topics if one.alive)
 
 
@@ -123,7 +123,7 @@ def find_takeovers(config: HubConfig, ledger: Ledger, snapshots: Snapshots) -> I
 
 
 def take_over(config: HubConfig, ledger: Ledger, snapshots: Snapshots, *, fences: bool) -> Takeovers:
-    """Return the positions of MirrorMaker 2 for the flows that begin there.
+    """The positions of MirrorMaker 2 for the flows that begin there.
 
     Args:
         config: The hub.
@@ -156,7 +156,7 @@ def _progress_or_why(cluster: ClusterConfig, names: MirrorMaker2, *, fences: boo
 
 
 def source_progress(cluster: ClusterConfig, names: MirrorMaker2, *, fences: bool) -> SourceProgress:
-    """Return the progress that MirrorMaker 2 left, once it can add nothing; arguments as `take_over`.
+    """The progress that MirrorMaker 2 left, once it can add nothing; arguments as `take_over`.
 
     Raises:
         MirrorMakerRuns: a worker is in its group.
@@ -238,7 +238,7 @@ class WorkerWatch:
 
 
 def takeover_lines(takeovers: Collection[Takeover]) -> Iterator[str]:
-    """Yield for the log where the flows begin."""
+    """For the log where the flows begin."""
     for one in takeovers:
         if one.progress is None:
             continue

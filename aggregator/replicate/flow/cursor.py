@@ -14,10 +14,12 @@ from typing import NamedTuple, Self
 from msgspec import Struct, structs
 
 from aggregator.coordinates import EdgePartition, Position
+from aggregator.errors import HoldError
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.replicate.flow.gaps import passed_over, position_after, sentence, skipped, with_unread
 from aggregator.replicate.flow.schema_fingerprints import Fingerprints
+from aggregator.schema.registry import IncompatibleSchema
 from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -30,6 +32,7 @@ class HoldReason(StrEnum):
     RETENTION = "retention"
     RECREATED = "recreated"
     REFUSED = "refused"
+    INCOMPATIBLE = "incompatible"
     CENTRAL = "central"
     WAITING = "waiting"
     LAKE = "lake"
@@ -37,6 +40,11 @@ class HoldReason(StrEnum):
     UNDECIDED = "undecided"
     CLUSTER = "cluster"
     MIRRORMAKER = "mirrormaker"
+
+    @classmethod
+    def of_refusal(cls, error: HoldError) -> "HoldReason":
+        """The reason for a flow whose records could not be stripped or delivered."""
+        return cls.INCOMPATIBLE if isinstance(error, IncompatibleSchema) else cls.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ class Cursor(Struct, frozen=True):
 
     @property
     def start(self) -> StartPosition:
-        """Return the start for a reader."""
+        """The start for a reader."""
         return StartPosition(self.entry.next_offset, self.entry.leader_epoch)
 
     @property
@@ -97,7 +105,7 @@ class Cursor(Struct, frozen=True):
         return self.hold is None and (self.waiting is None or self.waiting.retry_at_s is None)
 
     def with_position(self, position: Position, leader_epoch: int | None) -> Self:
-        """Return the cursor at another position, without a gap."""
+        """The cursor at another position, without a gap."""
         incarnation, next_offset = position
         entry = structs.replace(
             self.entry, incarnation=incarnation, next_offset=next_offset, leader_epoch=leader_epoch, gap=None
@@ -105,7 +113,7 @@ class Cursor(Struct, frozen=True):
         return structs.replace(self, entry=entry)
 
     def with_chunk(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Fingerprints) -> Self:
-        """Return the cursor behind the records of a chunk, which the transaction holds now."""
+        """The cursor behind the records of a chunk, which the transaction holds now."""
         entry = self.entry
         known = chunk.leader_epoch
         entry = structs.replace(
@@ -122,14 +130,14 @@ class Cursor(Struct, frozen=True):
         return structs.replace(self, entry=entry, waiting=None)
 
     def with_sealed(self, counts: Mapping[str, int]) -> Self:
-        """Return the cursor with more values counted that AES-GCM sealed, by key and version."""
+        """The cursor with more values counted that AES-GCM sealed, by key and version."""
         if not counts:
             return self
         sealed = Counter(dict(self.entry.sealed)) + Counter(counts)
         return structs.replace(self, entry=structs.replace(self.entry, sealed=tuple(sorted(sealed.items()))))
 
     def with_cycles(self, *, cycles: int, forged: int) -> Self:
-        """Return the cursor with more records counted that came back in a cycle, or falsely claimed to."""
+        """The cursor with more records counted that came back in a cycle, or falsely claimed to."""
         if not cycles and not forged:
             return self
         entry = self.entry
@@ -137,33 +145,33 @@ class Cursor(Struct, frozen=True):
         return structs.replace(self, entry=entry)
 
     def with_resolved(self, resolved: int) -> Self:
-        """Return the cursor of a backfill's flow with more dead letters counted that it has resolved."""
+        """The cursor of a backfill's flow with more dead letters counted that it has resolved."""
         # A backfill that an earlier version began counts none, so that its count is never too low.
         if not resolved or self.entry.resolved is None:
             return self
         return structs.replace(self, entry=structs.replace(self.entry, resolved=self.entry.resolved + resolved))
 
     def with_gap(self, lost: Gap) -> Self:
-        """Return the cursor on hold until somebody decides about a gap, which the ledger will show."""
+        """The cursor on hold until somebody decides about a gap, which the ledger will show."""
         hold = Hold(self.source, HoldReason.GAP, sentence(lost, self.entry.next_offset), lost)
         return structs.replace(self, entry=structs.replace(self.entry, gap=lost), hold=hold, waiting=None)
 
     def with_hold(self, reason: HoldReason, detail: str) -> Self:
-        """Return the cursor on hold until the epoch ends."""
+        """The cursor on hold until the epoch ends."""
         return structs.replace(self, hold=Hold(self.source, reason, detail), waiting=None)
 
     def with_hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> Self:
-        """Return the cursor on hold until a time; a gap keeps its hold until somebody decides."""
+        """The cursor on hold until a time; a gap keeps its hold until somebody decides."""
         if self.hold is not None and self.hold.reason is HoldReason.GAP:
             return self
         return self.with_hold(reason, detail).with_waiting(PendingRetry(retry_at_s, retry_at_s, detail))
 
     def with_retry(self) -> Self:
-        """Return the cursor without its hold or wait, to be tried again."""
+        """The cursor without its hold or wait, to be tried again."""
         return structs.replace(self, hold=None, waiting=self.waiting and self.waiting._replace(retry_at_s=None))
 
     def with_skip(self, lost: Gap) -> Self:
-        """Return the cursor behind a gap that the flow's rule skips, with the decision to record."""
+        """The cursor behind a gap that the flow's rule skips, with the decision to record."""
         position = self.entry.position
         decision = skipped(self.source, position, lost, now_ms=lost.since_ms)
         entry = structs.replace(self.entry, unread=with_unread(self.entry.unread, passed_over(lost, position)))
@@ -171,7 +179,7 @@ class Cursor(Struct, frozen=True):
         return passed.with_position(position_after(lost, position), entry.leader_epoch)
 
     def with_leader_epoch(self, leader_epoch: int, upto: int = 0) -> Self:
-        """Return the cursor with a leader epoch, once the log before its position was found to be whole.
+        """The cursor with a leader epoch, once the log before its position was found to be whole.
 
         Args:
             leader_epoch: The log's leader epoch. If it differs from the previous one, records after the position may
@@ -185,9 +193,9 @@ class Cursor(Struct, frozen=True):
         return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch, gap=gap))
 
     def with_waiting(self, waiting: PendingRetry | None) -> Self:
-        """Return the cursor with a wait, or (None) without one."""
+        """The cursor with a wait, or (None) without one."""
         return self if waiting == self.waiting else structs.replace(self, waiting=waiting)
 
     def committed(self) -> Self:
-        """Return the cursor as it is once its transaction is committed."""
+        """The cursor as it is once its transaction is committed."""
         return structs.replace(self, decisions=())

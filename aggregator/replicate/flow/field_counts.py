@@ -32,7 +32,7 @@ class FieldReports:
     def bodies(
         self, strips: Mapping[tuple[str, str], Strip], now_s: float, *, last: bool = False
     ) -> Iterator[dict[str, object]]:
-        """Yield the reports that are due now.
+        """The reports that are due now.
 
         Args:
             strips: The slot's, by edge and topic.

@@ -60,7 +60,7 @@ class FlowPlan(NamedTuple):
 
     @property
     def central_partition(self) -> int:
-        """Return the central partition of its records; -1: the client decides by their keys."""
+        """The central partition of its records; -1: the client decides by their keys."""
         return -1 if self.by_key else self.source.partition
 
 
@@ -104,7 +104,7 @@ class Flow:
         self.advance(self.position.next_offset)
 
     def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Yield the deliverable pieces of a chunk while the flow may be read; the cursor moves to each piece in turn.
+        """The deliverable pieces of a chunk while the flow may be read; the cursor moves to each piece in turn.
 
         A flow that stands still before one piece also stands before the later ones.
         """
@@ -167,5 +167,5 @@ class Flow:
 
     @property
     def position(self) -> Position:
-        """Return the position of the flow in the open transaction."""
+        """The position of the flow in the open transaction."""
         return self.cursor.entry.position

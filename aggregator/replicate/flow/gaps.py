@@ -47,7 +47,7 @@ def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) 
 
 
 def truncation_gap(lost: Gap | None, cut: TruncationPoint, next_offset: int, *, since_ms: int) -> Gap | None:
-    """Return the gap of a truncated log, from the cut on: the log may have grown since, even beyond the position.
+    """The gap of a truncated log, from the cut on: the log may have grown since, even beyond the position.
 
     Args:
         lost: Gap by the offsets alone: None, or a truncated log.
@@ -69,7 +69,7 @@ def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
 
 
 def read_end(entry: LedgerRecord) -> int:
-    """Return the end of what a flow has read of the present log: its position, or an earlier truncation.
+    """The end of what a flow has read of the present log: its position, or an earlier truncation.
 
     The gap of a topic that was deleted begins there, too.
     """
@@ -83,19 +83,19 @@ def damaged(next_offset: int, behind: int, *, since_ms: int, leader_epoch: int |
 
 
 def new_incarnation(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> GapDecision:
-    """Return the automatic decision that records what was lost when a topic was created again."""
+    """The automatic decision that records what was lost when a topic was created again."""
     lost = Gap(GapKind.RECREATED, read_end(entry), None, now_ms)
     reason = "a recreated topic begins a new incarnation"
     return GapDecision(source, entry.position, lost, BY_HUB, now_ms, reason, automatic=True)
 
 
 def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int) -> GapDecision:
-    """Return the decision of a rule with `on_gap: skip`."""
+    """The decision of a rule with `on_gap: skip`."""
     return GapDecision(source, position, lost, SKIPPED, now_ms, "the rule says so", automatic=True)
 
 
 def position_after(lost: Gap, position: Position) -> Position:
-    """Return the position behind a gap, for a flow that goes on without the gap."""
+    """The position behind a gap, for a flow that goes on without the gap."""
     match lost.kind:
         case GapKind.EXPIRED | GapKind.DAMAGED:
             assert lost.end is not None
@@ -109,7 +109,7 @@ def position_after(lost: Gap, position: Position) -> Position:
 
 
 def passed_over(lost: Gap, position: Position) -> IncarnationRange | None:
-    """Return the offsets that a flow skips behind a gap; None after a truncation, or if the range is not known."""
+    """The offsets that a flow skips behind a gap; None after a truncation, or if the range is not known."""
     if lost.kind not in _PASSED:
         return None
     return IncarnationRange(
@@ -152,7 +152,7 @@ def with_decisions(entry: LedgerRecord, decisions: Iterable[GapDecision]) -> Led
 
 
 def _left_of(deletion: Gap, next_offset: int) -> Gap | None:
-    """Return the cut that was open before a deletion, for a topic that is back or visible again, if there was one."""
+    """The cut that was open before a deletion, for a topic that is back or visible again, if there was one."""
     return replace(deletion, kind=GapKind.TRUNCATED) if deletion.start < next_offset else None
 
 

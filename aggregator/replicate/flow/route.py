@@ -35,7 +35,7 @@ class Route:
         return Position(incarnation, max(offset, offsets.start))
 
     def pieces(self, chunk: Chunk, next_offset: int) -> Iterator[tuple[Position, Chunk]]:
-        """Yield the records of a chunk that lie in parts at or after `next_offset`, with the position of the first."""
+        """The records of a chunk that lie in parts at or after `next_offset`, with the position of the first."""
         last = chunk.offsets[-1]
         for incarnation, (start, end) in self.segments[bisect.bisect_right(self._ends, next_offset) :]:
             if start > last:

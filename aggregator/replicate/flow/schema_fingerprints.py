@@ -17,7 +17,7 @@ Fingerprints = tuple[tuple[str, str], ...]
 
 
 def merged_fingerprints(known: Iterable[Fingerprints]) -> Fingerprints:
-    """Return the fingerprints of schema ids for all flows of one topic."""
+    """The fingerprints of schema ids for all flows of one topic."""
     return tuple(sorted({pair for one in known for pair in one}))
 
 

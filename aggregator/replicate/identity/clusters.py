@@ -101,7 +101,7 @@ def refuse_central(central: str, known: KnownClusters) -> None:
 
 
 def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, others: Mapping[str, str]) -> str:
-    """Return why the cluster that answers for an edge is not read; empty if it may be.
+    """Why the cluster that answers for an edge is not read; empty if it may be.
 
     Args:
         edge: Its name.
@@ -135,7 +135,7 @@ def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, o
 def acceptance_fault(
     asked: ClusterAcceptance, known: KnownClusters, central: str, shown: Mapping[str, str | None]
 ) -> str:
-    """Return why a name cannot stand for a cluster, whatever a person says; empty if it can.
+    """Why a name cannot stand for a cluster, whatever a person says; empty if it can.
 
     Args:
         asked: What the person says.
@@ -178,7 +178,7 @@ class Identity(NamedTuple):
 
 
 def identities(central: str, shown: Mapping[str, str | None], known: KnownClusters) -> tuple[Identity, ...]:
-    """Return the identity of the cluster under every name.
+    """The identity of the cluster under every name.
 
     Args:
         central: The cluster id of central.
@@ -210,7 +210,7 @@ class ClusterGuard:
         self._lock = threading.Lock()
 
     def judge(self, edge: str, shown: str) -> str:
-        """Return why an edge that tells this id is not read; see `foreign_cluster`. Called at every look at it."""
+        """Why an edge that tells this id is not read; see `foreign_cluster`. Called at every look at it."""
         with self._lock:
             known = replace(self._known, kept={**self._first, **self._known.kept})
             why = foreign_cluster(edge, shown, known, self.central, self._read)
@@ -245,13 +245,13 @@ class ClusterGuard:
             self._known = replace(self._known, kept={**self._known.kept, **now})
 
     def unpublished_clusters(self) -> list[NamedCluster]:
-        """Return a record for each cluster that is read and not kept yet, or kept otherwise."""
+        """A record for each cluster that is read and not kept yet, or kept otherwise."""
         with self._lock:
             found = {KEY_OF_CENTRAL: self.central, **self._read}
             return [NamedCluster(name, one) for name, one in found.items() if self._known.kept.get(name) != one]
 
     @property
     def ids(self) -> ClusterIds:
-        """Return the ids of the clusters that are read now."""
+        """The ids of the clusters that are read now."""
         with self._lock:
             return ClusterIds(self.central, dict(self._read))

@@ -32,7 +32,7 @@ def fetch_cluster_id(cluster: ClusterConfig) -> str | None:
 
 
 def fetch_cluster_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
-    """Return the ids of central and of every edge by name, as `fetch_cluster_id` tells them."""
+    """The ids of central and of every edge by name, as `fetch_cluster_id` tells them."""
     clusters: Mapping[str, ClusterConfig] = {"": config.central, **config.edges}
     found = map_concurrently(lambda name: fetch_cluster_id(clusters[name]), clusters)
     return found[""], {edge: found[edge] for edge in config.edges}

@@ -24,7 +24,7 @@ from aggregator.state.names import HubNames
 
 
 def known_offsets(cluster: ClusterConfig, names: Collection[MirrorMaker2]) -> dict[MirrorMaker2, SourceOffsets]:
-    """Return the contents of those offsets topics that exist.
+    """The contents of those offsets topics that exist.
 
     Args:
         cluster: Central.

@@ -147,7 +147,7 @@ class KafkaDriverCentral:
             raise Fenced(f"{self._names.driver_id}: {lease.driver} leads")
 
     def authentication_error(self) -> str:
-        """Return why no broker lets the driver's producer in; empty if no broker said so."""
+        """Why no broker lets the driver's producer in; empty if no broker said so."""
         with self._lock:
             return self._writer.authentication_error()
 
@@ -209,12 +209,12 @@ class KafkaDriverCentral:
         fence(self._config.central, [self._names.slot_id(slot) for slot in slots])
 
     def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """Return by partition the range from the last stable offset to the high watermark; ask the present leaders."""
+        """By partition the range from the last stable offset to the high watermark; ask the present leaders."""
         leaders.refresh(self._config.central)
         return ends.undecided_ranges(self._config.central, partitions)
 
     def read_records(self, tp: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
-        """Return the records in a range, or the visible ones."""
+        """The records in a range, or the visible ones."""
         return read_range(self._config.central, tp, offsets, committed=committed)
 
     def end_undecided(
@@ -253,7 +253,7 @@ class KafkaDriverCentral:
             writer.produce(self._names.control, noted.key, None, partition=0)
 
     def now(self) -> float:
-        """Return the seconds of a monotonic clock."""
+        """The seconds of a monotonic clock."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -289,14 +289,14 @@ class KafkaDriverCentral:
         return newest_position(self._config.central, partitions, position_of)
 
     def _written_at(self, source: EdgePartition, _: str) -> set[str]:
-        """Return the central topics that slots were ever told to write a live flow to."""
+        """The central topics that slots were ever told to write a live flow to."""
         known = {one.central for one in self.read_control().targets if (one.edge, one.topic) == source[:2]}
         with contextlib.suppress(KeyError):  # no present rule wants the topic
             known.add(target(self._config, source.edge, source.topic))
         return known
 
     def read_requests(self) -> Requests:
-        """Return the decisions about gaps and the paused edges, from the requests topic read to its end."""
+        """The decisions about gaps and the paused edges, from the requests topic read to its end."""
         return read_requests(self._config.central, self._names)
 
     def poll_requests(self) -> Requests:

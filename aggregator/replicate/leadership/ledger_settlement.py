@@ -119,7 +119,7 @@ def _has_passed_gap(entry: LedgerRecord | None, decision: GapDecision) -> bool:
 
 
 def _moved(logged: Collection[LogRecord], topic: str) -> dict[_Flow, LedgerRecord]:
-    """Return the ledger records by flow, for live flows and backfills alike."""
+    """The ledger records by flow, for live flows and backfills alike."""
     by_backfill = defaultdict(list)
     for record in logged:
         by_backfill[backfill_of(record.key)].append(record)

@@ -34,10 +34,10 @@ class SettlingCentral(Protocol):
     """The interface to central that settling needs."""
 
     def read_undecided(self, partitions: Collection[Partition]) -> _Ranges:
-        """Return the range from the last stable offset to the high watermark, by partition that answers."""
+        """The range from the last stable offset to the high watermark, by partition that answers."""
 
     def read_records(self, tp: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
-        """Return the records in a range, or the visible ones."""
+        """The records in a range, or the visible ones."""
 
     def read_backfill_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         """Winning records of one backfill, or of the live flows, from every ledger partition read to its end."""
@@ -99,16 +99,16 @@ class TransactionOwner(NamedTuple):
         return cls(names.hub, own.ledger, own.requests, (names.dead_letters, own.dead_letters), backfills=True)
 
     def internal(self, epoch: Epoch) -> list[Partition]:
-        """Return the partitions that tell where the flows stand: the requests, and a ledger partition for each id."""
+        """The partitions that tell where the flows stand: the requests, and a ledger partition for each id."""
         return [(self.requests, 0), *((self.ledger, slot) for slot in range(epoch.ids))]
 
     def written(self, tp: Partition, record: CentralRecord) -> Copy | None:
-        """Return the copy that any writer of the hub has made there; a dead letter tells it in its key and value."""
+        """The copy that any writer of the hub has made there; a dead letter tells it in its key and value."""
         copy = letter_copy(self.hub, record.key, record.value) if tp[0] in self.letters else record.copy
         return copy if copy is not None and copy.origin.hub == self.hub else None
 
     def copy(self, tp: Partition, record: CentralRecord) -> Copy | None:
-        """Return what `written` does for records of these flows, and None for others."""
+        """What `written` does for records of these flows, and None for others."""
         copy = self.written(tp, record)
         return copy if copy is not None and bool(copy.backfill) == self.backfills else None
 
@@ -170,7 +170,7 @@ def abort_open_transactions(
 
 
 def await_decided(central: SettlingCentral, ranges: _Ranges) -> dict[Partition, OffsetRange]:
-    """Return what is still undecided of these ranges after transactions under way had time to end."""
+    """What is still undecided of these ranges after transactions under way had time to end."""
     left, deadline = dict(ranges), central.now() + _PATIENCE_S
     while left:
         found = central.read_undecided(left)
@@ -303,7 +303,7 @@ class _CommitCheck:
 
 
 def comparable_position(position: Position, backfill: str) -> Position:
-    """Return the key by which positions of a flow are compared. A backfill reads a log once, across incarnations, so
+    """The key by which positions of a flow are compared. A backfill reads a log once, across incarnations, so
     only its offset counts.
     """
     return position._replace(incarnation=0) if backfill else position

@@ -48,7 +48,7 @@ class CommitPolicy:
         return (drained or not behind) and not self.rest_s(open_s=open_s, commit_s=commit_s)
 
     def rest_s(self, *, open_s: float, commit_s: float) -> float:
-        """Return how long a slot that keeps up may rest before it commits; later arrivals are taken in one round.
+        """How long a slot that keeps up may rest before it commits; later arrivals are taken in one round.
 
         Args:
             open_s: Seconds since the open transaction's first record.

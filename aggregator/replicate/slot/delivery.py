@@ -249,7 +249,7 @@ class Delivery:
         return len(resolved)
 
     def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> tuple[str, bytes]:
-        """Return key and value of a letter: coordinates, reason, schema id, sizes, a keyed hash, and no payload."""
+        """Key and value of a letter: coordinates, reason, schema id, sizes, a keyed hash, and no payload."""
         value, key = chunk.values[index] or b"", chunk.keys[index] or b""
         digest = hmac.new(self._plan.digest_key, value, hashlib.sha256).hexdigest() if self._plan.digest_key else None
         letter = Letter(
@@ -266,7 +266,7 @@ class Delivery:
 
 
 def _without(cycles: Collection[int], batch: Batch) -> Batch:
-    """Return the batch without keys, values and headers at these indices.
+    """The batch without keys, values and headers at these indices.
 
     Their schema ids belong to central's registry, and their tombstones must not be delivered.
     """
@@ -278,7 +278,7 @@ def _without(cycles: Collection[int], batch: Batch) -> Batch:
 
 
 def _stamp_bytes(stamps: Sequence[tuple[str, BytesColumn]]) -> NDArray[np.int64]:
-    """Return the bytes that each record takes besides its own key, value and headers."""
+    """The bytes that each record takes besides its own key, value and headers."""
     found = np.full(len(stamps[0][1]), RECORD_OVERHEAD_BYTES, np.int64)
     for name, cells in stamps:
         found += len(name) + cells.sizes + _HEADER_OVERHEAD_BYTES

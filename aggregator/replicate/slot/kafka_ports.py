@@ -73,7 +73,7 @@ class KafkaSlotPorts:
         self._counts: dict[str, int] = {}
 
     def poll_control(self) -> ControlState:
-        """Return the present view of the control topic."""
+        """The present view of the control topic."""
         return self._watch.poll()
 
     def read_control(self) -> ControlState:
@@ -107,11 +107,11 @@ class KafkaSlotPorts:
         return self._before.get(edge, 0) + self._readers[edge].received_bytes
 
     def open_topic_ids(self, edge: str) -> EdgeTopicIds | None:
-        """Return the client that asks an edge for topic ids, unless the configuration switches that off."""
+        """The client that asks an edge for topic ids, unless the configuration switches that off."""
         return EdgeTopicIds(self._config.edges[edge]) if self._config.replication.exact_recreation else None
 
     def read_limits(self, topic: str) -> TopicLimits:
-        """Return the limits that a central topic has now.
+        """The limits that a central topic has now.
 
         Raises:
             Unreachable: central does not answer.
@@ -132,11 +132,11 @@ class KafkaSlotPorts:
         self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
 
     def now(self) -> float:
-        """Return the seconds of a monotonic clock."""
+        """The seconds of a monotonic clock."""
         return time.monotonic()
 
     def clock_ms(self) -> int:
-        """Return the time of this machine's clock, in milliseconds since 1970."""
+        """The time of this machine's clock, in milliseconds since 1970."""
         return utc_now_ms()
 
     def sleep(self, seconds: float) -> None:

@@ -41,7 +41,7 @@ def unrecorded(key_rings: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCh
 
 
 def checks_of(key_rings: Mapping[str, KeyRing], recorded: Checks) -> Checks:
-    """Return the recorded check values, and those that are still to be recorded.
+    """The recorded check values, and those that are still to be recorded.
 
     Raises:
         ConfigError: as `unrecorded`.

@@ -36,7 +36,7 @@ class Ends(Protocol):
     """The interface to central that the gate needs."""
 
     def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """Return the range from the last stable offset to the high watermark, by partition that answers at once."""
+        """The range from the last stable offset to the high watermark, by partition that answers at once."""
 
     def refresh_leaders(self) -> None:
         """Refresh the leaders, after a deposed leader has answered."""
@@ -88,7 +88,7 @@ class PartitionGuard:
                 self._ends[place] = None
 
     def await_open(self, flows: Iterable[FlowPlan]) -> str:
-        """Return why these flows may not write now, or an empty text. Waits for new answers, `_PATIENCE_S` at most.
+        """Why these flows may not write now, or an empty text. Waits for new answers, `_PATIENCE_S` at most.
 
         Args:
             flows: Without any, only the ledger, the requests and the dead letters are asked about.

@@ -43,10 +43,10 @@ class Writer(Protocol):
         """Abort the transaction."""
 
     def refusals(self) -> Collection[Refusal]:
-        """Return the permanent refusals in the last failed transaction; to be asked before it is aborted."""
+        """The permanent refusals in the last failed transaction; to be asked before it is aborted."""
 
     def acknowledged(self, tp: Partition) -> int | None:
-        """Return the latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
+        """The latest offset in a partition that a broker acknowledged to this producer; None if unknown."""
 
     def close(self) -> None:
         """Close the producer."""
@@ -68,16 +68,16 @@ class Reader(Protocol):
         """Take what is there; with `max_records` 0 no records but heartbeats, and where a rate holds it, fetch none."""
 
     def log_range(self, tp: Partition) -> OffsetRange:
-        """Return the readable range of a partition: [first offset, last stable offset)."""
+        """The readable range of a partition: [first offset, last stable offset)."""
 
     def leader_epoch(self, tp: Partition) -> int | None:
-        """Return the epoch of the partition's present leader, if the edge tells it."""
+        """The epoch of the partition's present leader, if the edge tells it."""
 
     def readable_from(self, tp: Partition, offset: int) -> int | None:
-        """Return the first readable offset behind a damaged batch; None if `offset` is readable after all."""
+        """The first readable offset behind a damaged batch; None if `offset` is readable after all."""
 
     def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
-        """Return where a log was truncated, which was read up to a record of `leader_epoch`."""
+        """Where a log was truncated, which was read up to a record of `leader_epoch`."""
 
     def close(self) -> None:
         """Close the connection to the edge."""
@@ -100,7 +100,7 @@ class SlotPorts(Protocol):
     """The interface to central and to the edges that a slot needs."""
 
     def poll_control(self) -> ControlState:
-        """Return the present view of the control topic; a courtesy, not a proof."""
+        """The present view of the control topic; a courtesy, not a proof."""
 
     def read_control(self) -> ControlState:
         """Read the control topic to its end."""
@@ -118,16 +118,16 @@ class SlotPorts(Protocol):
         """Bytes that the readers of an edge have received, as far as their client has told; for edges with a limit."""
 
     def open_topic_ids(self, edge: str) -> TopicIds | None:
-        """Return the client that asks an edge for topic ids; None if nobody shall ask."""
+        """The client that asks an edge for topic ids; None if nobody shall ask."""
 
     def read_limits(self, topic: str) -> TopicLimits:
-        """Return the present limits of a central topic; raises Unreachable."""
+        """The present limits of a central topic; raises Unreachable."""
 
     def publish_telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers, best effort."""
 
     def read_undecided(self, partitions: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """Return the range from the last stable offset to the high watermark, by partition of central that answers."""
+        """The range from the last stable offset to the high watermark, by partition of central that answers."""
 
     def refresh_leaders(self) -> None:
         """Refresh the leaders, after a deposed leader has answered."""
@@ -136,7 +136,7 @@ class SlotPorts(Protocol):
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
 
     def partition_count(self, topic: str) -> int:
-        """Return the number of partitions of a central topic."""
+        """The number of partitions of a central topic."""
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward."""

@@ -351,7 +351,7 @@ class Readers:
             flow.cursor = flow.cursor.with_waiting(PendingRetry(now, now + _DAMAGED_AGAIN_S, fault.detail))
 
     def _find_gap(self, flow: Flow) -> tuple[Gap | None, tuple[int, int] | None]:
-        """Return the gap, if there is one; else a leader epoch up to which the log before the position is whole.
+        """The gap, if there is one; else a leader epoch up to which the log before the position is whole.
 
         The second number beside that epoch is the offset before which no record has a higher epoch than the flow's.
 

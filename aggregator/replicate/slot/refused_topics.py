@@ -88,7 +88,7 @@ class RefusedTopics:
             self._topics[one.topic] = RefusedTopic(detail, one.kind, now_s + pause_s, pause_s, failures)
 
     def active_refusal(self, topic: str, now_s: float) -> RefusedTopic | None:
-        """Return the refusal that holds flows into this topic now; None if there is none."""
+        """The refusal that holds flows into this topic now; None if there is none."""
         known = self._topics.get(topic)
         return None if known is None or now_s >= known.retry_at_s else known
 
@@ -105,7 +105,7 @@ class RefusedTopics:
 
     @property
     def pause_s(self) -> float:
-        """Return how long to wait before the next transaction, after several failures in a row."""
+        """How long to wait before the next transaction, after several failures in a row."""
         return _PAUSES.pause_s(self._in_a_row)
 
     def __iter__(self) -> Iterator[str]:

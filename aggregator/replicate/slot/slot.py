@@ -280,7 +280,7 @@ class _ProducerSession:
                     if flow.is_readable:
                         self._deliver(flow, half)
                 return
-            self._readers.hold(flow, HoldReason.REFUSED, str(error))
+            self._readers.hold(flow, HoldReason.of_refusal(error), str(error))
         except Unreachable as error:
             if isinstance(error, SchemaIdsPending) and error.place:
                 self._deliver(flow, chunk.before(error.place))

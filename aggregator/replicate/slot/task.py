@@ -122,13 +122,13 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 
 def cycles_of(work: EpochWork, key_rings: Mapping[str, KeyRing]) -> Cycles:
-    """Return what tells the hub which records are its own."""
+    """What tells the hub which records are its own."""
     sealed = returning_topics(work.config.topics, work.written)
     return Cycles(work.config.hub, work.written, sealed, seal_keys(key_rings))
 
 
 def chains_of(work: EpochWork, key_rings: Mapping[str, KeyRing]) -> Chains:
-    """Return the chains by which the hub recognises records that other hubs bring back."""
+    """The chains by which the hub recognises records that other hubs bring back."""
     config, clusters = work.config, work.clusters
     returns = returning_topics(config.topics, work.written)
     sealing = chain_keys(key_rings, config.chain_key)

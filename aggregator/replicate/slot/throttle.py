@@ -111,7 +111,7 @@ class ByteThrottle:
             self._is_blind = True
 
     def available(self, now_s: float, limit: int) -> int:
-        """Return how many records may be taken now, `set_rate` at most; 0 if the client must stop fetching."""
+        """How many records may be taken now, `set_rate` at most; 0 if the client must stop fetching."""
         left = self._bucket.available(now_s, _MAX_BYTES)
         if left and self._is_blind:
             self._asked += self._request

@@ -129,19 +129,19 @@ class CheckedReader:
         return handed
 
     def log_range(self, tp: Partition) -> OffsetRange:
-        """Return what the reader's `log_range` returns."""
+        """What the reader's `log_range` returns."""
         return self._reader.log_range(tp)
 
     def leader_epoch(self, tp: Partition) -> int | None:
-        """Return what the reader's `leader_epoch` returns."""
+        """What the reader's `leader_epoch` returns."""
         return self._reader.leader_epoch(tp)
 
     def readable_from(self, tp: Partition, offset: int) -> int | None:
-        """Return what the reader's `readable_from` returns."""
+        """What the reader's `readable_from` returns."""
         return self._reader.readable_from(tp, offset)
 
     def find_truncation(self, tp: Partition, log: OffsetRange, leader_epoch: int) -> TruncationPoint:
-        """Return what the reader's `find_truncation` returns."""
+        """What the reader's `find_truncation` returns."""
         return self._reader.find_truncation(tp, log, leader_epoch)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ def _places(polled: PollResult) -> set[Partition]:
 
 
 def _without(polled: PollResult, left_out: Container[Partition]) -> PollResult:
-    """Return the result of a poll without some partitions."""
+    """The result of a poll without some partitions."""
     return PollResult(
         [chunk for chunk in polled.chunks if (chunk.topic, chunk.partition) not in left_out],
         {at: position for at, position in polled.ends.items() if at not in left_out},

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.observe.fields import FieldFeed
+from aggregator.observe.hub_status import Trouble
 from aggregator.observe.rates import Rates
 from aggregator.observe.warnings import held_flows, troubles, warnings
 from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, EdgeStatuses, pulse, refused_flows_record, state_key
@@ -125,7 +126,7 @@ def test_flows_that_no_slot_got_are_told_too():
     told = EdgeStatuses().with_records([(*refused_flows_record(refused), 10)])
     assert told.refused == refused
     assert held_flows((), told.refused) == {"eu/a/0", "eu/b/0"}
-    assert troubles((), told.refused) == {"eu/a/0": "held, central would delete it at once"}
+    assert troubles((), told.refused) == {"eu/a/0": Trouble("held, central would delete it at once", "retention")}
     for damaged in (b'{"v":1,"flows":{"eu/a/0":["x"]}}', b'{"v":1,"flows":[]}', b"?"):
         after = told.with_records([(REFUSED, damaged, 20)])
         assert (after.refused, after.damaged) == (refused, 1)
@@ -141,8 +142,8 @@ def test_why_a_flow_is_not_read_is_told_in_words():
     feed.ingest(word(0, held=held, waiting={"eu/c/0": "the registry does not answer"}), 5.0)
     found = troubles(feed.slots(6.0), {})
     assert found == {
-        "eu/a/0": "held, schema id 7 has two meanings",
-        "eu/c/0": "waits and tries again, the registry does not answer",
+        "eu/a/0": Trouble("held, schema id 7 has two meanings", "refused"),
+        "eu/c/0": Trouble("waits and tries again, the registry does not answer"),
     }
-    said = warnings({}, (), found, warning_ms=1)
+    said = warnings({}, (), {source: why.text for source, why in found.items()}, warning_ms=1)
     assert "eu/a/0: held, schema id 7 has two meanings" in said.values()

@@ -6,6 +6,7 @@ from aggregator.observe.edge_account import ClockPair
 from aggregator.observe.edge_logs import EdgeLogs, UndecidedOffsets
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.flow_status import flow_status
+from aggregator.observe.hub_status import NO_TROUBLE, Trouble
 from aggregator.replicate.discovery.edge_watch import EdgeAnswer
 from aggregator.replicate.discovery.retention import Margin
 from aggregator.state.gap import Gap, GapKind
@@ -23,7 +24,7 @@ def shown(ends: dict, after_s: float, *, arrives=10, trouble="", **seen):
     shown = EdgeSnapshot(EdgeAnswer(0.0, ends_s=asked_s, ends=ends), logs, asked_s)
     entry = LedgerRecord(0, "id", 70, epoch=1, slot=0)
     track = story.account.tracks.get(FLOW)
-    return flow_status(FLOW, entry, shown, track, lost=None, trouble=trouble, moment=now)
+    return flow_status(FLOW, entry, shown, track, lost=None, trouble=Trouble(trouble), moment=now)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_one_look_tells_lag_by_the_time_of_the_oldest_unread_record():
 
     def found(end: int, lost: Gap | None = None):
         shown = EdgeSnapshot(EdgeAnswer(0.0, ends={FLOW: end}), logs, 0.0)
-        seen = flow_status(FLOW, entry, shown, None, lost=lost, trouble="", moment=ClockPair(0.0, CENTRAL_MS))
+        seen = flow_status(FLOW, entry, shown, None, lost=lost, trouble=NO_TROUBLE, moment=ClockPair(0.0, CENTRAL_MS))
         return seen.end_offset, seen.lag_records, seen.lag_ms, seen.retention_margin_ms
 
     assert found(80) == (80, 10, 5000, 60_000)

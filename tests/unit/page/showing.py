@@ -78,7 +78,7 @@ def troubled() -> Snapshot:
     """A hub in which everything that the page can say is to be said."""
     flows = (
         flow("eu", "orders", 0),
-        flow("eu", "orders", 1, trouble="held, the registry has no schema 9"),
+        flow("eu", "orders", 1, trouble="held, the registry has no schema 9", held="refused"),
         flow("us", "orders", 0, gap=Gap(GapKind.EXPIRED, 90, 140, AT_MS)),
         flow("ap", "heartbeats", 0),
     )

@@ -150,7 +150,7 @@ def test_nothing_that_others_wrote_becomes_markup():
     seen = troubled()
     bad = snapshot(
         [edge("eu", state="STALLED", reason=HOSTILE)],
-        [flow("eu", HOSTILE, trouble=f"held, {HOSTILE}")],
+        [flow("eu", HOSTILE, trouble=f"held, {HOSTILE}", held="refused")],
         topics={"eu": {HOSTILE: 1}},
         letters={("eu", HOSTILE, HOSTILE): 1},
         fields={("eu", HOSTILE): next(iter(seen.fields.values()))},
@@ -335,6 +335,27 @@ def test_every_state_has_a_sign_of_its_own():
     assert badge_of("SOMETHING_NEW").label == "SOMETHING_NEW"
 
 
+def test_a_held_flow_is_told_by_its_reason_and_not_by_its_words():
+    """The badge and the runbook stay whatever the sentence says; what tries again by itself only waits."""
+    seen = troubled()
+    flows = (
+        flow("eu", "a", trouble="held, changed", held="incompatible"),
+        flow("eu", "b", trouble="held, another", held="undecided"),
+        flow("eu", "c", trouble="held, words of nobody", held="refused"),
+        flow("eu", "d", trouble="waits and tries again, held, another cluster"),
+    )
+    found = {
+        one.what: one for one in needs(replace(seen, status=replace(seen.status, flows=flows, gaps=(), refused={})))
+    }
+    told = {what: (found[what].badge.label, found[what].runbook) for what in ("eu/a/0", "eu/b/0", "eu/c/0", "eu/d/0")}
+    assert told == {
+        "eu/a/0": ("Held", "changed-policy.md"),
+        "eu/b/0": ("Held", "undecided-transaction.md"),
+        "eu/c/0": ("Held", ""),
+        "eu/d/0": ("Waits", ""),
+    }
+
+
 def test_a_card_has_the_whole_command_and_its_runbook():
     """What can be typed as it stands, and a page to read on a bad day; each named runbook is there and is shown."""
     page = read("/")
@@ -407,7 +428,7 @@ def test_a_hub_that_is_behind_or_starts_says_so_of_itself(states, more, said):
 def test_two_hundred_topics_are_folded_but_for_those_that_stand_still():
     """What stands still is in front, whatever its name is; the rest is one line to unfold."""
     flows = [flow("eu", f"t{number:03}", 0) for number in range(200)]
-    flows[150] = flow("eu", "t150", 0, trouble="held, the registry has no schema 9")
+    flows[150] = flow("eu", "t150", 0, trouble="held, the registry has no schema 9", held="refused")
     known = config()
     hub = known.model_copy(update={"topics": (known.topics[0].model_copy(update={"match": ".*"}),)})
     page = client(snapshot([edge("eu")], flows), hub=hub).get("/edges/eu").text

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange, Position
-from aggregator.errors import Unreachable
+from aggregator.errors import HoldError, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Fault, FaultKind, PollResult, StartPosition, TruncationPoint
 from aggregator.replicate.flow.cursor import Cursor, HoldReason
@@ -17,6 +17,7 @@ from aggregator.replicate.slot.partition_guard import PartitionGuard
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.readers import Readers
 from aggregator.replicate.slot.refused_topics import RefusedTopics
+from aggregator.schema.registry import IncompatibleSchema
 from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
@@ -518,3 +519,9 @@ def test_a_first_position_that_central_has_not_decided_is_waited_for_with_a_drai
     assert not readers.is_drained(flow)
     edge.time_s = 5.1
     assert readers.is_drained(flow)
+
+
+def test_a_schema_that_breaks_readers_is_a_reason_of_its_own():
+    """Whoever is called finds the runbook of a changed policy; every other refusal is one."""
+    reasons = [HoldReason.of_refusal(error("why", hint="next")) for error in (IncompatibleSchema, HoldError)]
+    assert reasons == [HoldReason.INCOMPATIBLE, HoldReason.REFUSED]
