@@ -16,7 +16,7 @@ import numpy as np
 from aggregator.budgets import BATCH_PLAIN_BYTES, max_output_bytes
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy.batch.column import ABSENT, Counts, ResultColumn, SideValues, TooMuch, joined
+from aggregator.privacy.batch.column import ABSENT, NOWHERE, Counts, ResultColumn, SideValues, TooMuch, joined
 from aggregator.privacy.batch.distinct import OperatorCache, by_value, in_parts
 from aggregator.privacy.batch.guard import Malformed
 from aggregator.privacy.batch.strip import FoundSchema, Rejection, ReportRow
@@ -26,7 +26,7 @@ from aggregator.privacy.fields.leaf import Shown
 from aggregator.privacy.fields.raw_values import Raw
 from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.text import Json, read_json, write_json
-from aggregator.privacy.json.walk import InputCollector, OutputBuilder, at_path
+from aggregator.privacy.json.walk import INDEFINITE, InputCollector, OutputBuilder, at_path
 from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_deterministic
@@ -166,6 +166,7 @@ class JsonValues:
             there = {place: held[path] for place, held in shown.items() if path in held}
             codes = np.full(len(values), ABSENT, np.int64)
             codes[list(there)] = range(len(there))
+            codes[[place for place, value in there.items() if value is INDEFINITE]] = NOWHERE
             found[path] = SideValues(codes, list(there.values()))
         return found
 

@@ -22,14 +22,16 @@ from aggregator.schema.avro import Kind
 
 _DOUBLE = struct.Struct("<d")
 _DROPPED = object()
+# What lies in a list is not one value: whether there is none cannot be said either. It is known by its identity.
+INDEFINITE = float("nan")
 _KINDS = {dict: "object", list: "array", str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
-    """The value at a path as others see it; None for null and for nothing."""
-    for number, step in enumerate(steps):
-        if number and isinstance(value, list):
-            return math.nan  # a list stands on the way: what lies in it is not one value
+    """The value at a path as others see it; None for null and for nothing, `INDEFINITE` where a list is on the way."""
+    for step in steps:
+        if isinstance(value, list):
+            return INDEFINITE
         value = value.get(step) if isinstance(value, dict) else None
     return math.nan if isinstance(value, dict | list) else value  # present, but not comparable
 

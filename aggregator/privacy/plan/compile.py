@@ -201,8 +201,9 @@ class _Compiler:
         decision = self.decide(at)
         rule, because = decision.rule, decision.because
         call = None
-        if leaf.kind not in (Kind.NULL, Kind.RECORD) and not isinstance(rule, Keep | Drop):
-            result = operators.result(rule, leaf)
+        if leaf.kind is not Kind.NULL and not isinstance(rule, Keep | Drop):
+            # A record without fields is a value, too: which one of a union it is.
+            result = None if leaf.kind is Kind.RECORD else operators.result(rule, leaf)
             if result is None or (of_map and not operators.is_injective(rule, result)):
                 because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind}"
                 rule = Drop()

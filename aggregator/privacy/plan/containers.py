@@ -38,9 +38,7 @@ def decide_containers(
 
 def reaching_no_leaf(nodes: Sequence[PlanNode]) -> set[int]:
     """The containers that no leaf lies in, at any depth: types that hold nothing but each other."""
-    leafy = _fixpoint(
-        nodes, lambda number, members: _is_leaf(nodes[number]) or not members.isdisjoint(nodes[number].children)
-    )
+    leafy = _fixpoint(nodes, lambda number, members: _is_leaf(nodes[number]) or _holds_any(nodes, number, members))
     return {number for number in range(len(nodes)) if number not in leafy}
 
 
@@ -49,6 +47,12 @@ def outermost(nodes: Sequence[PlanNode], root: int, leafless: Collection[int]) -
     outer = (node for number, node in enumerate(nodes) if number not in leafless or number == root)
     found = {child for node in outer for child in node.children if child in leafless}
     return found | {root} if root in leafless and nodes[root].kind is not Kind.RECORD else found
+
+
+def _holds_any(nodes: Sequence[PlanNode], number: int, members: set[int]) -> bool:
+    """Whether a container holds one of them; a null beside others only says where these end."""
+    node = nodes[number]
+    return any(child in members and not _is_bare_null(node, nodes[child]) for child in node.children)
 
 
 def _is_leaf(node: PlanNode) -> bool:
@@ -85,7 +89,7 @@ def _stays(nodes: Sequence[PlanNode], number: int, members: set[int]) -> bool:
         return node.action is not Action.DROP
     if node.kind is Kind.MAP:
         return members.issuperset(node.children)
-    return any(child in members and not _is_bare_null(node, nodes[child]) for child in node.children)
+    return _holds_any(nodes, number, members)
 
 
 def _is_bare_null(union: PlanNode, child: PlanNode) -> bool:

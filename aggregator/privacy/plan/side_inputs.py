@@ -5,6 +5,7 @@ value there. The compiler gives every node along the path a context of its own. 
 record at the end of a path, or an array or a map there or on the way, is no absent value, and cannot be compared.
 """
 
+import re
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from aggregator.schema.avro import CONTAINERS, Kind, Schema
 
 _SHOWN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM, Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE}
 _UUID_BYTES = 16
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _FLOATS = {Kind.FLOAT: struct.Struct("<f"), Kind.DOUBLE: struct.Struct("<d")}
 
 
@@ -68,6 +70,11 @@ def entity(value: Shown | None) -> Value | None:
     return None if isinstance(value, bool | float) else value
 
 
+def is_uuid(text: str) -> bool:
+    """Whether a text has the form of a UUID (RFC 9562), in small or capital letters."""
+    return _UUID.fullmatch(text) is not None
+
+
 def shown(leaf: Leaf, raw: Any) -> Shown:
     """Convert a raw value to the one that others see.
 
@@ -84,4 +91,5 @@ def shown(leaf: Leaf, raw: Any) -> Shown:
         return value
     if isinstance(value, bytes):
         return str(UUID(bytes=value)) if len(value) == _UUID_BYTES else value
-    return str(value).lower()
+    text = str(value)
+    return text.lower() if is_uuid(text) else text

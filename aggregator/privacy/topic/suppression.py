@@ -12,7 +12,7 @@ reach central. Only its edge and topic can leave it out.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +24,14 @@ from aggregator.header_columns import Headers
 from aggregator.privacy.batch.column import ResultColumn, SideValues
 from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.fields.leaf import Shown
+from aggregator.privacy.plan.side_inputs import is_uuid
 from aggregator.privacy.policy.conditions import Condition
 
 # In this order, `all` is the minimum, `any` the maximum, and `not` mirrors the value.
 NO, UNDECIDED, YES = range(3)
 Answers = NDArray[np.int8]
 _INTEGER = re.compile(r"-?[0-9]{1,30}")
+_BOOLEANS = frozenset(("true", "false"))
 
 
 class Verdicts(NamedTuple):
@@ -94,43 +96,64 @@ class _Asked(NamedTuple):
         if condition.field is not None:
             return self._field(condition.field, condition)
         if condition.header is not None:
-            found = [_of_header(condition, pairs or ()) for pairs in self.headers]
+            answer = _answer_of(condition)
+            found = [_of_header(condition, answer, pairs or ()) for pairs in self.headers]
             return np.where(self.is_tombstone, UNDECIDED, np.array(found, np.int8)).astype(np.int8)
         where, names = (self.edge, condition.edge) if condition.edge is not None else (self.topic, condition.topic)
-        answer = UNDECIDED if where is None else YES if where in (names or ()) else NO
-        return np.full(len(self.is_tombstone), answer, np.int8)
+        decided = UNDECIDED if where is None else YES if where in (names or ()) else NO
+        return np.full(len(self.is_tombstone), decided, np.int8)
 
     def _field(self, path: str, condition: Condition) -> Answers:
         held = self.side_values.get(path)
         if held is None:
             return np.full(len(self.is_tombstone), UNDECIDED, np.int8)
         absent = UNDECIDED if condition.is_null is None else YES if condition.is_null else NO
-        by_code = np.array([*(_of_value(condition, value) for value in held.values), UNDECIDED, absent], np.int8)
+        answer = _answer_of(condition)
+        by_code = np.array([*map(answer, held.values), UNDECIDED, absent], np.int8)
         answers = by_code[held.codes]  # the last two are those of NOWHERE and ABSENT
         answers[self.is_unread] = UNDECIDED
         return answers
 
 
-def _of_value(condition: Condition, value: Shown) -> int:
-    """The answer for a value that is there."""
+class _Constants:
+    """What a condition compares with, read once for each type that a value may have.
+
+    Args:
+        texts: As the policy says them.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = {_normal(text) for text in texts}
+        self._numbers = {int(text) for text in texts if _INTEGER.fullmatch(text)}
+        self._booleans = {text == "true" for text in texts if text in _BOOLEANS}
+        self._are_numbers = all(map(_INTEGER.fullmatch, texts))
+        self._are_booleans = _BOOLEANS.issuperset(texts)
+
+    def answer(self, value: Shown) -> int:
+        """Whether a value is one of them; with one that is of another type that is undecided."""
+        if isinstance(value, bool):
+            found, are_comparable = value in self._booleans, self._are_booleans
+        elif isinstance(value, int):
+            found, are_comparable = value in self._numbers, self._are_numbers
+        else:
+            found, are_comparable = isinstance(value, str) and _normal(value) in self._texts, isinstance(value, str)
+        return YES if found else NO if are_comparable else UNDECIDED
+
+
+def _answer_of(condition: Condition) -> Callable[[Shown], int]:
+    """The condition's answer for a value that is there."""
     if condition.is_null is not None:
-        return NO if condition.is_null else YES
-    constants = (condition.equals,) if condition.equals is not None else condition.one_of or ()
-    return max(_is_same(value, constant) for constant in constants)
+        found = NO if condition.is_null else YES
+        return lambda _: found
+    return _Constants((condition.equals,) if condition.equals is not None else condition.one_of or ()).answer
 
 
-def _is_same(value: Shown, constant: str) -> int:
-    """Whether a value is what the policy wrote, read as the value's type."""
-    if isinstance(value, bool):
-        is_same = constant == str(value).lower() if constant in ("true", "false") else None
-    elif isinstance(value, int):
-        is_same = int(constant) == value if _INTEGER.fullmatch(constant) else None
-    else:
-        is_same = constant == value if isinstance(value, str) else None
-    return UNDECIDED if is_same is None else YES if is_same else NO
+def _normal(text: str) -> str:
+    """A text as it is compared: a UUID means the same in small and in capital letters."""
+    return text.lower() if is_uuid(text) else text
 
 
-def _of_header(condition: Condition, headers: Headers) -> int:
+def _of_header(condition: Condition, answer: Callable[[Shown], int], headers: Headers) -> int:
     """The answer for all headers of a name; there may be several."""
     found = [value for name, value in headers if name == condition.header]
     there = [value for value in found if value is not None]
@@ -138,11 +161,11 @@ def _of_header(condition: Condition, headers: Headers) -> int:
         return YES if condition.is_null is not bool(there) else NO
     if not there:
         return UNDECIDED
-    return max(_of_text(condition, value) for value in there)
+    return max(_of_text(answer, value) for value in there)
 
 
-def _of_text(condition: Condition, value: bytes) -> int:
+def _of_text(answer: Callable[[Shown], int], value: bytes) -> int:
     try:
-        return _of_value(condition, value.decode())
+        return answer(value.decode())
     except UnicodeDecodeError:
         return UNDECIDED

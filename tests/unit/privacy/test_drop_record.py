@@ -3,6 +3,7 @@
 import json
 import time
 from itertools import product
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
 from tests.effort import examples
+from tests.growth import cpu_s
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.conftest import TODAY
 
@@ -162,6 +164,49 @@ def test_a_record_or_an_array_at_the_path_is_no_absent_value(both):
     ]
     assert _became(both, _policy({"field": "opt_out", "is_null": True}), records)[1:] == ["delivered", unknown, unknown]
     assert _became(both, _policy({"field": "opt_out", "equals": "yes"}), records)[1:] == ["left out", unknown, unknown]
+
+
+@pytest.mark.parametrize("logical", ["string", "fixed"])
+@pytest.mark.parametrize("question", ["equals", "in"])
+def test_a_uuid_is_the_same_in_small_and_in_capital_letters(both, question, logical):
+    """In the policy and in the record, as text or as sixteen bytes; other text is compared as it is written."""
+    small = "e409a6c3-2823-406a-8d41-5163ebb7ad53"
+    kind = {"type": "string"} if logical == "string" else {"type": "fixed", "name": "U", "size": 16}
+    schema = {"type": "record", "name": "O", "fields": [{"name": "id", "type": kind | {"logicalType": "uuid"}}]}
+    raw = UUID(small).bytes
+    records = [raw] if logical == "fixed" else [b"\x48" + text.encode() for text in (small, small.upper())]
+    values = [frame(both.edge.register("orders-value", json.dumps(schema)), one) for one in records]
+    for constant in (small, small.upper()):
+        asked = [constant, "of another form"] if question == "in" else constant
+        assert _became(both, _policy({"field": "id", question: asked}), values) == ["left out"] * len(values)
+    assert _became(both, _policy({"field": "id", "equals": small[:-1] + "4"}), values) == ["delivered"] * len(values)
+
+
+@pytest.mark.parametrize(("is_null", "decided"), [(True, "delivered"), (False, "left out")])
+def test_what_lies_in_a_list_of_json_decides_nothing(lab, is_null, decided):
+    """Neither that it is there nor that it is not, wherever on the way the list stands; as in Avro."""
+    lab.made = KernelStrip
+    policy = _policy({"field": "consent.granted", "is_null": is_null}).replace(
+        "    fields", "    value_format: json\n    fields"
+    )
+    lists = [b'{"consent":[]}', b'{"consent":[{}]}', b'{"consent":[{"granted":1}]}', b'[{"consent":1}]']
+    assert _became(lab, policy, lists) == [Reason.UNDECIDED] * 4
+    assert _became(lab, policy, [b'{"consent":{"granted":1}}', b'{"consent":{"granted":[]}}']) == [decided] * 2
+
+
+def test_many_constants_cost_no_more_than_one():
+    """They are read once for each type, and not for each value."""
+    held = SideValues(np.arange(20_000), list(range(20_000)))
+    column = ResultColumn([b""] * 20_000, side_values={"id": held})
+    batch = Batch([None] * 20_000, [b""] * 20_000, [None] * 20_000)
+
+    def cost(count):
+        condition = _condition(field="id", **{"in": [str(number) for number in range(count)]})
+        verdicts = Suppression([condition], "eu", "orders")
+        assert len(verdicts.verdicts(batch, column).suppressed) == count
+        return cpu_s(lambda: verdicts.verdicts(batch, column), rounds=3)
+
+    assert cost(1000) < 5 * cost(1) + 0.01
 
 
 def test_headers(both):

@@ -330,6 +330,8 @@ def test_a_record_that_does_not_fit_is_told_without_its_names():
 
 TREE = {"type": "record", "name": "T", "fields": [{"name": "kids", "type": {"type": "array", "items": "T"}}]}
 HOLDER = {"type": "record", "name": "H", "fields": [{"name": "n", "type": "int"}, {"name": "tree", "type": TREE}]}
+CHAIN = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
+MARKERS = [{"type": "record", "name": name, "fields": []} for name in ("Catholic", "Jewish")]
 KIDS = {"kids": [{"kids": []}, {"kids": [{"kids": []}]}, {"kids": []}]}
 
 
@@ -369,10 +371,26 @@ def test_the_shape_of_a_value_is_a_value_too(rules, tags, operator):
         (HOLDER, "", {"x.n": "drop", "x.tree": "drop"}),
         (HOLDER, "x.**: keep, ", {"x.n": "keep", "x.tree": "keep"}),
         (["null", TREE], "", {"x": "drop"}),
-        ({"type": "array", "items": ["null", TREE]}, "", {"x[]": "drop"}),
+        ({"type": "array", "items": ["null", TREE]}, "", {"x": "drop"}),
         (TREE, "x.kids: keep, ", {"x": "keep", "x.kids": "keep"}),
+        (CHAIN, "", {"x": "drop"}),
+        (CHAIN, "x: keep, ", {"x": "keep"}),
+        (["null", CHAIN], "", {"x": "drop"}),
+        (MARKERS, "x: redact, ", {"x": "drop"}),
+        (MARKERS, "x: keep, ", {"x": "keep"}),
     ],
-    ids=["inner", "inner kept", "union", "array", "a part kept"],
+    ids=[
+        "inner",
+        "inner kept",
+        "union",
+        "array",
+        "a part kept",
+        "chain",
+        "chain kept",
+        "chain or null",
+        "markers",
+        "markers kept",
+    ],
 )
 def test_a_report_names_every_shape_that_is_kept_or_dropped(shape, rules, rows):
     """Wherever the type lies; a container of which a part is kept is not called dropped."""
@@ -380,6 +398,26 @@ def test_a_report_names_every_shape_that_is_kept_or_dropped(shape, rules, rows):
     text = f"policy: p\nversion: 1\ntopics: {{orders: {{fields: {{{rules}y: keep}}}}}}\n"
     plan = compile_plan(json.dumps(schema), value_scope(parse_policy(text), "orders"), TODAY)
     assert {row.path: row.operator for row in plan.rows} == rows
+
+
+PSEUDONYMIZE = "{pseudonymize: {key: customer, domain: c}}"
+
+
+@pytest.mark.parametrize("operator", ["redact", "nullify", "mask", PSEUDONYMIZE, "drop"])
+def test_which_of_several_records_without_fields_it_is_is_a_value_too(operator):
+    """No operator takes such a record, so that each other rule than `keep` leaves the field out; so it is with keys."""
+    fields = [{"name": "n", "type": "string"}, {"name": "x", "type": MARKERS}]
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    value = edge.register("orders-value", json.dumps({"type": "record", "name": "R", "fields": fields}))
+    key = edge.register("orders-key", json.dumps(MARKERS))
+    whole = operator if operator == PSEUDONYMIZE else "drop"
+    text = f"policy: p\nversion: 1\ntopics: {{orders: {{key: {whole}, fields: {{n: keep, x: {operator}}}}}}}\n"
+    strip = topic(text, edge, central)
+    bodies = [frame(value, b"\x02a" + which) for which in (b"\0", b"\2")]
+    out = strip.strip(Batch([frame(key, b"\0"), frame(key, b"\2")], bodies, [None, None]))
+    assert out.rejected == {}
+    assert {one[5:] for one in out.values} == {b"\x02a"}
+    assert len(set(out.keys)) == 1
 
 
 def _body(schema, value) -> bytes:
