@@ -105,6 +105,8 @@ SCHEMA_LABELS = Budget(
 )
 # A tag at a place counts as this many characters.
 LETTERS_OF_A_TAG = 8
+# Each takes some forty bytes of memory; nobody gives a field more than a few.
+SCHEMA_TAGS = Budget(BudgetScope.SCHEMA, 200_000, "tags, over all its fields and types", Reason.SCHEMA_REFUSED)
 SCHEMA_STEPS = Budget(BudgetScope.SCHEMA, 2_000_000, "steps to tell types of one name apart", Reason.SCHEMA_REFUSED)
 DEFAULT_STEPS = Budget(
     BudgetScope.SCHEMA, 100_000, "steps to see which defaults fit their fields", Reason.SCHEMA_REFUSED
@@ -150,6 +152,7 @@ TABLE: tuple[Budget, ...] = (
     DECIMAL_DIGITS,
     SCHEMA_NODES,
     SCHEMA_LABELS,
+    SCHEMA_TAGS,
     SCHEMA_STEPS,
     DEFAULT_STEPS,
     SUBJECT_VERSIONS,

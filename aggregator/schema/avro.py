@@ -7,13 +7,13 @@ are refused.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from math import log10
 from typing import Any, NamedTuple
 
-from aggregator.budgets import DECIMAL_DIGITS, FIXED_BYTES, SCHEMA_CHARACTERS, SCHEMA_DEPTH
+from aggregator.budgets import DECIMAL_DIGITS, FIXED_BYTES, SCHEMA_CHARACTERS, SCHEMA_DEPTH, SCHEMA_TAGS
 from aggregator.errors import DeadLetterError, Reason
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -98,6 +98,7 @@ class Node:
         fields: A record's fields.
         tags: Tags on the type itself.
         inherited: Tags that earlier versions gave it, and that it does not have itself.
+        inherited_keys: Tags that a map's keys have from what the map replaced.
         aliases: The full names of its aliases.
         logical: Logical type, where Avro defines it.
         symbols: An enum's symbols.
@@ -116,6 +117,7 @@ class Node:
     default: str | None = None
     size: int = 0
     inherited: frozenset[str] = frozenset()
+    inherited_keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,9 @@ def parse(text: str) -> Schema:
     root = reader.read(data, "", 0)
     for copy, original in reader.copies:  # the fields of recursive records are complete only now
         node = reader.nodes[original]
-        reader.nodes[copy] = replace(node, tags=node.tags | reader.nodes[copy].tags)
+        tags = node.tags | reader.nodes[copy].tags
+        reader.count.add(tags)
+        reader.nodes[copy] = replace(node, tags=tags)
     return Schema(tuple(reader.nodes), root)
 
 
@@ -158,11 +162,37 @@ def _refusal(message: str) -> DeadLetterError:
     )
 
 
+class TagCount:
+    """Bounds the tags over all parts of a schema: a type with many may be named many times.
+
+    Args:
+        limit: The largest number of them.
+    """
+
+    def __init__(self, limit: int = SCHEMA_TAGS.limit) -> None:
+        self._left = self._limit = limit
+
+    def add(self, tags: Collection[str]) -> None:
+        """Count the tags of one more part.
+
+        Raises:
+            DeadLetterError: SCHEMA_REFUSED, these are too many.
+        """
+        self._left -= len(tags)
+        if self._left < 0:
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                f"writer schema refused: its parts have more than {self._limit:,} tags in all",
+                hint="use fewer tags, or fewer references to a type that has many",
+            )
+
+
 @dataclass(slots=True)
 class _Reader:
     nodes: list[Node] = field(default_factory=list)
     named: dict[str, int] = field(default_factory=dict)
     copies: list[tuple[int, int]] = field(default_factory=list)
+    count: TagCount = field(default_factory=TagCount)
 
     def read(self, data: Any, namespace: str, depth: int) -> int:
         if depth > SCHEMA_DEPTH.limit:

@@ -1,40 +1,44 @@
 """Remembers the tags of fields and types in earlier versions of a schema, and finds these parts in a new version.
 
 A field is recognised by its place, and by the names of its record and of itself. A type is recognised by its name or by
-its former place. The aliases of both versions count as names. Arrays, maps and unions around a type may change: a
-single customer may become a list of customers.
+its former place. Names that any version declared to be one, by an alias, are one name in all versions. Arrays, maps and
+unions around a type may change: a single customer may become a list of customers.
 
 Invariants: a part is tagged in case of doubt. A type that stood at its place in the version before is the same type. A
 new type may be any type that stood at this place before and is not there now. A text that replaces a record inherits
-the tags of all its fields. Pure, and within a budget.
+the tags of all its fields, and so do the keys of a map that replaces something else. Pure, and within a budget.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from aggregator.budgets import SCHEMA_STEPS
+from aggregator.budgets import SCHEMA_STEPS, SCHEMA_TAGS
 from aggregator.errors import DeadLetterError, Reason
-from aggregator.schema.avro import Field, Kind, Node, Schema
+from aggregator.schema.avro import Field, Kind, Node, Schema, TagCount
 
 _ITEMS, _VALUES = "[]", "{}"
 _WRAPPERS = {Kind.ARRAY: _ITEMS, Kind.MAP: _VALUES}
 _NONE: frozenset[str] = frozenset()
+# Each name to those that a version declared to mean the same.
+_Links = defaultdict[str, set[str]]
 # The budget of steps for finding a node's former place, beside one visit to each node: of one version, and of all.
 _STEPS = SCHEMA_STEPS.limit // 100
 _STEPS_OF_ALL = 50 * _STEPS
+# The budget of tags that are remembered of all versions.
+_TAGS_OF_ALL = 10 * SCHEMA_TAGS.limit
 
 
 class _Type:
-    """A type at its former place; for a named type, `whole` is the type at all its places."""
+    """A type at its former place; of a named one, `whole` is the type at all places, `links` are those of fields."""
 
-    __slots__ = ("also", "places", "tags", "whole")
+    __slots__ = ("key_tags", "links", "places", "tags", "whole")
 
     def __init__(self) -> None:
-        self.tags = _NONE
+        self.tags = self.key_tags = _NONE
         self.places: dict[str, _Place] = {}
-        self.also: defaultdict[str, set[str]] = defaultdict(set)
+        self.links: _Links = defaultdict(set)
         self.whole: _Type | None = None
 
     @property
@@ -44,16 +48,6 @@ class _Type:
 
     def place(self, name: str) -> "_Place":
         return self.places.setdefault(name, _Place())
-
-    def names_of(self, item: Field) -> int:
-        """Count the names under which `fields` looks, without making them."""
-        return sum(1 + len(self.also.get(name, ())) for name in (item.name, *item.aliases))
-
-    def fields(self, item: Field) -> Iterator["_Place"]:
-        """The places of the earlier fields that this field may have been."""
-        own = {item.name, *item.aliases}
-        names = own.union(*(self.also[name] for name in own if name in self.also))
-        return (self.places[name] for name in sorted(names) if name in self.places)
 
 
 class _Place:
@@ -81,12 +75,13 @@ class Lineage:
     def __init__(self) -> None:
         self.root = _Place()
         self.named: dict[str, _Type] = {}
-        self.also: defaultdict[str, set[str]] = defaultdict(set)
+        self.links: _Links = defaultdict(set)
+        self.count = TagCount(_TAGS_OF_ALL)
         self._is_tagged = False
         self._steps_left = _STEPS_OF_ALL
 
     def add(self, schema: Schema, *, is_own_version: bool = True) -> None:
-        """Remember a version, with the tags that it inherited; untagged ones before the first tag say nothing.
+        """Remember a version, with the tags that it inherited; of untagged ones before the first tag, the aliases.
 
         Args:
             schema: The version.
@@ -96,6 +91,7 @@ class Lineage:
             node.tags or node.inherited or any(item.tags or item.inherited for item in node.fields)
             for node in schema.nodes
         )
+        self._link(schema)
         if self._is_tagged:
             _Entering(self, schema).enter(self.root if is_own_version else _Place(), schema.root)
 
@@ -114,13 +110,17 @@ class Lineage:
             fields = tuple(
                 item._replace(inherited=found.fields[number, at] - item.tags) for at, item in enumerate(node.fields)
             )
-            nodes.append(replace(node, fields=fields, inherited=found.nodes[number] - node.tags))
+            inherited = found.nodes[number] - node.tags
+            nodes.append(replace(node, fields=fields, inherited=inherited, inherited_keys=found.keys[number]))
         return Schema(tuple(nodes), schema.root)
 
-    def names(self, node: Node) -> set[str]:
-        """The names that a type may have had."""
-        own = {node.name, *node.aliases} if node.name else {f":{node.kind.value}"}
-        return own.union(*(self.also[name] for name in own if name in self.also))
+    def _link(self, schema: Schema) -> None:
+        """Note which names a version declares to be one, of types and of their fields."""
+        for node in schema.nodes:
+            _link(self.links, node.name, node.aliases)
+            for item in node.fields:
+                if item.aliases:
+                    _link(self.named.setdefault(node.name, _Type()).links, item.name, item.aliases)
 
 
 class _Entering:
@@ -138,7 +138,7 @@ class _Entering:
         node = self._nodes[number]
         branches = [node]
         if node.kind is Kind.UNION:
-            place.tags |= node.tags | node.inherited
+            self._note(place, node)
             branches = [self._nodes[child] for child in node.children]
         place.newest = {_called(branch) for branch in branches}
         for branch in branches:
@@ -148,7 +148,8 @@ class _Entering:
         if node.kind is Kind.NULL:
             return
         here = place.types.setdefault(_called(node), _Type())
-        here.tags |= node.tags | node.inherited
+        self._note(here, node)
+        here.key_tags |= node.inherited_keys
         if node.name:
             here.whole = self._lineage.named.setdefault(node.name, _Type())
             if node.name not in self._entered:
@@ -158,15 +159,17 @@ class _Entering:
             self.enter(here.place(_WRAPPERS[node.kind]), node.children[0])
 
     def _whole(self, whole: _Type, node: Node) -> None:
-        whole.tags |= node.tags | node.inherited
-        for alias in node.aliases:
-            self._lineage.also[alias].add(node.name)
+        self._note(whole, node)
         for item in node.fields:
-            for alias in item.aliases:
-                whole.also[alias].add(item.name)
             field = whole.place(item.name)
-            field.tags |= item.tags | item.inherited
+            self._note(field, item)
             self.enter(field, item.node)
+
+    def _note(self, at: "_Place | _Type", said: Node | Field) -> None:
+        new = (said.tags | said.inherited) - at.tags
+        if new:
+            self._lineage.count.add(new)
+            at.tags |= new
 
 
 class _Finding:
@@ -184,15 +187,18 @@ class _Finding:
         self._met: set[tuple[int, frozenset[int]]] = set()
         self._waiting: list[tuple[int, list[_Stood]]] = []
         self._below: dict[int, frozenset[str]] = {}
+        self._names: dict[int, set[str]] = {}
+        self._count = TagCount()
         aliases = sum(len(item.aliases) for node in schema.nodes for item in node.fields)
         self._left = self._steps = steps
-        self._free = 8 * len(schema.nodes) + 2 * aliases
+        self._free = 12 * len(schema.nodes) + 4 * aliases
         self.nodes: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
+        self.keys: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
         self.fields: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
 
     def look(self, roots: Sequence[_Place]) -> int:
         """Follow the schema from its root, which stands at these places; return the steps of the budget it took."""
-        self.nodes[self._schema.root] |= _tags(roots)
+        self._give(self.nodes, self._schema.root, _tags(roots))
         self._wait(self._schema.root, _standing(roots))
         while self._waiting:
             self._visit(*self._waiting.pop())
@@ -220,11 +226,14 @@ class _Finding:
         """Match each branch of a union, or the one type, with the earlier types that it may have been."""
         node = self._schema.nodes[number]
         branches = node.children if node.kind is Kind.UNION else (number,)
-        names = {branch: self._lineage.names(self._schema.nodes[branch]) for branch in branches}
+        names = {branch: self._type_names(branch) for branch in branches}
         self._spend(sum(map(len, names.values())))
         left = self._left_over(stood, set[str]().union(*names.values())) if stood else []
+        called = defaultdict[str, list[_Stood]](list)
+        for one in stood:
+            called[one.called].append(one)
         for branch in branches:
-            known = [one for one in stood if one.called in names[branch]]
+            known = [one for name in sorted(names[branch]) if name in called for one in called[name]]
             if not any(one.is_newest for one in known):
                 known += left
             self._type(branch, known, names[branch])
@@ -249,10 +258,36 @@ class _Finding:
         if node.kind is Kind.RECORD:
             self._record(number, node, wholes)
         elif node.kind in _WRAPPERS:
-            self._wrapper(node.children[0], stood)
+            self._wrapper(number, node, stood)
         else:
             tags |= self._all_below(wholes)
-        self.nodes[number] |= tags
+        self._give(self.nodes, number, tags)
+
+    def _type_names(self, number: int) -> set[str]:
+        """The names that a type may have had."""
+        if number not in self._names:
+            node = self._schema.nodes[number]
+            own = {node.name, *node.aliases} if node.name else {_called(node)}
+            self._names[number] = self._linked(own, [self._lineage.links])
+        return self._names[number]
+
+    def _linked(self, names: set[str], links: Sequence[_Links]) -> set[str]:
+        """These names, and all that some version declared to mean the same."""
+        found, waiting = set(names), list(names)
+        while waiting:
+            name = waiting.pop()
+            for one in links:
+                linked = one.get(name, set())
+                self._spend(1 + len(linked))
+                waiting += linked - found
+                found |= linked
+        return found
+
+    def _give(self, into: dict[Any, frozenset[str]], part: Any, tags: frozenset[str]) -> None:
+        new = tags - into[part]
+        if new:
+            self._count.add(new)
+            into[part] |= new
 
     def _record(self, number: int, node: Node, wholes: Sequence[_Type]) -> None:
         met = ~number, frozenset(map(id, wholes))  # of a record used at many places the fields are looked at once
@@ -260,22 +295,27 @@ class _Finding:
             return
         self._met.add(met)
         for at, item in enumerate(node.fields):
-            self._spend(sum(whole.names_of(item) for whole in wholes))
-            places = [place for whole in wholes for place in whole.fields(item)]
-            self.fields[number, at] |= _tags(places)
+            names = self._linked({item.name, *item.aliases}, [whole.links for whole in wholes])
+            self._spend(len(names) * len(wholes))
+            places = [whole.places[name] for whole in wholes for name in sorted(names) if name in whole.places]
+            self._give(self.fields, (number, at), _tags(places))
             self._wait(item.node, _standing(places))
 
-    def _wrapper(self, child: int, stood: Iterable[_Stood]) -> None:
+    def _wrapper(self, number: int, node: Node, stood: Iterable[_Stood]) -> None:
         """Match the items of an array, or the values of a map, with the earlier ones.
 
-        If the earlier type was a single value, match that.
+        If the earlier type was a single value, match that. What was no map may have become the keys.
         """
         inside: list[_Stood] = []
         for one in stood:
             places = one.type.inside
-            self.nodes[child] |= _tags(places)
+            self._give(self.nodes, node.children[0], _tags(places))
             inside += _standing(places) or [one]
-        self._wait(child, inside)
+            if node.kind is Kind.MAP:
+                was_map = _VALUES in one.type.places
+                keys = one.type.key_tags if was_map else self._all_below([one.type.whole or one.type])
+                self._give(self.keys, number, keys)
+        self._wait(node.children[0], inside)
 
     def _all_below(self, types: Iterable[_Type]) -> frozenset[str]:
         """The tags of everything that these types held."""
@@ -293,10 +333,17 @@ class _Finding:
             if id(one) not in met:
                 self._spend()
                 met.add(id(one))
-                tags |= one.tags | _tags(one.places.values())
+                tags |= one.tags | one.key_tags | _tags(one.places.values())
                 waiting += [one.whole] if one.whole else []
                 waiting += [inner.type for inner in _standing(one.places.values())]
+        self._count.add(tags)
         return tags
+
+
+def _link(links: _Links, name: str, aliases: Iterable[str]) -> None:
+    for alias in aliases:
+        links[name].add(alias)
+        links[alias].add(name)
 
 
 def _called(node: Node) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from aggregator.budgets import HISTORY_STEPS, REFERENCED_VERSIONS, SCHEMA_LABELS, SCHEMA_STEPS, SUBJECT_VERSIONS
 from aggregator.config.patterns import MatchTargets
 from aggregator.errors import DeadLetterError, HoldError, Reason
-from aggregator.schema.avro import Kind, Schema, parse, printable_tags
+from aggregator.schema.avro import Kind, Schema, TagCount, parse, printable_tags
 from aggregator.schema.former_fields import Lineage
 from aggregator.schema.registry import SchemaVersion, TagPaths
 
@@ -75,7 +75,11 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
 def fingerprint(text: str, schema: Schema) -> str:
     """The identity of a schema with all its tags: 16 digits in hex."""
     tags = [
-        [sorted(node.tags | node.inherited), [sorted(item.tags | item.inherited) for item in node.fields]]
+        [
+            sorted(node.tags | node.inherited),
+            [sorted(item.tags | item.inherited) for item in node.fields],
+            *([sorted(node.inherited_keys)] if node.inherited_keys else []),
+        ]
         for node in schema.nodes
     ]
     meaning = json.dumps([json.loads(text), tags], sort_keys=True, separators=(",", ":"))
@@ -114,15 +118,17 @@ def _tagged(schema: Schema, beside: TagPaths) -> tuple[Schema, int]:
     if any(sum(part in _STANDS_FOR for part in _WILD.findall(path)) > _MAX_WILDCARDS for path, _ in beside):
         raise _refusal(f"a path of tags beside it has more than {_MAX_WILDCARDS} wildcards")
     found: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
-    targets = MatchTargets(texts)
+    targets, count = MatchTargets(texts), TagCount()
     for path, tags in beside:
+        printable = printable_tags(tags)
         try:
             matched = targets.matched_by(_expression(path))
         except ValueError:
             raise _refusal("a path of tags beside it cannot be read") from None
         for position in matched:
             _, record, field = names[position]
-            found[record, field] |= printable_tags(tags)
+            count.add(printable - found[record, field])
+            found[record, field] |= printable
     nodes = [
         replace(
             node,

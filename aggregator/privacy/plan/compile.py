@@ -168,7 +168,7 @@ class _Compiler:
                 return (self.step(inside._replace(node=node.children[0]), path, paths.ITEMS),)
             case _:
                 return (
-                    self.key(inside, paths.join(path, paths.KEYS)),
+                    self.key(inside, paths.join(path, paths.KEYS), node.inherited_keys),
                     self.step(inside._replace(node=node.children[0]), path, paths.VALUES),
                 )
 
@@ -191,10 +191,11 @@ class _Compiler:
             self.undeclared.add(number)
         return number
 
-    def key(self, inside: _Context, path: str) -> int:
-        self.afford(path, inside.tags)
+    def key(self, inside: _Context, path: str, inherited: frozenset[str]) -> int:
+        tags = inside.tags | self.inherited(inherited, path)
+        self.afford(path, tags)
         alive = self.matcher.advance(inside.alive, paths.KEYS)
-        at = inside._replace(alive=alive, rules=inside.rules | self.matcher.matched(alive))
+        at = inside._replace(alive=alive, rules=inside.rules | self.matcher.matched(alive), tags=tags)
         return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)
 
     def leaf(self, leaf: Leaf, at: _Context, path: str, *, of_map: bool = False) -> int:

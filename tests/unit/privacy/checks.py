@@ -55,15 +55,15 @@ class Away(MemoryRegistry):
 
 
 class Versioned(MemoryRegistry):
-    """A registry with one subject, in which tags lie in the first version, behind aliases, and beside the last one."""
+    """A registry with one subject, in which tags lie in the second version, behind aliases, and beside the last one."""
 
     SUBJECT = "orders-value"
 
     def __init__(self):
         super().__init__()
         tags = {"confluent:tags": ["PII"]}
-        fields = [("mail", tags), ("mail", {}), ("who", {"aliases": ["mail"]}), ("who", {"type": ["null", "string"]})]
-        for name, more in [*fields, ("ssn", {})]:
+        fields = [("elder", {"aliases": ["mail"]}), ("mail", tags), ("mail", {}), ("who", {"aliases": ["mail"]})]
+        for name, more in [*fields, ("who", {"type": ["null", "string"]}), ("elder", {}), ("ssn", {})]:
             shapes = [{"name": name, "type": "string", **more}, {"name": "kept", "type": "string"}]
             self.register(self.SUBJECT, json.dumps({"type": "record", "name": "R", "fields": shapes}))
 
@@ -159,8 +159,7 @@ def _inherited_tags() -> Iterator[str]:
     """What no text tags, but another version does, or the registry beside it."""
     registry = Versioned()
     text = long_bytes(len(RAW)) + RAW
-    bodies = [(b"\2" if number == 4 else b"") + text + b"\2k" for number in range(1, 6)]
-    values = [frame(number, body) for number, body in enumerate(bodies, 1)]
+    values = [frame(number, (b"\2" if number == 5 else b"") + text + b"\2k") for number in range(2, 8)]
     done = deliver(
         topic("policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {orders: {default: keep}}\n", registry), values
     )

@@ -352,7 +352,14 @@ HERITAGES = [
         "schema = with_inherited_tags(text, origin.tags, others)",
         "schema = with_inherited_tags(text, (), others)",
     ),
-    _one("aliases of fields", LINEAGE, "own = {item.name, *item.aliases}", "own = {item.name}"),
+    _one("aliases of fields", LINEAGE, "self._linked({item.name, *item.aliases},", "self._linked({item.name},"),
+    _one(
+        "aliases of versions before the first tag",
+        LINEAGE,
+        "        self._link(schema)\n",
+        "        if self._is_tagged:\n            self._link(schema)\n",
+    ),
+    _one("a name that was renamed back", LINEAGE, "        links[name].add(alias)\n", ""),
     _one(
         "inherited tags of a field",
         COMPILE,

@@ -23,7 +23,7 @@ from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import SchemaVersion
 from aggregator.schema.wire import frame
 from tests.effort import turns
-from tests.growth import cpu_s
+from tests.growth import cpu_s, grows_linearly
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
 from tests.unit.schema.double import RegistryDouble
@@ -189,6 +189,29 @@ LATER = {
     "a tag on an optional type": (
         [record(field("c", ["null", ITEMS]), field("kept"))],
         record(field("c", ["null", "int", "string"]), field("kept")), {"c": CANARY}),
+    "renamed back, and the alias was said before any tag": (
+        [record(field("mail", aliases=["contact"]), field("kept")), record(TAGGED, field("kept"))],
+        record(field("contact"), field("kept")), {"contact": CANARY}),
+    "renamed back to the name that had the alias": (
+        [record(field("contact", aliases=["mail"]), field("kept")), record(TAGGED, field("kept"))],
+        record(field("contact"), field("kept")), {"contact": CANARY}),
+    "renamed in a record that had another name when the alias was said": (
+        [record(field("c", record(field("contact", aliases=["mail"]), name="C")), field("kept")),
+         record(field("c", record(TAGGED, name="D", aliases=["C"])), field("kept"))],
+        record(field("d", record(field("contact"), name="D")), field("kept")), {"d": {"contact": CANARY}}),
+    "tagged in a record that had another name": (
+        [record(field("c", record(TAGGED, name="C")), field("kept")),
+         record(field("c", record(field("mail"), name="D", aliases=["C"])), field("kept"))],
+        record(field("d", record(field("mail"), name="D")), field("kept")), {"d": {"mail": CANARY}}),
+    "a list that is a map by what was tagged in it": (
+        [record(field("c", array(record(TAGGED, field("n", "int"), name="C"))), field("kept"))],
+        record(field("c", {"type": "map", "values": record(field("n", "int"), name="C")}), field("kept")),
+        {"c": {CANARY: {"n": 1}}}),
+    "such a map, one version later": (
+        [record(field("c", array(record(TAGGED, field("n", "int"), name="C"))), field("kept")),
+         record(field("c", {"type": "map", "values": record(field("n", "int"), name="C")}), field("kept"))],
+        record(field("c", {"type": "map", "values": record(field("n", "long"), name="C")}), field("kept")),
+        {"c": {CANARY: {"n": 1}}}),
     "a recursive type": (
         [record(field("v", tags=PII), field("next", ["null", "Order"]), field("kept"))],
         record(field("v"), field("next", ["null", "Order"]), field("kept")),
@@ -206,9 +229,8 @@ def test_a_tag_once_given_stays(double, shape, beside, made):
         if beside and shape not in ("a tag on a type", "a tag on items", "a tag on values", "a tag on a branch",
                                     "a tag on an optional type"):  # fmt: skip
             bare = json.loads(json.dumps(version).replace('"confluent:tags": ["PII"]', '"was": 1'))
-            double.add(
-                "orders-value", json.dumps(bare), tags={"**.mail": PII, "**.v": PII} if version is earlier[0] else {}
-            )
+            given = {"**.mail": PII, "**.v": PII} if "confluent:tags" in json.dumps(version) else {}
+            double.add("orders-value", json.dumps(bare), tags=given)
         else:
             double.add("orders-value", json.dumps(version))
     number = double.add("orders-value", json.dumps(schema), tags={})
@@ -328,6 +350,43 @@ def test_tags_beside_a_schema_cost_less_than_their_budget(text, paths, why):
     finally:
         tracemalloc.stop()
     assert cpu_s(refused, enough_s=0.1) < len(text) * 20e-6
+
+
+MANY = [f"t{number:x}" for number in range(10_000)]
+MANY_TAGS = record(name="X", **{"confluent:tags": MANY})
+COPIES = [field(f"f{at}", {"type": "shop.X", "confluent:tags": PII}) for at in range(1000)]
+SUCCESSORS = [field(f"f{at}", record(name=f"Y{at}", aliases=["X"])) for at in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "beside", "before"),
+    [
+        (record(field("x", MANY_TAGS), *COPIES), (), ()),
+        (record(*(field(f"f{at}") for at in range(1000))), (("**", frozenset(MANY)),), ()),
+        (record(*SUCCESSORS), (), (record(field("x", MANY_TAGS)),)),
+    ],
+    ids=["a type that is named often", "beside the schema", "inherited"],
+)
+def test_tags_times_places_have_a_budget(schema, beside, before):
+    """A hundred kilobytes could mean gigabytes of sets of tags."""
+    text, versions = json.dumps(schema), [SchemaVersion("t-value", 1, 1, json.dumps(one)) for one in before]
+    tracemalloc.start()
+    try:
+        with pytest.raises(DeadLetterError, match="more than 200,000 tags in all"):
+            with_inherited_tags(text, beside, versions)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text) + 40 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_wide_union_is_followed_in_time_that_grows_with_it():
+    """Each of its types is looked for by name among those that stood there."""
+
+    def follow(count):
+        kinds = [{"type": "fixed", "name": f"F{at}", "size": 1} for at in range(count)]
+        inherited(record(field("x", kinds, tags=PII)), record(field("x", kinds), field("y")))
+
+    assert grows_linearly(follow, 1500)
 
 
 def test_many_aliases_of_many_types_are_refused_before_they_are_compared():

@@ -61,7 +61,7 @@ def test_ordinary_tags_beside_a_thousand_versions_are_read():
 
 def test_fields_that_may_have_been_many_have_one_budget_over_all_versions():
     """One alias of all fields: within the budget of one version, not of hundreds."""
-    fields = [{"name": f"x{at}", "type": "int", "aliases": ["z"]} for at in range(60)]
+    fields = [{"name": f"x{at}", "type": "int", "aliases": ["z"]} for at in range(40)]
     fields[0]["confluent:tags"] = ["PII"]
     text = json.dumps(record("T", *fields))
     with_inherited_tags(text, (), subject([text] * 20))
