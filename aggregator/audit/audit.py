@@ -20,10 +20,11 @@ from aggregator.audit.records import letter_offsets
 from aggregator.audit.tally import AuditFinding, ranges_of
 from aggregator.backfill.ranges import difference, offset_count
 from aggregator.backfill.store import read_backfills
+from aggregator.config.lake_model import CURRENT
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
-from aggregator.lake.cycle.sources import CURRENT, lake_sources
+from aggregator.lake.cycle.sources import lake_sources
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey

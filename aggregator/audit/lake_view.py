@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from aggregator.audit.omissions import LAKE, Omission
+from aggregator.config.lake_model import QUARANTINE
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition
 from aggregator.errors import AggregatorError, HoldError, RetryError
@@ -19,7 +20,6 @@ from aggregator.kafka.readers.committed_reader import CommittedReader
 from aggregator.lake.columns.columns import arrow_schema, merge_schemas
 from aggregator.lake.origins import RowOrigins, row_origins
 from aggregator.lake.quality.held_ranges import HELD_DAYS, still_held
-from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import read
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.formats import open_tables

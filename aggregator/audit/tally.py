@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from aggregator.coordinates import EdgePartition, IncarnationRange, OffsetRange
 
-Offsets = npt.NDArray[np.int64]
-Marks = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.uint8]
-Keys = npt.NDArray[np.uint64]
+Offsets = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+Counts = NDArray[np.uint8]
+Keys = NDArray[np.uint64]
 _MOST = 255
 _MODULUS = 1 << 128
 # So many counts are converted to Python numbers at a time.

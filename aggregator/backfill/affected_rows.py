@@ -8,15 +8,15 @@ under further keys.
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.coordinates import EdgePartition, IncarnationRange
 
-Marks = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.int64]
+Marks = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 # The origins of a table's rows, by flow: as `numbered` makes them, ascending and without duplicates.
 Origins = Mapping[EdgePartition, Numbers]
 ORIGIN_COLUMNS = ("_edge", "_topic", "_partition", "_incarnation", "_offset")

@@ -33,7 +33,7 @@ class PolicyReload:
     Args:
         config: The hub's configuration.
         policies: Policies of its rules at its start, by path.
-        use_policies: Makes the hub go by others.
+        use_policies: Replaces the hub's policies, from its next epoch on.
         told: Takes what speaks against the new ones; nothing, where they are in force.
         is_stale: Whether the hub's own file changed since its start, and counts at the next one only.
         today: Asked at every reload.
@@ -51,7 +51,7 @@ class PolicyReload:
     ) -> None:
         self._config = config
         self._policies = policies
-        self._turn_to = use_policies
+        self._use_policies = use_policies
         self._told = told
         self._is_stale = is_stale
         self._today = today
@@ -91,7 +91,7 @@ class PolicyReload:
             new, today = read_policies(self._config, self._today()), self._today()
             files = changed(self._policies, new)
             if not files:
-                log.info("the policies are as they were: nothing is taken")
+                log.info("no policy file has changed: nothing is reloaded")
                 self._told(())
                 return False
             now_ms = utc_now_ms()
@@ -105,7 +105,7 @@ class PolicyReload:
         if against:
             return False
         self._policies = new
-        self._turn_to(new)
+        self._use_policies(new)
         for path in files:
             log.warning("%s: policy %s version %d is in force from now on", path, new[path].policy, new[path].version)
         return True

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.config.collisions import collisions, reserved_hits, reserved_names, targets
 from aggregator.config.document import ConfigFault, Place
 from aggregator.config.glue import is_glue
-from aggregator.config.lake_model import TableConfig
+from aggregator.config.lake_model import CURRENT, QUALITY, QUARANTINE, TableConfig
 from aggregator.config.match import matches_topic
 from aggregator.config.model import TopicRule
 from aggregator.config.secrets import SecretRef
@@ -28,9 +28,7 @@ _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 _RULE: TypeAdapter[TopicRule] = TypeAdapter(TopicRule)
 _REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(RegistryOptions)
 _TABLE: TypeAdapter[TableConfig] = TypeAdapter(TableConfig)
-# Endings of the tables that the quality gate keeps beside a table.
-_BESIDE = ("__quality", "__quarantine")
-_CURRENT = "__current"
+_BESIDE = (QUALITY, QUARANTINE)
 _NONE = "without a registry, `directory:schemas` names a folder for them"
 T = TypeVar("T")
 
@@ -220,8 +218,8 @@ def _lake(parts: Parts) -> Iterator[ConfigFault]:
     yield from parts.lake_faults
     yield from parts.key_faults
     for index, rule in parts.rules.items():
-        if rule.lake is not None and rule.lake.endswith(_CURRENT):
-            yield ConfigFault(("topics", index, "lake"), f"ends in {_CURRENT}: the hub keeps current states there")
+        if rule.lake is not None and rule.lake.endswith(CURRENT):
+            yield ConfigFault(("topics", index, "lake"), f"ends in {CURRENT}: the hub keeps current states there")
     if len(parts.rules) < len(parts.drafts):
         return
     for name, table in parts.tables.items():

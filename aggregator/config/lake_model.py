@@ -21,6 +21,9 @@ from aggregator.config.stores import (
 from aggregator.config.suites import Action
 from aggregator.config.value_types import Duration, Option
 
+# Endings of the tables that the hub keeps beside a table.
+QUALITY, QUARANTINE, CURRENT = "__quality", "__quarantine", "__current"
+
 
 class CatalogConfig(Model):
     """Where Iceberg tables are registered.

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 import polars as pl
 import pyarrow as pa
 
-from aggregator.config.lake_model import LakeConfig
+from aggregator.config.lake_model import CURRENT, LakeConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.columns.columns import conform_to_schema, merge_schemas
 from aggregator.lake.cycle.report import CycleReport
-from aggregator.lake.cycle.sources import CURRENT
 from aggregator.lake.storage.files import StagedFile, StagingWriter
 from aggregator.lake.storage.folder import Folder, without_views
 from aggregator.lake.storage.staging import StagingLease

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from aggregator.config.lake_model import CURRENT
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError, kind_and_place
@@ -21,16 +22,15 @@ from aggregator.lake.cadence import wait_for_next_cycle
 from aggregator.lake.columns.out_of_range import OUT_OF_RANGE_COLUMN
 from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.cycle.attempts import CommitTurns
-from aggregator.lake.cycle.commit import Commit
+from aggregator.lake.cycle.commit import Commit, discard_outcomes
 from aggregator.lake.cycle.job import JobLost, run_jobs
 from aggregator.lake.cycle.ranges import StagingOutcome, TableHold, backlog, tasks
 from aggregator.lake.cycle.report import CycleReport, TableReport
-from aggregator.lake.cycle.sources import CURRENT, lake_sources
+from aggregator.lake.cycle.sources import lake_sources
 from aggregator.lake.cycle.task import StagingPlan
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.storage.files import out_of_range
-from aggregator.lake.storage.staging import discard
 from aggregator.lake.table_plan import OffsetBounds, TablePlan, next_offsets, plan_batches, released_spans, table_limits
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
@@ -299,7 +299,7 @@ class LakeDriver:
         try:
             published = self._commit_staged(plan, outcomes, changed, force=force)
         except Exception:  # may be repeated: files that were never sent must not pile up
-            self._discard(plan.name, outcomes)
+            discard_outcomes(self._tables.folder / plan.name, outcomes)
             raise
         files = published.result.files
         if outside := sum(map(out_of_range, files)):
@@ -369,9 +369,6 @@ class LakeDriver:
         begun = time.monotonic()
         result = Commit(self._tables, name, outcomes, force).run(handle)
         return Published(result, commit_s=time.monotonic() - begun)
-
-    def _discard(self, name: str, outcomes: list[StagingOutcome]) -> None:
-        discard(self._tables.folder / name, [file.path for outcome in outcomes for file in outcome.files])
 
     def _sweep(self, name: str) -> None:
         if self._clock() < self._swept.get(name, 0.0) + ORPHAN_AGE.total_seconds():

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from aggregator.coordinates import EdgePartition
 from aggregator.lake.storage.folder import Folder
@@ -22,8 +22,8 @@ from aggregator.lake.tables.live_rows import live_rows_where
 from aggregator.lake.tables.port import LiveFile
 from aggregator.lake.tables.storage_errors import storage_errors
 
-Numbers = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+Keys = NDArray[np.uint64]
 _ORIGIN = ["_edge", "_topic", "_partition", "_incarnation", "_offset"]
 _DELETED = ["_deleted", "_key"]
 

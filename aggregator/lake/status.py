@@ -7,12 +7,13 @@ Invariant: this module only reads. A table that cannot be read is reported as su
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from aggregator.config.lake_model import CURRENT, QUARANTINE
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.lake.cycle.sources import CURRENT, lake_sources
-from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
+from aggregator.lake.cycle.report import lag_records
+from aggregator.lake.cycle.sources import lake_sources
 from aggregator.lake.quality.verdict_log import AuditTotals, read, totals
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
@@ -71,7 +72,7 @@ class TableStatus:
     @property
     def lag_records(self) -> int:
         """Offsets that are committed at central and not in the table; an upper bound of records."""
-        return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
+        return lag_records(self.next_offsets, self.end_offsets)
 
     def freshness_ms(self, now_ms: int) -> int | None:
         """The age of a reader's view, by its oldest partition; None before the first commit.

@@ -10,24 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from aggregator.config.patterns import full_matches
+from aggregator.config.selection import Selection
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import AvailabilityState
 from aggregator.observe.hub_status import FlowStatus, HubStatus, known
 
 
-class StatusSelection(NamedTuple):
-    """Selects a part of a status.
-
-    Attributes:
-        edge: The name of one edge; empty: all edges.
-        topic: Regular expression on the whole name of an edge topic; None: any.
-        problems: Only what needs somebody, or stands still.
-    """
-
-    edge: str = ""
-    topic: str | None = None
-    problems: bool = False
+class StatusSelection(Selection):
+    """Selects a part of a status; a problem is what needs somebody, or stands still."""
 
     def of(self, seen: HubStatus, feeds: Callable[[Iterable[EdgePartition]], Collection[str]]) -> HubStatus:
         """The selected part of a status.
@@ -38,16 +28,16 @@ class StatusSelection(NamedTuple):
         """
         topics = {one.topic for one in seen.flows} | {one.source.topic for one in seen.gaps}
         topics |= {EdgePartition.parse(flow).topic for flow in seen.refused}
-        chosen = self._topics(sorted(topics))
-        clusters = [one for one in seen.clusters if self._is_of(one.name) and (one.why or not self.problems)]
-        tables = [one for one in seen.lake if self._needs(bool(one.hold_reason))]
+        chosen = self.topics(sorted(topics))
+        clusters = [one for one in seen.clusters if self.takes_edge(one.name) and (one.why or not self.problems)]
+        tables = [one for one in seen.lake if self.shows(one.hold_reason)]
         if self.edge or self.topic is not None:
             fed = feeds([one.source for one in seen.flows if self._takes(one.edge, one.topic, chosen)])
             tables = [one for one in tables if one.table in fed]
         return replace(
             seen,
             edges=tuple(
-                one for one in seen.edges if self._is_of(one.edge) and self._needs(one.state != AvailabilityState.UP)
+                one for one in seen.edges if self.takes_edge(one.edge) and self.shows(one.state != AvailabilityState.UP)
             ),
             flows=tuple(self._flows(seen.flows, chosen)),
             gaps=tuple(gap for gap in seen.gaps if self._takes(gap.source.edge, gap.source.topic, chosen)),
@@ -58,35 +48,26 @@ class StatusSelection(NamedTuple):
             },
             clusters=tuple(clusters),
             lake=tuple(tables),
-            groups=tuple(one for one in seen.groups if self._is_of(one.edge) and not self.problems),
+            groups=tuple(one for one in seen.groups if self.takes_edge(one.edge) and not self.problems),
             without_rule={
-                edge: names for edge, names in self._unruled(seen) if self._is_of(edge) and names and not self.problems
+                edge: names
+                for edge, names in self._unruled(seen)
+                if self.takes_edge(edge) and names and not self.problems
             },
         )
 
     def _unruled(self, seen: HubStatus) -> Iterator[tuple[str, tuple[str, ...]]]:
         for edge, names in seen.without_rule.items():
-            chosen = self._topics(list(names))
+            chosen = self.topics(list(names))
             yield edge, tuple(name for name in names if name in chosen)
-
-    def _topics(self, names: list[str]) -> frozenset[str]:
-        if self.topic is None:
-            return frozenset(names)
-        return frozenset(name for name, match in zip(names, full_matches(self.topic, names), strict=True) if match)
 
     def _flows(self, flows: Iterable[FlowStatus], topics: frozenset[str]) -> Iterator[FlowStatus]:
         for one in flows:
-            if self._takes(one.edge, one.topic, topics) and self._needs(one.stands):
+            if self._takes(one.edge, one.topic, topics) and self.shows(one.stands):
                 yield one
 
     def _takes(self, edge: str, topic: str, topics: frozenset[str]) -> bool:
-        return self._is_of(edge) and topic in topics
-
-    def _is_of(self, edge: str) -> bool:
-        return self.edge in ("", edge)
-
-    def _needs(self, problem: bool) -> bool:
-        return problem or not self.problems
+        return self.takes_edge(edge) and topic in topics
 
 
 class TopicFlows(NamedTuple):

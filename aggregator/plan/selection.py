@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from aggregator.config.patterns import full_matches
+from aggregator.config.selection import Selection
 from aggregator.coordinates import HEARTBEATS
 from aggregator.plan.actions import BAD
 from aggregator.plan.run_plan import HubPlan
@@ -17,24 +17,14 @@ from aggregator.plan.schemas import FieldRoute
 from aggregator.replicate.discovery.topic_settings import DriftAction
 
 
-class PlanSelection(NamedTuple):
-    """Selects a part of a plan.
-
-    Attributes:
-        edge: The name of one edge; empty: all edges.
-        topic: Regular expression on the whole name of an edge topic; None: any.
-        problems: Only what a run would hold, refuse or make dead letters of, what is unknown, what waits for a word.
-    """
-
-    edge: str = ""
-    topic: str | None = None
-    problems: bool = False
+class PlanSelection(Selection):
+    """Selects a part of a plan; a problem is what a run would hold or refuse, what is unknown, or waits for a word."""
 
     def of(self, plan: HubPlan) -> HubPlan:
         """The selected part of a plan."""
-        names = self._topics(sorted({HEARTBEATS, *(one.topic for one in plan.flows)}))
+        names = self.topics(sorted({HEARTBEATS, *(one.topic for one in plan.flows)}))
         known = {(one.edge, one.topic) for one in plan.flows} | {(one.edge, one.topic) for one in plan.schemas}
-        chosen = {(edge, topic) for edge, topic in known if self._is_of(edge) and topic in names}
+        chosen = {(edge, topic) for edge, topic in known if self.takes_edge(edge) and topic in names}
         fed = {one.central for one in plan.flows if (one.edge, one.topic) in chosen}
         narrow = bool(self.edge) or self.topic is not None
         topics = [one for one in plan.topics if not narrow or one.topic in fed or self._is_beats(one.cluster, names)]
@@ -44,32 +34,21 @@ class PlanSelection(NamedTuple):
         drifts = [one for one in plan.drifts if not narrow or one.topic in fed]
         return replace(
             plan,
-            unreachable={edge: why for edge, why in plan.unreachable.items() if self._is_of(edge)},
+            unreachable={edge: why for edge, why in plan.unreachable.items() if self.takes_edge(edge)},
             topics=() if self.problems else tuple(topics),
-            flows=tuple(one for one in flows if self._needs(one.held or one.dead or one.waiting_records is None)),
-            schemas=tuple(one for one in schemas if self._needs(one.action in BAD)),
-            tables=tuple(one for one in tables if self._needs(one.action in BAD)),
+            flows=tuple(one for one in flows if self.shows(one.held or one.dead or one.waiting_records is None)),
+            schemas=tuple(one for one in schemas if self.shows(one.action in BAD)),
+            tables=tuple(one for one in tables if self.shows(one.action in BAD)),
             fields=() if self.problems else tuple(one for one in plan.fields if (one.edge, one.topic) in chosen),
-            drifts=tuple(one for one in drifts if self._needs(one.action != DriftAction.CHANGE)),
-            clusters=tuple(one for one in plan.clusters if self._is_of(one.name) and self._needs(one.why)),
-            paused={edge: why for edge, why in plan.paused.items() if self._is_of(edge)},
-            takeovers=tuple(one for one in plan.takeovers if (one.edge, one.topic) in chosen and self._needs(one.note)),
+            drifts=tuple(one for one in drifts if self.shows(one.action != DriftAction.CHANGE)),
+            clusters=tuple(one for one in plan.clusters if self.takes_edge(one.name) and self.shows(one.why)),
+            paused={edge: why for edge, why in plan.paused.items() if self.takes_edge(edge)},
+            takeovers=tuple(one for one in plan.takeovers if (one.edge, one.topic) in chosen and self.shows(one.note)),
         )
-
-    def _topics(self, names: list[str]) -> frozenset[str]:
-        if self.topic is None:
-            return frozenset(names)
-        return frozenset(name for name, match in zip(names, full_matches(self.topic, names), strict=True) if match)
 
     def _is_beats(self, cluster: str, names: frozenset[str]) -> bool:
         """The heartbeats that are made at a chosen edge."""
-        return cluster != "central" and self._is_of(cluster) and HEARTBEATS in names
-
-    def _is_of(self, edge: str) -> bool:
-        return self.edge in ("", edge)
-
-    def _needs(self, problem: object) -> bool:
-        return bool(problem) or not self.problems
+        return cluster != "central" and self.takes_edge(cluster) and HEARTBEATS in names
 
 
 class FieldTable(NamedTuple):

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from aggregator.config.lake_model import QUALITY
 from aggregator.config.model import HubConfig
-from aggregator.lake.quality.verdict_log import SUFFIX, AuditTotals, CommitAudit, read, totals
+from aggregator.lake.quality.verdict_log import AuditTotals, CommitAudit, read, totals
 from aggregator.lake.tables.formats import lake_config, lake_folder
 
 NEWEST = 50
@@ -93,7 +94,7 @@ def quality_report(config: HubConfig, wanted: Sequence[str], *, days: int, now: 
     """
     lake, folder = lake_config(config), lake_folder(config)
     names = {name for name, table in lake.tables.items() if table.quality}
-    names |= {name.removesuffix(SUFFIX) for name in folder.folders() if name.endswith(SUFFIX)}
+    names |= {name.removesuffix(QUALITY) for name in folder.folders() if name.endswith(QUALITY)}
     chosen = sorted(name for name in names if not wanted or name in wanted)
     tables = [table_quality(name, read(folder, name, days=days)) for name in chosen]
     return QualityReport(config.hub, now, days, tuple(tables))

@@ -218,7 +218,7 @@ class _Reader:
     def reference(self, name: str, namespace: str) -> int:
         if name in PRIMITIVES:
             return self.add(Node(Kind(name)))
-        for full in [name] if "." in name else [_full(name, namespace), name]:
+        for full in [name] if "." in name else [full_name(name, namespace), name]:
             if full in self.named:
                 return self.named[full]
         raise _refusal("it names a type that neither it nor what it refers to defines")
@@ -256,11 +256,11 @@ class _Reader:
         space = data.get("namespace")
         if space is not None and (not isinstance(space, str) or (space and not FULL_NAME.fullmatch(space))):
             raise _refusal("a namespace is not one that Avro allows")
-        full = _full(name, namespace if space is None else space)
+        full = full_name(name, namespace if space is None else space)
         if full in self.named:
             raise _refusal("one name is defined twice")
         space = full.rpartition(".")[0]
-        aliases = tuple(_full(alias, space) for alias in _names(data.get("aliases"), FULL_NAME))
+        aliases = tuple(full_name(alias, space) for alias in _names(data.get("aliases"), FULL_NAME))
         index = self.add(replace(node, name=full, tags=_tags(data), aliases=aliases))
         self.named[full] = index
         return index, space
@@ -298,7 +298,8 @@ class _Reader:
 _COMPLEX = frozenset(("record", "error", "enum", "fixed", "array", "map"))
 
 
-def _full(name: str, namespace: str) -> str:
+def full_name(name: str, namespace: str) -> str:
+    """A type's name with its namespace, where it has none of its own."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 

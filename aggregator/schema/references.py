@@ -11,7 +11,7 @@ from typing import Any
 
 from aggregator.budgets import SCHEMA_DEPTH
 from aggregator.errors import DeadLetterError, Reason
-from aggregator.schema.avro import PRIMITIVES
+from aggregator.schema.avro import PRIMITIVES, full_name
 
 _NAMED = frozenset(("record", "error", "enum", "fixed"))
 
@@ -48,16 +48,12 @@ def _refusal(message: str) -> DeadLetterError:
     )
 
 
-def _full(name: str, space: str) -> str:
-    return name if "." in name or not space else f"{space}.{name}"
-
-
 def _name_of(shape: Mapping[str, Any], space: str) -> tuple[str, str] | None:
     """Full name and namespace of a definition; None where it is none."""
     kind, name, own = shape.get("type"), shape.get("name"), shape.get("namespace", space)
     if not isinstance(kind, str) or kind not in _NAMED or not isinstance(name, str) or not isinstance(own, str):
         return None
-    full = _full(name, own)
+    full = full_name(name, own)
     return full, full.rpartition(".")[0]
 
 
@@ -97,7 +93,7 @@ class _Writer:
     def reference(self, name: str, space: str, depth: int) -> Any:
         if name in PRIMITIVES:
             return name
-        full = _full(name, space)
+        full = full_name(name, space)
         known = next((each for each in (full, name) if each in self.written or each in self.defined), None)
         if known is None:
             return name

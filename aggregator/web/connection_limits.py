@@ -126,7 +126,9 @@ class Bounded:
         address = (scope.get("client") or ("", 0))[0]
         is_full = self._by_address.total() >= self._limits.answers
         if is_full or self._by_address[address] >= self._limits.answers_each:
-            refused = PlainTextResponse("Too many are being answered; come again.\n", 503, {"Retry-After": "1"})
+            refused = PlainTextResponse(
+                "Too many requests at once; try again in a second.\n", 503, {"Retry-After": "1"}
+            )
             await refused(scope, receive, send)
             return
         self._by_address[address] += 1

@@ -71,7 +71,7 @@ def entered(locked, hub, door):
 
 
 @pytest.mark.ci
-def test_init_comes_in_by_locked_doors(locked, hub):
+def test_init_reads_secured_clusters(locked, hub):
     """By what `--client` says of each cluster; what it writes connects in the same way, and holds no secret."""
     locked.lead(hub, {"central": "mutual", "eu": "scram"})
     arguments = ["--schemas", f"directory:{hub.folder / 'schemas'}", "--output", str(hub.folder / "first" / "hub.yaml")]
@@ -150,7 +150,7 @@ def test_at_a_shut_door_the_reason_is_told(locked, hub, door, wrong, said):
 
 
 @pytest.mark.spark
-def test_a_whole_hub_goes_through_locked_doors(locked, hub):
+def test_a_whole_hub_works_on_secured_clusters(locked, hub):
     """Run into the lake, status, plan and audit; no output holds a secret."""
     locked.lead(hub, {"eu": "mutual", "central": "scram"})
     hub.produce("eu", 300)

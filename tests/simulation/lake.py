@@ -69,9 +69,9 @@ class LakeCode:
 
     def over(self, world: "LakeSchedule") -> type:
         """The driver's class, whose modules meet this world where the real ones meet Kafka, Spark and a library."""
-        ranges, leftovers, commit, driver, *form = (compiled(name, code) for name, code in self._sources.items())
-        commit.committable, commit.discard, driver.discard = ranges.committable, leftovers.discard, leftovers.discard
-        form[0].mark_sent = leftovers.mark_sent
+        ranges, staging, commit, driver, *form = (compiled(name, code) for name, code in self._sources.items())
+        commit.committable, commit.discard, form[0].mark_sent = ranges.committable, staging.discard, staging.mark_sent
+        driver.discard_outcomes = commit.discard_outcomes
         driver.Commit, driver.backlog, driver.tasks = commit.Commit, ranges.backlog, ranges.tasks
         driver.open_tables = lambda config: self._tables(config.hub, world, *form)
         driver.central_partitions = lambda *_: PARTITIONS

@@ -29,7 +29,7 @@ def test_it_has_no_end():
 
 
 def test_chance_leaves_out_up_to_half():
-    """Who fails in step with others parts from them; nobody comes back at once."""
+    """Clients that failed together come back at different times, and none before half of the pause."""
     pauses = Backoff(first_s=1.0, most_s=10.0)
     assert [pauses.pause_s(2, chance=chance) for chance in (0.0, 0.5, 1.0)] == [2.0, 1.5, 1.0]
 

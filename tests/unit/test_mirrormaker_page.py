@@ -51,5 +51,5 @@ def test_the_tables_are_the_codes(mark, table):
 
 @pytest.mark.parametrize("words", shown_commands(PAGE), ids=" ".join)
 def test_every_command_that_is_shown_exists(words):
-    """With its options."""
+    """Every option that is shown with it exists, too."""
     check_command(words)

@@ -76,7 +76,9 @@ def test_the_examples_are_policies(text):
 
 def test_the_rules_in_the_text_are_rules():
     """Operators with parameters that stand in a sentence are read as they are written."""
-    for written in re.findall(r"`(\{(?:keep|mask|custom): \{.*?\}\})`", PAGE.replace("\n", " ")):
+    found = re.findall(r"`(\{(?:keep|mask|custom): \{.*?\}\})`", PAGE.replace("\n", " "))
+    assert found
+    for written in found:
         rule = written.replace("…", "x")
         assert parse_policy(f"{HEAD}    fields: {{x: {rule}}}\n").topics
         assert YAML(typ="safe").load(rule)

@@ -12,9 +12,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from aggregator.lake.columns.arrow_types import Array, ArrowLeaf, ArrowRecord, Bounds, Map, Nullable, Shape, Union
 from aggregator.lake.columns.plain_schema import numbered
@@ -22,7 +22,7 @@ from aggregator.lake.columns.plain_schema import numbered
 OUT_OF_RANGE_COLUMN = "_out_of_range"
 _SHOWN = 100  # numbers of one path in one row: a record full of them must not cost more than other records
 _LONGEST = 10**100  # a decimal's bytes may hold any number; central has it whole
-Rows = Callable[[], npt.NDArray[np.int64]]
+Rows = Callable[[], NDArray[np.int64]]
 
 
 class Note(NamedTuple):
@@ -56,7 +56,7 @@ class ColumnPlace:
     def items(self, mark: str, lists: Any) -> "ColumnPlace":
         """The place of the items of lists that have no offset."""
 
-        def rows() -> npt.NDArray[np.int64]:
+        def rows() -> NDArray[np.int64]:
             return np.repeat(self.rows(), np.diff(lists.offsets.to_numpy()))
 
         return ColumnPlace(f"{self.path}{mark}", rows, self.notes)

@@ -6,7 +6,7 @@ own. Outcomes that another writer's commit has overtaken are dropped. A commit o
 it never sent. An outcome whose columns do not fit the table is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from aggregator.lake.columns.columns import FIXED_COLUMNS, TypePromotion, merge_
 from aggregator.lake.cycle.attempts import Done, commit_with_retries
 from aggregator.lake.cycle.ranges import CommittableOutcomes, StagingOutcome, TableHold, committable
 from aggregator.lake.storage.files import StagedFile
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.storage.staging import discard
 from aggregator.lake.tables.port import TableHandle, Tables
 
@@ -75,14 +76,12 @@ class Commit:
                 self.name, lambda: self._attempt(first.pop() if first else self.tables.open(self.name))
             )
         except AggregatorError:  # this may be repeated, so files that were never sent must not pile up
-            self._discard(self.outcomes)
+            discard_outcomes(self.tables.folder / self.name, self.outcomes)
             raise
         taken = result.settled.accepted if result.version is not None else ()
-        self._discard([outcome for outcome in self.outcomes if outcome not in taken])
+        refused = [outcome for outcome in self.outcomes if outcome not in taken]
+        discard_outcomes(self.tables.folder / self.name, refused)
         return result
-
-    def _discard(self, outcomes: Sequence[StagingOutcome]) -> None:
-        discard(self.tables.folder / self.name, [file.path for outcome in outcomes for file in outcome.files])
 
     def _attempt(self, handle: TableHandle | None) -> Done[CommitResult] | None:
         """Take one step; None when the table was created or widened and the next handle must be opened."""
@@ -138,3 +137,8 @@ def _advance_to_starts(
         for one in outcome.reached:
             starts.setdefault(one.span.partition, one.span.offsets.start)
     return {one: max(offset, starts.get(one, offset)) for one, offset in positions.items()}
+
+
+def discard_outcomes(folder: Folder, outcomes: Iterable[StagingOutcome]) -> None:
+    """Remove what was staged and is not committed, except what a commit was sent with."""
+    discard(folder, [file.path for outcome in outcomes for file in outcome.files])

@@ -47,7 +47,7 @@ class TableReport:
     @property
     def lag_records(self) -> int:
         """Offsets between the table and the ends, an upper bound of records."""
-        return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
+        return lag_records(self.next_offsets, self.end_offsets)
 
     def short_of(self, until: Mapping[tuple[str, int], int]) -> bool:
         """Whether the table is not yet at these ends, and not because it is held.
@@ -117,3 +117,13 @@ class CycleReport:
         """Whether another cycle would find work that this one left by its bounds."""
         ends = {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}
         return any(table.rows + table.diverted > 0 and table.short_of(ends) for table in self.tables)
+
+
+def lag_records(next_offsets: Mapping[CentralPartition, int], end_offsets: Mapping[CentralPartition, int]) -> int:
+    """Offsets that are committed at central and not in a table; an upper bound of records.
+
+    Args:
+        next_offsets: Positions of the table, by partition.
+        end_offsets: Ends at central, by partition.
+    """
+    return sum(max(0, end - next_offsets.get(one, 0)) for one, end in end_offsets.items())

@@ -10,9 +10,6 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.state.names import central_topic
 
-# The suffix of the table that holds a table's current state.
-CURRENT = "__current"
-
 
 def lake_sources(config: HubConfig, flows: Iterable[EdgePartition]) -> dict[str, frozenset[str]]:
     """The central topics by table name, for every flow whose rule has `lake:`.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from aggregator.config.lake_model import QUARANTINE
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import AggregatorError
 from aggregator.lake.cycle.commit import Commit, CommitResult
@@ -26,7 +27,6 @@ from aggregator.lake.storage.staging import discard
 from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.lake.tables.storage_errors import storage_errors
 
-SUFFIX = "__quarantine"
 _PLACE = ["_central_topic", "_central_partition", "_central_offset"]
 
 
@@ -54,7 +54,7 @@ class Quarantine:
     @property
     def name(self) -> str:
         """The quarantine's own name, as a table."""
-        return f"{self.table}{SUFFIX}"
+        return f"{self.table}{QUARANTINE}"
 
     @property
     def folder(self) -> Folder:

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from aggregator.config.lake_model import QUALITY
 from aggregator.lake.cycle.ranges import Span
 from aggregator.lake.quality.verdicts import RuleFinding, Verdict
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.storage_errors import storage_errors
 
-SUFFIX = "__quality"
 _AUDITED, _COMMITTED, _COMPLETED = "audited", "committed", "completed"
 _DAY = len("2026-01-01")
 _WRITER = uuid.uuid4().hex[:8]  # in an object store no two writers share a file
@@ -167,7 +167,7 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[CommitAud
     Raises:
         TableUnavailable: a file cannot be read.
     """
-    folder = lake / f"{table}{SUFFIX}"
+    folder = lake / f"{table}{QUALITY}"
     with storage_errors(folder, hint="check the rights on the folder"):
         names = sorted(one.name for one in folder.entries() if one.name.endswith(".jsonl"))
         newest = sorted({name[:_DAY] for name in names})[0 if days is None else -days :]
@@ -231,7 +231,7 @@ def totals(audits: Iterable[CommitAudit]) -> AuditTotals:
 
 
 def _append(lake: Folder, table: str, at_ms: int, entry: Mapping[str, Any]) -> None:
-    folder = lake / f"{table}{SUFFIX}"
+    folder = lake / f"{table}{QUALITY}"
     # An object store takes only whole files. A file covers an hour, so that rewriting it stays cheap.
     name = f"{datetime.fromtimestamp(at_ms / 1000, UTC):{'%Y-%m-%d' if folder.on_disk else f'%Y-%m-%dT%H-{_WRITER}'}}"
     line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"

@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from aggregator.config.lake_model import UpkeepConfig
+from aggregator.config.lake_model import CURRENT, QUARANTINE, UpkeepConfig
 from aggregator.errors import AggregatorError, kind_and_place
 from aggregator.lake.cycle.attempts import CommitTurns
 from aggregator.lake.cycle.report import CycleReport
-from aggregator.lake.cycle.sources import CURRENT
-from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.tables.port import CommitConflict, Tables
 from aggregator.lake.tables.storage_errors import storage_errors
 from aggregator.lake.upkeep.compaction import RATIO, compact

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from aggregator.config.closed_model import Model
 from aggregator.privacy.fields.field_types import FieldPath, Name
+from aggregator.privacy.operators.parameters import each_once
 
 Constant = Annotated[str, StringConstraints(max_length=1000)]
 _QUESTIONS = ("equals", "one_of", "is_null")
@@ -26,12 +27,8 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(value)))
-
-
 Names = Annotated[
-    tuple[Constant, ...], Field(min_length=1, max_length=1000), AfterValidator(_each_once), BeforeValidator(_listed)
+    tuple[Constant, ...], Field(min_length=1, max_length=1000), AfterValidator(each_once), BeforeValidator(_listed)
 ]
 Conditions = Annotated[tuple["Condition", ...], Field(min_length=1, max_length=100)]
 

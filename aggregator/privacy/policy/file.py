@@ -32,6 +32,7 @@ from aggregator.privacy.fields.field_types import worded
 from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.parameters import each_once
 from aggregator.privacy.policy import writable
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names
@@ -45,14 +46,10 @@ _OfTag = Annotated[Rule, AfterValidator(writable.of_tag)]
 T = TypeVar("T")
 
 
-def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(value)))
-
-
 def _headers(value: tuple[str, ...]) -> tuple[str, ...]:
     if own := sorted(OWN_HEADERS.intersection(value)):
         raise ValueError(f"{own[0]} is the hub's own header: what an edge writes there never passes")
-    return _each_once(value)
+    return each_once(value)
 
 
 Reasoned = Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(worded)]
@@ -67,7 +64,7 @@ class Lift(Model):
         owner: Who answers for it.
     """
 
-    tags: Annotated[tuple[str, ...], AfterValidator(_each_once), Field(min_length=1)]
+    tags: Annotated[tuple[str, ...], AfterValidator(each_once), Field(min_length=1)]
     reason: Reasoned
     owner: Reasoned
 

@@ -150,10 +150,11 @@ def test_no_name_gets_into_the_shell(printed):
     """Whatever is given is one word of the command."""
     word = "$(touch /tmp/x); 'a' \"b\""
     found = printed("--for", "reader", "--principal", f"User:{word}", "--group", word, "--command-config", word)
-    for line in found.stdout.splitlines():
-        words = shlex.split(line, comments=True)
-        assert not words or words[words.index("--command-config") + 1] == word
-        assert not words or words[words.index("--allow-principal") + 1] == f"User:{word}"
+    commands = [words for line in found.stdout.splitlines() if (words := shlex.split(line, comments=True))]
+    assert (found.exit_code, bool(commands)) == (0, True)
+    for words in commands:
+        assert words[words.index("--command-config") + 1] == word
+        assert words[words.index("--allow-principal") + 1] == f"User:{word}"
 
 
 def test_the_answer_is_data_too(printed):

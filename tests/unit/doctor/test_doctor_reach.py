@@ -40,7 +40,7 @@ def test_each_obstacle_has_a_step_a_sentence_and_a_remedy(obstacle):
 
 
 def test_no_two_obstacles_say_the_same():
-    """Told apart is the point."""
+    """Each obstacle has a sentence and a next step of its own."""
     told = [obstacles.explained(Listener(THERE, one)) for one in Obstacle]
     assert len({what for _, what, _ in told}) == len(told)
 

@@ -36,7 +36,7 @@ REMOVERS = {
 
 @pytest.mark.slow
 def test_two_modules_remove_files_of_the_lake():
-    """Everybody else asks it, so that what it never removes nobody removes: no other call of a folder's."""
+    """No other module removes a file of a folder, so that what these never remove stays."""
     root = Path(aggregator.__file__).parent
     found = set()
     for path in [*root.glob("lake/**/*.py"), *root.glob("backfill/*.py")]:

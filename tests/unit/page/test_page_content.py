@@ -268,7 +268,7 @@ def test_what_needs_somebody_comes_worst_first_and_calm_is_calm():
 
 @given(st.lists(st.floats(0, 1e9), max_size=100))
 def test_a_line_stays_in_its_box(values):
-    """Whatever flows."""
+    """No value, however large or small, draws outside of it."""
     drawn = line(values, places=60)
     for pair in drawn.points.split():
         x, y = map(float, pair.split(","))

@@ -118,7 +118,7 @@ def test_what_the_edge_no_longer_shows_is_held_until_it_is_decided_or_back():
     assert (back.is_new_position, back.entry.gap, back.entry.position) == (True, None, Position(0, 10))
 
 
-def test_a_recreated_topic_leaves_a_word_about_its_former_life():
+def test_a_recreated_topic_says_how_many_records_of_the_former_were_left():
     """The protocol goes on in the next incarnation at 0, and the slot writes what is unknown beside the position."""
     new = plan({FLOW: structs.replace(entry(EXPIRED), topic_id="gone")})[FLOW]
     assert (new.is_new_position, new.entry.position, new.entry.gap) == (True, Position(1, 0), None)

@@ -105,7 +105,7 @@ def test_a_slow_registry_of_one_topic_is_no_other_topic_s(double):
 
 
 def test_a_question_that_hangs_holds_up_its_own_topic_only(double):
-    """Not even for the time that one waits once."""
+    """Another topic does not wait for it at all."""
     known = double.add("other-value", text("y"))
     registry = ConfluentRegistry(double.address, {}, wait_s=0.1)
     delayed(double, 0.0, after=["/schemas/ids/1001"])

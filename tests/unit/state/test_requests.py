@@ -80,7 +80,9 @@ def test_a_decision_lies_under_the_key_of_its_gap():
 def test_whoever_goes_on_never_goes_back(position, kind, start, end):
     """Within an incarnation; and a cut log's next one begins at or before the position."""
     made = GapDecision(FLOW, position, Gap(kind, start, end, 7), "ada@desk", 9, "r")
-    for one in fold_requests([record(made)], "h.requests").decisions:
+    folded = fold_requests([record(made)], "h.requests")
+    assert bool(folded.decisions) is not bool(folded.damaged)
+    for one in folded.decisions:
         on = position_after(one.gap, position)
         assert on >= position
         assert on.incarnation == position.incarnation or on.next_offset <= position.next_offset

@@ -108,7 +108,7 @@ def test_the_operator_leaves_it_the_common_types(leaf):
 
 @pytest.mark.parametrize("how", ["e164", "digits"])
 def test_what_it_cannot_normalise_is_left(how):
-    """And so is what is not hexadecimal."""
+    """A text that is no hexadecimal number keeps its bytes, too."""
     assert not TokenCalls([Tokenizer(b"k" * 32, 1, "d", how).of_hex])
     assert Tokenizer(b"k" * 32, 1, "d", encode="uuid").of_hex is None
 
