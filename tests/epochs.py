@@ -21,7 +21,7 @@ from aggregator.replicate.leadership.settlement import TransactionOwner
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
-from aggregator.replicate.slot.key_checks import unrecorded
+from aggregator.replicate.slot.key_checks import new_checks
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.replicate.slot.slot import Slot
@@ -47,7 +47,7 @@ class Epochs:
         topics.ensure(self.config.central, internal_topics(self.names, slots))
         self._open = []
         self.central = self.driver()
-        for check in unrecorded(self.config.keys, self.central.read_control().keys):
+        for check in new_checks(self.config.keys, self.central.read_control().keys):
             self.central.publish(check)
 
     def driver(self, kind=KafkaDriverCentral) -> KafkaDriverCentral:

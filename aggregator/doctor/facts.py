@@ -28,7 +28,7 @@ from aggregator.kafka.probes.listener_probe import probe
 from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
 from aggregator.kafka.readers import single_records
 from aggregator.machine_clock import utc_now_ms
-from aggregator.replicate.slot.key_checks import Checks, unrecorded
+from aggregator.replicate.slot.key_checks import Checks, require_unreplaced
 from aggregator.sandbox.java import usable_java
 from aggregator.schema.registry import Registry, UnknownSchema
 from aggregator.threads import map_concurrently, run_in_thread
@@ -169,7 +169,7 @@ def compared(found: Machine, config: HubConfig, recorded: Checks) -> Machine:
 
 def _other_key(name: str, ring: KeyRing, recorded: Checks) -> Trouble | None:
     try:
-        unrecorded({name: ring}, recorded)
+        require_unreplaced({name: ring}, recorded)
     except ConfigError as error:
         return Trouble(error.message, error.hint)
     return None

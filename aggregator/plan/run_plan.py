@@ -51,7 +51,7 @@ from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.epoch.takeover import take_over
 from aggregator.replicate.identity.clusters import Identity, identities, refuse_central, refuse_duplicate_clusters
 from aggregator.replicate.identity.identities import fetch_cluster_ids, known_clusters
-from aggregator.replicate.slot.key_checks import unrecorded
+from aggregator.replicate.slot.key_checks import require_unreplaced
 from aggregator.state.control_log import read_control
 from aggregator.state.decisions import decisions_topic
 from aggregator.state.internal_topics import internal_topics, offset_topics
@@ -196,7 +196,7 @@ def _asked(config: HubConfig, names: HubNames, have: Mapping[str, int]) -> Reque
     """
     if names.control in have:
         with suppress(FatalError):  # a run names a damaged record; a plan shows the rest
-            unrecorded(config.keys, read_control(config.central, names).keys)
+            require_unreplaced(config.keys, read_control(config.central, names).keys)
     return read_requests(config.central, names)
 
 

@@ -32,7 +32,7 @@ from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.leadership import await_lease, hold_leadership, run_epochs
 from aggregator.replicate.leadership.lease import ANOTHER_HUB_HINT
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
-from aggregator.replicate.slot.key_checks import Checks, unrecorded
+from aggregator.replicate.slot.key_checks import Checks, new_checks, require_unreplaced
 from aggregator.replicate.slot.plan import SlotResult
 from aggregator.replicate.warmup import WorkerWarmup
 from aggregator.state.internal_topics import internal_topics
@@ -151,7 +151,7 @@ class Driver:
     def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> RunReport:
         state = central.read_control()
         before = state.epoch_number
-        unrecorded(self._config.keys, state.keys)  # a hub with a replaced key must not take over
+        require_unreplaced(self._config.keys, state.keys)  # a hub with a replaced key must not take over
         identify(self._guard, self._config, state.clusters, central.read_requests().acceptances)
         renewal = LeaseRenewal(central, self._identity)
         emitter = HeartbeatEmitter(self._config, self._guard.is_known)
@@ -192,7 +192,7 @@ class Driver:
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Record the check values of new keys at central before the first record, while no other process writes."""
         recorded = dict(central.read_control().keys)
-        for check in unrecorded(self._config.keys, recorded):
+        for check in new_checks(self._config.keys, recorded):
             central.publish(check)
             recorded[check.name, check.version] = check.check
         return recorded

@@ -366,6 +366,28 @@ def test_a_module_says_what_it_is():
 
 
 @pytest.mark.slow
+def test_a_module_that_a_docstring_names_is_there():
+    """As in `privacy.topic.values`: a room, its part, a module, and perhaps a name in it; keys of YAML are no such."""
+    keys = {line.split(":")[0].strip() for line in (ROOT / "configs/hub.full.yaml").read_text().splitlines()}
+
+    def lost(path: Path) -> list[str]:
+        names = re.findall(r"`((?:[a-z_]+\.){2,}[A-Za-z_]+)`", path.read_text(encoding="utf-8"))
+        rooms = [
+            name.split(".")
+            for name in names
+            if (ROOT / "aggregator" / name.split(".")[0]).is_dir() and not name.endswith(".json")
+        ]
+        return [
+            ".".join(parts)
+            for parts in rooms
+            if not any((ROOT / "aggregator").joinpath(*parts[:n]).with_suffix(".py").exists() for n in (2, 3, 4))
+            and not keys.issuperset(parts[1:])
+        ]
+
+    assert offenders(MODULES, lost) == {}
+
+
+@pytest.mark.slow
 def test_a_docstring_names_the_result_itself():
     """A function that answers is described by its answer, one that acts by a verb; no answer begins with "Return"."""
 

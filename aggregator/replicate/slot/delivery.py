@@ -130,14 +130,14 @@ class Delivery:
         A record that a person replays by its dead letter is delivered, whatever its chain says.
         """
         source, wanted = flow.plan.source, flow.plan.replayed_offsets
-        asked = frozenset(at for at, offset in enumerate(chunk.offsets) if offset in wanted) if wanted else wanted
+        asked = frozenset(index for index, offset in enumerate(chunk.offsets) if offset in wanted) if wanted else wanted
         return self._plan.chains.judge_batch(source.edge, source.topic, flow.plan.central_topic, chunk.headers, asked)
 
     def _strip(self, source: EdgePartition) -> Strip:
-        at = (source.edge, source.topic)
-        if at not in self._strips:
-            self._strips[at] = self._strip_for(source)
-        return self._strips[at]
+        topic = (source.edge, source.topic)
+        if topic not in self._strips:
+            self._strips[topic] = self._strip_for(source)
+        return self._strips[topic]
 
     def _reject_beyond_limits(
         self, plan: FlowPlan, chunk: Chunk, stripped: Stripped, sizes: NDArray[np.int64], now_ms: int
@@ -241,10 +241,11 @@ class Delivery:
             for index, offset in enumerate(chunk.offsets)
             if offset in flow.plan.unresolved_offsets and index not in stripped.rejected
         ]
-        source, at, id_ = flow.plan.source, flow.position.incarnation, self._plan.backfill
+        source, incarnation, id_ = flow.plan.source, flow.position.incarnation, self._plan.backfill
         for index in resolved:
             outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
-            said = encode_resolution(source, chunk.offsets[index], at, id_, outcome, central=flow.plan.central_topic)
+            offset, central = chunk.offsets[index], flow.plan.central_topic
+            said = encode_resolution(source, offset, incarnation, id_, outcome, central=central)
             writer.produce(self._plan.dead_letters, *said)
         return len(resolved)
 

@@ -16,19 +16,21 @@ from aggregator.state.control import KeyCheck
 Checks = Mapping[tuple[str, int], str]
 
 
-def unrecorded(key_rings: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
-    """Compare all keys with what is recorded.
+def require_unreplaced(key_rings: Mapping[str, KeyRing], recorded: Checks) -> None:
+    """Refuse to go on with a key that is another one than before.
 
     Args:
         key_rings: Key rings by name, as they are now.
         recorded: Check values by name and version.
 
-    Returns:
-        What is not recorded yet.
-
     Raises:
         ConfigError: a key is another one than before, or cannot be read.
     """
+    new_checks(key_rings, recorded)
+
+
+def new_checks(key_rings: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
+    """The check values that are not recorded yet; arguments and errors as of `require_unreplaced`."""
     found = [
         KeyCheck(name, version, check)
         for name, ring in sorted(key_rings.items())
@@ -44,9 +46,9 @@ def checks_of(key_rings: Mapping[str, KeyRing], recorded: Checks) -> Checks:
     """The recorded check values, and those that are still to be recorded.
 
     Raises:
-        ConfigError: as `unrecorded`.
+        ConfigError: as `require_unreplaced`.
     """
-    return {**recorded, **{(one.name, one.version): one.check for one in unrecorded(key_rings, recorded)}}
+    return {**recorded, **{(one.name, one.version): one.check for one in new_checks(key_rings, recorded)}}
 
 
 def recorded_checks(key_rings: Mapping[str, KeyRing], recorded: Checks, used: Collection[str]) -> Checks:
@@ -58,9 +60,9 @@ def recorded_checks(key_rings: Mapping[str, KeyRing], recorded: Checks, used: Co
         used: Names of the keys that it uses.
 
     Raises:
-        ConfigError: as `unrecorded`, or such a key is not recorded; another one could get its name and version later.
+        ConfigError: as `require_unreplaced`, or such a key is not recorded: another could get its name and version later.
     """
-    fresh = [f"{one.name} version {one.version}" for one in unrecorded(key_rings, recorded) if one.name in used]
+    fresh = [f"{one.name} version {one.version}" for one in new_checks(key_rings, recorded) if one.name in used]
     if fresh:
         raise ConfigError(
             f"key {', '.join(fresh)}: this hub has not run with it yet",

@@ -7,7 +7,7 @@ import pytest
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.replicate.slot.key_checks import checked_rings, checks_of, recorded_checks, unrecorded
+from aggregator.replicate.slot.key_checks import checked_rings, checks_of, new_checks, recorded_checks
 from aggregator.state.control import ControlState, KeyCheck, encode, fold
 
 
@@ -30,17 +30,17 @@ def recorded(checks: list[KeyCheck]) -> ControlState:
 def test_a_replaced_key_is_refused_and_a_new_version_is_not(put):
     """By name and version, whatever else is new; a version that is no longer configured stays on record."""
     keys = {"customer": key_ring(put("a", 1)), "other": key_ring(put("b", 2))}
-    fresh = unrecorded(keys, {})
+    fresh = new_checks(keys, {})
     assert [(one.name, one.version) for one in fresh] == [("customer", 1), ("other", 1)]
     state = recorded(fresh)
-    assert unrecorded(keys, state.keys) == []
+    assert new_checks(keys, state.keys) == []
     rotated = {"customer": key_ring({"current": 2, "versions": {2: put("c", 3)}})}
-    (new,) = unrecorded(rotated, state.keys)
+    (new,) = new_checks(rotated, state.keys)
     assert (new.name, new.version) == ("customer", 2)
     assert checks_of(rotated, state.keys).keys() == {("customer", 1), ("other", 1), ("customer", 2)}
     put("a", 9)
     with pytest.raises(ConfigError, match="key customer version 1: another key") as refused:
-        unrecorded(keys, state.keys)
+        new_checks(keys, state.keys)
     assert refused.value.exit_code == 78
     with pytest.raises(ConfigError, match="key customer version 1"):
         checked_rings(keys, state.keys)["customer"].material("customer")
@@ -50,11 +50,11 @@ def test_a_replaced_key_is_refused_and_a_new_version_is_not(put):
 def test_who_records_nothing_uses_no_key_that_is_not_recorded(put):
     """A backfill under a new version would make tokens under a key that the hub may never get."""
     keys = {"customer": key_ring({"current": 2, "versions": {1: put("a", 1), 2: put("b", 2)}})}
-    first = recorded(unrecorded({"customer": key_ring(put("a", 1))}, {})).keys
+    first = recorded(new_checks({"customer": key_ring(put("a", 1))}, {})).keys
     with pytest.raises(ConfigError, match="key customer version 2: this hub has not run with it yet") as refused:
         recorded_checks(keys, first, {"customer"})
     assert refused.value.exit_code == 78
-    both = recorded(unrecorded(keys, {})).keys
+    both = recorded(new_checks(keys, {})).keys
     assert recorded_checks(keys, both, {"customer"}) == both
     more = {**keys, "other": key_ring(put("c", 3))}
     assert recorded_checks(more, both, {"customer"}).keys() == {*both, ("other", 1)}
