@@ -18,7 +18,7 @@ from aggregator.doctor import cluster as condition
 from aggregator.doctor import facts, flows, machine, reach, registries, rights
 from aggregator.doctor.central import CentralView, read_central
 from aggregator.doctor.child_processes import DEFECT, ChildQuestions, Ended, Question, Tell
-from aggregator.doctor.finding import MACHINE, CheckState, Finding, failed
+from aggregator.doctor.finding import MACHINE, Finding, failed
 from aggregator.doctor.records import Records, read_records
 from aggregator.doctor.registries import RegistryView
 from aggregator.errors import AggregatorError, kind_and_place
@@ -265,16 +265,12 @@ def _of_central(config: HubConfig, seen: ClusterSeen, ledger_view: CentralView, 
         yield from _common(CENTRAL, seen, now_ms)
         return
     principal = _principal(config.central, seen)
-    lacking = list(
-        rights.findings(CENTRAL, principal, view, ledger_view.topics, ledger_view.needs, writable=ledger_view.writable)
-    )
-    ledger = f"topic {HubNames(config.hub).ledger}:"
-    if any(
-        one.state is CheckState.FAILED and ledger in one.what for one in lacking
-    ):  # it cannot be read for want of that
+    needs, ledger, there = tuple(ledger_view.needs), HubNames(config.hub).ledger, ledger_view.topics
+    needed = [need for need in needs if need.name == ledger]
+    if any(rights.missing_operations(need, principal, view, there) for need in needed):  # so it cannot be read
         seen.trouble = [one for one in seen.trouble if one[0] != "ledger"]
     yield from _common(CENTRAL, seen, now_ms)
-    yield from lacking
+    yield from rights.findings(CENTRAL, principal, view, there, needs, writable=ledger_view.writable)
     yield from condition.transactions(view, ledger_view.state, ledger_view.timeout_ms)
     yield from condition.replication(view, config.replication_factor, ledger_view.topics.views, servers)
     yield from condition.own_topics(ledger_view.topics.views, ledger_view.own, servers)
@@ -289,7 +285,7 @@ def _of_edge(
     yield from _common(edge, seen, now_ms)
     if seen.view is None or not is_itself:
         return
-    shown, denied = seen.shown, {n: w for n, w in seen.topics.refused.items() if "AUTHORIZATION" in w}
+    shown, denied = seen.shown, seen.topics.denied
     wanted = {*(shown.topics if shown else ()), *(shown.unanswered if shown else ()), *denied} - {HEARTBEATS}
     needs = rights.edge_needs(config, edge, wanted)
     yield from rights.findings(edge, _principal(cluster, seen), seen.view, seen.topics, needs)

@@ -33,7 +33,7 @@ class CentralTopic(NamedTuple):
     exists: bool
 
 
-def topics(edge: str, config: HubConfig, shown: DiscoveredTopics, denied: Mapping[str, str]) -> Iterator[Finding]:
+def topics(edge: str, config: HubConfig, shown: DiscoveredTopics, denied: frozenset[str]) -> Iterator[Finding]:
     """Whether every rule finds something, and every partition has a leader.
 
     Args:
@@ -42,7 +42,7 @@ def topics(edge: str, config: HubConfig, shown: DiscoveredTopics, denied: Mappin
         shown: The edge's topics and records.
         denied: Topics that a rule names and that we may not see; told with the rights.
     """
-    refused = {name for name, one in shown.unanswered.items() if _DENIED in one.why} | denied.keys()
+    refused = {name for name, one in shown.unanswered.items() if _DENIED in one.why} | denied
     unanswered = {name: one.why for name, one in shown.unanswered.items() if name not in refused}
     for name, why in sorted(unanswered.items()):
         then = "start the broker that leads them; kafka-topics --describe --unavailable-partitions names it"

@@ -101,7 +101,7 @@ def findings(
         if need.kind == TRANSACTIONAL_ID and need.name in (writable or {}):
             missing: tuple[str, ...] | None = () if (writable or {})[need.name] else need.operations
         else:
-            missing = _missing(need, principal, view, topics)
+            missing = missing_operations(need, principal, view, topics)
         if missing is None:
             unknown += [need.name] if need.kind == TRANSACTIONAL_ID and not _answers(principal, view) else []
             continue
@@ -137,7 +137,7 @@ def _answers(principal: Principal, view: ClusterView) -> bool:
     return view.acls is not None and view.settings is not None and bool(principal.name) and principal.is_certain
 
 
-def _missing(need: Right, principal: Principal, view: ClusterView, topics: Topics) -> tuple[str, ...] | None:
+def missing_operations(need: Right, principal: Principal, view: ClusterView, topics: Topics) -> tuple[str, ...] | None:
     """Operations that we may not do; None where nobody tells."""
     if need.kind != TOPIC:
         return _by_rules(need.operations, need, principal, view)
@@ -147,7 +147,7 @@ def _missing(need: Right, principal: Principal, view: ClusterView, topics: Topic
         rights = shown.rights
         return None if rights is None else tuple(one for one in there if not _among(_CALLED[one], rights))
     operations = there if "CREATE" in (view.rights or ()) else need.operations
-    if "AUTHORIZATION" in topics.refused.get(need.name, ""):
+    if need.name in topics.denied:
         return operations
     return None if need.name in topics.refused else _by_rules(operations, need, principal, view)
 

@@ -79,7 +79,12 @@ class SignInResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Holds topics of a cluster, and why the cluster did not describe others that exist."""
+    """Holds topics of a cluster, and why the cluster did not describe others that exist: Kafka's name of the error."""
 
     views: Mapping[str, ProbedTopic] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def denied(self) -> frozenset[str]:
+        """The topics that it did not describe for want of a right."""
+        return frozenset(name for name, error in self.refused.items() if "AUTHORIZATION" in error)

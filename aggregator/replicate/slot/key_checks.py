@@ -60,7 +60,7 @@ def recorded_checks(key_rings: Mapping[str, KeyRing], recorded: Checks, used: Co
         used: Names of the keys that it uses.
 
     Raises:
-        ConfigError: as `require_unreplaced`, or such a key is not recorded: another could get its name and version later.
+        ConfigError: as `require_unreplaced`, or such a key is not recorded: another could get its name later.
     """
     fresh = [f"{one.name} version {one.version}" for one in new_checks(key_rings, recorded) if one.name in used]
     if fresh:

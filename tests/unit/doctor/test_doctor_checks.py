@@ -316,13 +316,13 @@ def edge_topic(name, **settings):
 
 def test_rules_that_find_nothing_and_topics_without_leaders_are_told():
     """A rule of another edge is not missed here."""
-    assert not bad(flows.topics("eu", config(), DiscoveredTopics({"orders": edge_topic("orders")}), {}))
-    assert bad(flows.topics("eu", config(), DiscoveredTopics({}), {})) == [("topics", "warning")]
+    assert not bad(flows.topics("eu", config(), DiscoveredTopics({"orders": edge_topic("orders")}), frozenset()))
+    assert bad(flows.topics("eu", config(), DiscoveredTopics({}), frozenset())) == [("topics", "warning")]
     shown = DiscoveredTopics({}, {"orders": Unanswered(1, "no broker leads partition 0")})
-    assert bad(flows.topics("eu", config(), shown, {})) == [("topics", "failed")]
-    assert not bad(flows.topics("eu", config(), DiscoveredTopics({}), {"orders": "TOPIC_AUTHORIZATION_FAILED"}))
+    assert bad(flows.topics("eu", config(), shown, frozenset())) == [("topics", "failed")]
+    assert not bad(flows.topics("eu", config(), DiscoveredTopics({}), frozenset({"orders"})))
     shown = DiscoveredTopics({}, {"orders": Unanswered(1, "settings of orders: Topic authorization failed.")})
-    assert not bad(flows.topics("eu", config(), shown, {})), "told with the rights"
+    assert not bad(flows.topics("eu", config(), shown, frozenset())), "told with the rights"
 
 
 def test_a_record_size_that_central_does_not_take_is_told():
