@@ -44,6 +44,12 @@ def unsupported_syntax(pattern: str) -> str:
     return ""
 
 
+def has_open_quote(pattern: str) -> bool:
+    r"""Whether a `\Q` lacks its `\E`: it would quote whatever is written behind the pattern, too."""
+    pieces = (pattern[start:end] for start, end, _ in _pieces(pattern))
+    return any(piece.startswith(r"\Q") and not piece.endswith(r"\E", 2) for piece in pieces)
+
+
 def is_list(pattern: str) -> bool:
     """Whether it holds a comma or a space that is to be matched, as MirrorMaker's lists do: no topic has one."""
     return any(pattern[start:end] in _SEPARATORS for start, end, _ in _pieces(pattern))

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from aggregator.config.constructs import unsupported_syntax
+from aggregator.config.constructs import has_open_quote, unsupported_syntax
 
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 _REPEATS = frozenset("*+?{")
@@ -53,15 +53,16 @@ class MatchTargets:
             ValueError: RE2 refuses the pattern; the message holds no part of it.
         """
         arrow, compute = _arrow()
+        whole = rf"\A(?:{pattern})\z"
         try:
-            # The pattern is compiled alone first, because `a)(b` compiles inside the group but is not a pattern.
-            compute.match_substring_regex(_strings([""]), pattern=pattern)
-            found = compute.match_substring_regex(self._strings, pattern=rf"\A(?:{pattern})\z")
+            # The pattern is compiled alone first, because `a)(b` compiles inside the group but is not a pattern. An
+            # open `\Q` compiles alone but not inside the group. Without names, Arrow would not compile that at all.
+            for tried in (pattern, whole):
+                compute.match_substring_regex(_strings([""]), pattern=tried)
+            found = compute.match_substring_regex(self._strings, pattern=whole)
         except arrow.ArrowInvalid as error:
             reason = str(error).removeprefix("Invalid regular expression: ").partition(":")[0]
-            construct = unsupported_syntax(pattern)
-            why = f"it holds {construct}, which RE2 does not have" if construct else reason
-            raise ValueError(f"RE2 refuses the pattern: {why}") from None
+            raise ValueError(f"RE2 refuses the pattern: {_named_construct(pattern) or reason}") from None
         positions: list[int] = compute.indices_nonzero(found).to_pylist()
         return positions
 
@@ -70,6 +71,13 @@ def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
     """Whether the pattern matches the whole of each name; see `MatchTargets.matched_by`."""
     matched = set(MatchTargets(names).matched_by(pattern))
     return [number in matched for number in range(len(names))]
+
+
+def _named_construct(pattern: str) -> str:
+    """What is wrong with a pattern, in words; empty where only RE2 can tell."""
+    if construct := unsupported_syntax(pattern):
+        return f"it holds {construct}, which RE2 does not have"
+    return r"it begins a quote with `\Q` that no `\E` ends" if has_open_quote(pattern) else ""
 
 
 def _arrow() -> tuple[Any, Any]:

@@ -187,6 +187,17 @@ def test_lint_reads_the_policies_too(hub):
     assert "policy.yaml:3: " in result.stderr
 
 
+def test_lint_refuses_a_pattern_that_cannot_be_matched_as_a_whole(hub):
+    """In a policy and in the configuration: what lint takes, every later command can match with names."""
+    (hub.parent / "policy.yaml").write_text("policy: retail\nversion: 1\ntopics: {'private\\Q': {}}\n")
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert (result.exit_code, "policy.yaml:3: topics" in result.stderr) == (78, True), result.output
+    hub.write_text(hub.read_text().replace("{match: orders,", "{match: orders, exclude: 'private\\Q',"))
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert (result.exit_code, "topics[0].exclude: RE2 refuses" in result.stderr) == (78, True), result.output
+    assert "that no `\\E` ends" in result.stderr
+
+
 def test_lint_tells_a_key_that_a_policy_uses_and_nobody_names(hub):
     """A policy's key must be under `keys:`."""
     (hub.parent / "policy.yaml").write_text(

@@ -3,7 +3,8 @@
 import pytest
 
 from aggregator.config.constructs import is_list, unsupported_syntax
-from aggregator.config.fields import topic_pattern
+from aggregator.config.fields import group_pattern, topic_pattern
+from aggregator.config.patterns import full_matches
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,21 @@ def test_what_re2_reads_as_java_does_is_none(pattern):
     """Escaped and quoted signs, classes of names, flags."""
     assert unsupported_syntax(pattern) == ""
     assert not is_list(pattern)
+
+
+@pytest.mark.parametrize("check", [topic_pattern, group_pattern, lambda one: full_matches(one, ["orders"])])
+@pytest.mark.parametrize("pattern", [r"orders\Q", r"\Qorders", r"a|\Qb\Q", r"a\Qb\E\Q", "\\Q\\"])
+def test_a_quote_without_an_end_is_refused_by_its_name(check, pattern):
+    r"""Alone RE2 takes it. It would quote what is written behind it, such as the next alternative of a list."""
+    with pytest.raises(ValueError, match=r"begins a quote with `\\Q` that no `\\E` ends") as refused:
+        check(pattern)
+    assert "orders" not in str(refused.value)
+
+
+@pytest.mark.parametrize("pattern", [r"\Qa.b\E", r"\Q\E", r"\Qa\E|\Qb\E", r"\\Q", r"\Qa\\E"])
+def test_a_quote_with_its_end_is_a_pattern(pattern):
+    """As is a backslash that is matched, before a letter."""
+    assert topic_pattern(pattern) == pattern
 
 
 @pytest.mark.parametrize("pattern", ["orders, payments", "orders,payments", "a b", "a{1,2},b"])

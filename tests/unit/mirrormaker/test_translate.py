@@ -281,6 +281,7 @@ def test_edge_names_are_unique():
         ("(,c", "c", "RE2 refuses"),
         ("[${env:X},c", "c", "RE2 refuses"),
         ("${env:X}.*,(?!c)", "${X}.*", "a look-ahead"),
+        ("orders,private\\\\Q", "orders", "a quote"),
     ],
 )
 def test_what_re2_does_not_have_is_named(pattern, match, said):
