@@ -69,6 +69,11 @@ def is_secret_property(name: str) -> bool:
     return name in SECRET_PROPERTIES or _SECRET_WORDS.search(name) is not None
 
 
+def holds_private_key(text: str) -> bool:
+    """Whether a text holds a private key in PEM, of any kind, alone or beside a certificate."""
+    return "PRIVATE KEY" in text
+
+
 def client_option(value: object) -> str | SecretRef:
     """Keep references as references and everything else as librdkafka's text."""
     if isinstance(value, SecretRef):

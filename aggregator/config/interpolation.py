@@ -1,7 +1,8 @@
 """Fills in `${NAME}`, `${NAME:-default}` and `${file:path}` in the scalars of a document; `$${` is a literal `${`.
 
 Invariant: nothing is filled into a secret field, because the configuration would then hold the value instead of a
-reference. A fault names the variable or the file, never its content.
+reference. No private key stays in the data, written or filled in. A fault names the variable or the file, never its
+content.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aggregator.config.client import is_secret_property
+from aggregator.config.client import holds_private_key, is_secret_property
 from aggregator.config.document import ConfigFault, Place
 from aggregator.regular_files import read_text
 
@@ -19,14 +20,15 @@ _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-.*)?", re
 _REFUSED = (
     "is a secret field: write a reference, `env:NAME` or `file:path`; ${…} would put the value into the file's data"
 )
+_KEY_IN_CLEAR = "holds a private key in clear: write a reference to it, `env:NAME` or `file:path`, without ${…}"
 
 
 class _NotFilled(Exception):
-    """The reason why an expression has no value."""
+    """The reason why a scalar has no value."""
 
 
 def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[Any, list[ConfigFault]]:
-    """Fill in the variables and files in every scalar of a document.
+    """Fill in the variables and files in every scalar of a document, and refuse a private key in any.
 
     Args:
         data: Plain data of a document.
@@ -43,16 +45,21 @@ def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[An
             return {key: fill(item, (*place, key)) for key, item in value.items()}
         if isinstance(value, list):
             return [fill(item, (*place, index)) for index, item in enumerate(value)]
-        if not isinstance(value, str) or "${" not in value:
+        if not isinstance(value, str):
             return value
-        if is_secret_place(place):
-            faults.append(ConfigFault(place, _REFUSED))
-            return None
         try:
-            return _EXPRESSION.sub(lambda found: _filled(found, environ, folder), value)
+            return text(value, place)
         except _NotFilled as reason:
             faults.append(ConfigFault(place, str(reason)))
             return None
+
+    def text(value: str, place: Place) -> str:
+        if "${" in value and is_secret_place(place):
+            raise _NotFilled(_REFUSED)
+        whole = _EXPRESSION.sub(lambda found: _filled(found, environ, folder), value)
+        if holds_private_key(whole):
+            raise _NotFilled(_KEY_IN_CLEAR)
+        return whole
 
     return fill(data, ()), faults
 

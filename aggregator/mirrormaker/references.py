@@ -18,10 +18,12 @@ _SHOWN = 120
 # Names that Kafka's, Strimzi's and the vendors' documents give to providers; what else stands before a colon may be a
 # variable, and what stands behind it its default: the secret itself.
 _PROVIDERS = frozenset(
-    ("file", "directory", "secrets", "configmaps", "vault", "aws", "secretsmanager", "gcp", "azure", "keyvault")
+    ("directory", "secrets", "configmaps", "vault", "aws", "secretsmanager", "gcp", "azure", "keyvault")
 )
-# How shells and templates write a default, as in `${NAME:-default}`.
-_DEFAULT = re.compile(r"\s*[-=?+]")
+# Kafka takes what stands before the first colon for the path, and the rest for the key. Only where both are names can
+# neither hold a default, a credential or the secret itself. A hyphen in front begins a default: `${NAME:-default}`.
+_NAME = r"[A-Za-z0-9._/][A-Za-z0-9._/-]*"
+_PATH_AND_KEY = re.compile(rf"({_NAME}):({_NAME})")
 # Stands for a variable of unknown form while the generated files are tried.
 TRIED = "tried"
 
@@ -45,6 +47,8 @@ class FilePlace(NamedTuple):
 
 class Variables:
     """The variables that a run needs, each with a description; two values never share a name.
+
+    A description shows of a reference only what is certain to be a name: a secret may stand in the rest of it.
 
     Args:
         reserved: Names that MirrorMaker's files give to variables of their own.
@@ -113,14 +117,9 @@ class Variables:
         return own
 
     def _named(self, expression: re.Match[str], name: str, place: FilePlace, tried: str = TRIED) -> str:
-        provider, body = expression["provider"], expression["body"]
         if (own := _own_name(expression)) is not None:
             return self.of(own, f"as {place} names it", _reference(own), tried)
-        where, _, key = body.rpartition(":")
-        if provider in _PROVIDERS and where and not any(_DEFAULT.match(part) for part in body.split(":")):
-            what = f"what `{key[:_SHOWN]}` of {provider} {where[:_SHOWN]} holds ({place.file}:{place.line})"
-            return self.of(name, what, expression[0], tried)
-        return self.of(name, f"what {place} holds", expression[0], tried)
+        return self.of(name, _description(expression, place), expression[0], tried)
 
 
 def own_names(values: Iterable[str]) -> set[str]:
@@ -166,12 +165,28 @@ def _reference(name: str) -> str:
     return f"${{env:{name}}}"
 
 
+def _description(expression: re.Match[str], place: FilePlace) -> str:
+    """What a reference means, in words: of its own text only what is certain to be a name."""
+    if located := _path_and_key(expression, "file"):
+        path, key = located
+        return f"what `{key[:_SHOWN]}` of file {path[:_SHOWN]} holds ({place.file}:{place.line})"
+    if expression["provider"] in _PROVIDERS:
+        return f"what {expression['provider']} gives for {place}"
+    return f"what {place} holds"
+
+
 def _directory(expression: re.Match[str]) -> str | None:
     """The file that Kafka's DirectoryConfigProvider reads; None for any other."""
-    folder, _, name = expression["body"].rpartition(":")
-    if expression["provider"] != "directory" or not folder or not name:
-        return None
-    return f"{folder.rstrip('/')}/{name}"
+    if located := _path_and_key(expression, "directory"):
+        folder, name = located
+        return f"{folder.rstrip('/')}/{name}"
+    return None
+
+
+def _path_and_key(expression: re.Match[str], provider: str) -> tuple[str, str] | None:
+    """Where a provider looks, and for what; None of another provider, and where either is no plain name."""
+    found = _PATH_AND_KEY.fullmatch(expression["body"])
+    return (found[1], found[2]) if found and expression["provider"] == provider else None
 
 
 def _literal(text: str) -> str:

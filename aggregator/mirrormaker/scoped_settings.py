@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from aggregator.mirrormaker.references import FilePlace
 from aggregator.mirrormaker.result import FileKey, PropertyMappings
 
 ROLES = ("consumer", "producer", "admin")
@@ -40,6 +41,11 @@ class ScopedSetting(NamedTuple):
     def weight(self) -> int:
         """The precedence: pieces of records first, then a flow's, then a cluster's, then a role's."""
         return 4 * bool(self.source or self.target) + 2 * bool(self.cluster) + bool(self.role) + 8 * self.of_records
+
+    @property
+    def place(self) -> FilePlace:
+        """Where it was read."""
+        return FilePlace(self.entry.file, self.entry.line, self.name)
 
 
 @dataclass(slots=True)

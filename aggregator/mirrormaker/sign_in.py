@@ -9,13 +9,20 @@ import shlex
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
-from aggregator.config.client import is_secret_property
+from aggregator.config.client import holds_private_key, is_secret_property
 from aggregator.config.features import MECHANISMS
 from aggregator.config.librdkafka import IDENTITY
 from aggregator.config.transport import INSECURE, PROTOCOLS
 from aggregator.mirrormaker.client_properties import NAMES
 from aggregator.mirrormaker.jaas import Login, parse_jaas, without
-from aggregator.mirrormaker.references import TRIED, FilePlace, Variables, has_expression, is_expression, variable_name
+from aggregator.mirrormaker.references import (
+    TRIED,
+    Variables,
+    filled,
+    has_expression,
+    is_expression,
+    variable_name,
+)
 from aggregator.mirrormaker.result import PropertyMappings
 from aggregator.mirrormaker.scoped_settings import ScopedSetting
 from aggregator.mirrormaker.settings import did_you_mean
@@ -28,11 +35,14 @@ _WITH_A_FORM = ("security.protocol", "sasl.mechanism")
 # Properties whose names and values only a server interprets.
 _MAY_HOLD_SECRETS = ("sasl.oauthbearer.extensions", "sasl.oauthbearer.config")
 _TRIED_URL = "https://tried"
+# An address in which nothing but names stands: no user, parameter, query or fragment, and no escape that hides one.
+_PLAIN_URL = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~/-]*)?", re.ASCII | re.IGNORECASE)
 _URL = "sasl.oauthbearer.token.endpoint.url"
 # Options of `OAuthBearerLoginModule`, in the spelling of Apache Kafka's callback handler and in that of Strimzi's.
 _APACHES_OPTIONS = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
 _STRIMZIS_OPTIONS = {"oauth.client.id": "client.id", "oauth.client.secret": "client.secret", "oauth.scope": "scope"}
 _STRIMZIS_URL = "oauth.token.endpoint.uri"
+_PEM = {"ssl.keystore.key": "ssl.key.pem", "ssl.keystore.certificate.chain": "ssl.certificate.pem"}
 _PEM_IS_OPEN = "certificates in PEM have no password"
 _MSK = "AWS_MSK_IAM"
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]{1,32})\.amazonaws\.com")
@@ -154,8 +164,8 @@ class SignIn:
     ) -> None:
         """Write one property, as a reference where it is secret."""
         text = setting.value if value is None else value
-        variable, place = variable_name(self._cluster.name, name), _place(setting)
-        if is_secret_property(name):
+        variable, place = variable_name(self._cluster.name, name), setting.place
+        if is_secret_property(name) or holds_private_key(text):
             self.client[name] = self._variables.secret(text, variable, place)
         elif _is_kept_out(name, text):
             self.client[name] = f"${{{self._variables.of(variable, f'what {place} holds', text, tried)}}}"
@@ -198,7 +208,7 @@ class SignIn:
         for option, key in (("awsRoleArn", "role_arn"), ("awsProfileName", "profile")):
             if option in login.options and not {"role_arn", "profile"} & self.msk_iam.keys():
                 own = variable_name(self._cluster.name, "AWS", key)
-                self.msk_iam[key] = self._variables.text(login.options[option], own, _place(setting))
+                self.msk_iam[key] = self._variables.text(login.options[option], own, setting.place)
                 used.append(option)
         to = f"{self._cluster.place}.msk_iam"
         why = filter(None, ("tokens of AWS: pip install 'aggregator[msk]'", without(login, used)))
@@ -225,7 +235,7 @@ class SignIn:
 
     def _options(self, setting: ScopedSetting, login: Login, names: Mapping[str, str]) -> None:
         """A login module's options; who signs in, and by which secret, become references."""
-        place = _place(setting)
+        place = setting.place
         for option, name in names.items():
             value = login.options.get(option, "")
             variable = variable_name(self._cluster.name, name)
@@ -274,10 +284,8 @@ class SignIn:
                 self._no_client(setting)
 
     def _trusted(self, scoped_settings: Mapping[str, ScopedSetting]) -> None:
-        location, inline = (
-            scoped_settings.get("ssl.truststore.location"),
-            scoped_settings.get("ssl.truststore.certificates"),
-        )
+        location = scoped_settings.get("ssl.truststore.location")
+        inline = scoped_settings.get("ssl.truststore.certificates")
         if (password := scoped_settings.get("ssl.truststore.password")) is not None:
             self._fates.not_applicable(password.entry, _PEM_IS_OPEN)
         if inline is not None:
@@ -292,10 +300,7 @@ class SignIn:
         self._set(location, "ssl.ca.location", f"convert it: {made} is made by the command below", made)
 
     def _own_certificate(self, scoped_settings: Mapping[str, ScopedSetting]) -> None:
-        for name, own in (
-            ("ssl.keystore.key", "ssl.key.pem"),
-            ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
-        ):
+        for name, own in _PEM.items():
             if name in scoped_settings:
                 self._set(scoped_settings[name], own)
         location, password = scoped_settings.get("ssl.keystore.location"), scoped_settings.get("ssl.keystore.password")
@@ -368,10 +373,9 @@ class SignIn:
 
 def _is_kept_out(name: str, text: str) -> bool:
     """Whether a variable has to hold the whole of a text: it may hold a secret, or a part of it decides its form."""
-    if name.endswith(".url") and ("@" in text or "?" in text):
-        return True
-    decides = name in _WITH_A_FORM or (name.endswith(".url") and text.startswith("${"))
-    return name in _MAY_HOLD_SECRETS or (decides and has_expression(text) and not is_expression(text))
+    if name.endswith(".url"):
+        return _PLAIN_URL.fullmatch(filled(text, _TRIED_URL, TRIED)) is None
+    return name in _MAY_HOLD_SECRETS or (name in _WITH_A_FORM and has_expression(text) and not is_expression(text))
 
 
 def _is(scoped_settings: Mapping[str, ScopedSetting], store: str, kind: str, ends: tuple[str, ...]) -> bool:
@@ -392,7 +396,3 @@ def _of_secret(secret: str, key: str) -> str:
 def _unfolded(made: str) -> str:
     """The file as seen from the folder in which the commands run."""
     return made.removeprefix("../")
-
-
-def _place(setting: ScopedSetting) -> FilePlace:
-    return FilePlace(setting.entry.file, setting.entry.line, setting.name)

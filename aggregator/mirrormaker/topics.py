@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from aggregator.config.fields import topic_pattern
-from aggregator.mirrormaker.references import FilePlace, Variables, filled, variable_name
+from aggregator.mirrormaker.references import Variables, filled, variable_name
 from aggregator.mirrormaker.result import PropertyMappings
 from aggregator.mirrormaker.scoped_settings import ScopedSetting
 
@@ -62,8 +62,7 @@ class Patterns:
         return joined(kept)
 
     def _filled(self, setting: ScopedSetting, part: str) -> str:
-        where = FilePlace(setting.entry.file, setting.entry.line, setting.name)
-        return self._variables.text(part, variable_name(self._edge, setting.name), where)
+        return self._variables.text(part, variable_name(self._edge, setting.name), setting.place)
 
 
 def _refuse_posix(part: str) -> None:

@@ -171,8 +171,7 @@ class _Translator:
                 self._another_address(setting, winner)
                 continue
             winner = setting
-            where = FilePlace(setting.entry.file, setting.entry.line, setting.name)
-            address = self._written(setting.value, variable, where)
+            address = self._written(setting.value, variable, setting.place)
             if address:
                 self.fates.mapped(setting.entry, to)
             else:
@@ -207,8 +206,7 @@ class _Translator:
             return
         to = f"{place}.{found.block}.{found.name}"
         block = blocks[found.block]
-        where = FilePlace(setting.entry.file, setting.entry.line, setting.name)
-        value = self.variables.text(setting.value, variable_name(name, found.name), where)
+        value = self.variables.text(setting.value, variable_name(name, found.name), setting.place)
         if block.setdefault(found.name, value) == value:
             self.fates.mapped(setting.entry, to)
         else:

@@ -81,6 +81,42 @@ def test_nothing_is_filled_into_a_secret_property(changed):
     assert changed(SERVER, f"{SERVER}  client: {{client.rack: '${{PW}}'}}\n", {"PW": CANARY}) == []
 
 
+PEM = f"-----BEGIN CERTIFICATE-----\\nAAA\\n-----BEGIN RSA PRIVATE KEY-----\\n{CANARY}\\n-----END RSA PRIVATE KEY-----"
+SSL = '  client: {security.protocol: SSL, "%s": "%s"}\n'
+NAMES = ("ssl.certificate.pem", "ssl.ca.pem", "https.ca.pem", "ssl.certificate.location", "ssl.key.pem", "client.id")
+PLACES = [
+    *((SERVER, SERVER + SSL % (name, "KEY"), f"central.client.{name}") for name in NAMES),
+    (SERVER, f'{SERVER}  consumer: {{client.rack: "KEY"}}\n', "central.consumer.client.rack"),
+    ("hub: demo", 'hub: demo\nschemas_client: {ssl.ca.location: "KEY"}', "schemas_client.ssl.ca.location"),
+    ("format: delta", 'format: delta, storage: {cert: "KEY"}', "lake.storage.cert"),
+    ("format: delta", 'format: iceberg, catalog: {options: {x: "KEY"}}', "lake.catalog.options.x"),
+    ("hub: demo", 'hub: demo\nspark: {conf: {spark.x: "KEY"}}', "spark.conf.spark.x"),
+    ("start: earliest", 'start: earliest\n    central_config: {x: "KEY"}', "topics[0].central_config.x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLACES, ids=[place for *_, place in PLACES])
+@pytest.mark.parametrize("written", [PEM, "${PEM}", "${file:key.pem}", "x ${PEM}"])
+def test_a_private_key_stands_in_no_setting(changed, tmp_path, case, written):
+    """Neither written nor filled in: whatever holds it is told by its place, with the next step, and never shown."""
+    old, new, place = case
+    key = PEM.replace("\\n", "\n")
+    (tmp_path / "key.pem").write_text(key)
+    (line,) = changed(old, new.replace("KEY", written), {"PEM": key})
+    assert line.partition(": ")[2].startswith(f"{place}: ")
+    assert "write a reference" in line
+    assert CANARY not in line
+
+
+def test_a_certificate_is_no_private_key(load, good):
+    """PEM of certificates may stand in the file; what holds a key beside it is named by a reference."""
+    written = SSL % ("ssl.ca.pem", "-----BEGIN CERTIFICATE-----")
+    assert load(good.replace(SERVER, SERVER + written)).central.client["ssl.ca.pem"] == "-----BEGIN CERTIFICATE-----"
+    written = SSL % ("ssl.certificate.pem", "env:PEM")
+    config = load(good.replace(SERVER, SERVER + written), {"PEM": PEM})
+    assert config.central.client["ssl.certificate.pem"] == SecretRef("env", "PEM")
+
+
 KEYS = [
     pytest.param(CANARY, "never a value in clear", id="in clear"),
     pytest.param(f"vault:{CANARY}", "never a value in clear", id="unknown scheme"),

@@ -14,6 +14,7 @@ from aggregator.mirrormaker import settings, sign_in
 from aggregator.mirrormaker.client_properties import REASONS, RENAMED
 from aggregator.mirrormaker.file_reader import read
 from aggregator.mirrormaker.hub_file import hub_text
+from aggregator.mirrormaker.references import variable_name
 from aggregator.mirrormaker.result import KeyKind
 from aggregator.mirrormaker.translate import translate
 from tests.unit.mirrormaker.real_files import PLANTED, connector, leaves, properties, real
@@ -352,6 +353,9 @@ def test_certificates_in_pem():
         ("${env:NAME}", "env:NAME"),
         ("${NAME}", "env:NAME"),
         ("${directory:/run/secrets:key}", "file:/run/secrets/key"),
+        ("${directory:/run/secrets/:key.pem}", "file:/run/secrets/key.pem"),
+        ("${directory:/run/secrets:key:planted}", "env:A_SSL_KEYSTORE_PASSWORD"),
+        ("${directory:/run/my secrets:key}", "env:A_SSL_KEYSTORE_PASSWORD"),
         ("${file:/etc/x.properties:key}", "env:A_SSL_KEYSTORE_PASSWORD"),
         ("${secrets:kafka/user:key}", "env:A_SSL_KEYSTORE_PASSWORD"),
         ("planted-plain", "env:A_SSL_KEYSTORE_PASSWORD"),
@@ -375,6 +379,56 @@ def test_a_default_in_an_expression_is_a_secret_like_any_other(value):
     assert PLANTED not in json.dumps(
         [*map(hub_text, found.hubs), found.outcomes, dict(found.variables), found.commands]
     )
+
+
+PROVIDERS = ("file", "directory", "secrets", "configmaps", "vault", "aws", "gcp", "azure")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    "body",
+    ["a:b:%s", "a:b:c:%s", "a:b|%s", "a:b,%s", "a:b %s", "a:b?default=%s", "a:b=%s", "a?%s:b", "https://root:%s@vault:b",
+     "https://root@%s:b", "a//%s b:c", "%s", "a:-%s"],
+)  # fmt: skip
+@pytest.mark.parametrize("setting", ["sasl.password", "sasl.oauthbearer.scope", "client.id"])
+def test_of_a_reference_only_plain_names_are_shown(provider, body, setting):
+    """Kafka ends the path at the first colon, and a provider may read a default or a credential in the rest."""
+    lines = ["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"]
+    lines += [f"{setting}=${{{provider}:{body % PLANTED}}}"]
+    found = of(TWO + "".join(f"a.{line}\n" for line in lines))
+    assert len(found.variables) > 1
+    assert PLANTED not in json.dumps(
+        [*map(hub_text, found.hubs), found.outcomes, dict(found.variables), found.commands]
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("${file:/etc/x.properties:pass.word}", "what `pass.word` of file /etc/x.properties holds (mm2.properties:5)"),
+        ("${file:/etc/x.properties:a b}", "what mm2.properties:5 (ssl.key.password) holds"),
+        ("${secrets:kafka/user:key}", "what secrets gives for mm2.properties:5 (ssl.key.password)"),
+        ("planted", "what mm2.properties:5 (ssl.key.password) holds"),
+    ],
+)
+def test_a_variable_is_described_by_where_its_value_stands(value, said):
+    """A file with its key, another provider by its name, and always the place in MirrorMaker's file."""
+    found = of(f"{TWO}a.ssl.key.password={value}\na.security.protocol=SSL\n")
+    assert said in found.variables["A_SSL_KEY_PASSWORD"]
+
+
+@pytest.mark.parametrize("kind", ["PRIVATE KEY", "RSA PRIVATE KEY", "ENCRYPTED PRIVATE KEY"])
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("ssl.keystore.certificate.chain", "ssl.certificate.pem"), ("ssl.truststore.certificates", "ssl.ca.pem")],
+)
+def test_a_private_key_beside_a_certificate_is_a_secret(kind, name, own):
+    """PEM holds both in one text; a certificate alone is none."""
+    certificate = r"-----BEGIN CERTIFICATE-----\nAAA\n-----END CERTIFICATE-----"
+    key = rf"-----BEGIN {kind}-----\n{PLANTED}\n-----END {kind}-----"
+    lines = ["security.protocol=SSL", f"{name}={certificate}\\n{key}"]
+    assert client(lines)[own] == f"env:{variable_name('A', own)}"
+    assert "BEGIN CERTIFICATE" in client(["security.protocol=SSL", f"{name}={certificate}"])[own]
 
 
 def test_text_that_looks_like_an_expression_is_read_literally():
@@ -741,8 +795,10 @@ def test_a_word_alone_on_a_line_is_not_shown(line):
 
 
 @pytest.mark.parametrize(
-    "text", ["https://u:planted@idp/token", "https://idp/token?secret=planted", "${env:HOST}/token"]
-)
+    "text",
+    ["https://u:planted@idp/token", "https://idp/token?secret=planted", "${env:HOST}/token", "https://idp/t;secret=planted",
+     "https://idp/t#planted", "https://idp/t&secret=planted", "https://idp/%3Fsecret%3Dplanted", "https://idp/planted:p"],
+)  # fmt: skip
 def test_an_address_with_a_secret_or_without_its_beginning_is_a_variable(text):
     """Of the whole; what the file holds is told by its place."""
     found = client(
