@@ -69,7 +69,7 @@ def file_sample(
     registry = MemoryRegistry()
     values: list[bytes | None]
     if not value_format.has_fields:
-        values = [line.encode() for line in _file_text(path).splitlines()]
+        values = [line.encode() for line in _lines(_file_text(path))]
     elif schema is None:
         values = [None if value is None else json.dumps(value).encode() for _, value in _json_values(path)]
     else:
@@ -102,12 +102,17 @@ def _file_text(path: Path) -> str:
         raise ConfigError(f"{path}: is not UTF-8", hint="save the file as UTF-8") from None
 
 
+def _lines(text: str) -> list[str]:
+    """The lines between ends of lines alone: values hold what Unicode calls one, too, such as U+2028 and form feeds."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def _json_values(path: Path) -> list[tuple[int, Any]]:
     text = _file_text(path)
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
-        return [(number, _line(path, number, line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        return [(number, _line(path, number, line)) for number, line in enumerate(_lines(text), 1) if line.strip()]
     return [(1, record) for record in (whole if isinstance(whole, list) else [whole])]
 
 

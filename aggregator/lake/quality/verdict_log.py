@@ -173,7 +173,7 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[CommitAud
         newest = sorted({name[:_DAY] for name in names})[0 if days is None else -days :]
         texts = [folder.read(name).decode(errors="replace") for name in names if name[:_DAY] in newest]
     found: dict[str, CommitAudit] = {}
-    for entry in sorted(filter(None, (_parsed(line) for text in texts for line in text.splitlines())), key=_order):
+    for entry in sorted(filter(None, (_parsed(line) for text in texts for line in text.split("\n"))), key=_order):
         _note(found, entry)
     return list(found.values())
 

@@ -162,6 +162,20 @@ def test_values_of_plain_text_are_shown_as_they_are(aggregator, folder):
     assert "(kept)" in hidden
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\v", "\f", "\x1c", "\x1d", "\x1e"])
+def test_a_record_ends_at_the_end_of_its_line_only(aggregator, folder, sign):
+    """Unicode knows more ends of lines, which stand within values; they part no record of text, and none of JSON."""
+    (folder / "log.yaml").write_text(
+        "policy: p\nversion: 1\ntopics: {log: {value_format: text, value: drop}, orders: {value_format: json}}\n"
+    )
+    (folder / "log.txt").write_text(f"a{sign}b\r\n\n", encoding="utf-8")
+    preview = ("policy", "preview", folder / "log.yaml", "-o", "json")
+    assert len(json.loads(aggregator(*preview, "--topic", "log", "--records", folder / "log.txt").stdout)) == 2
+    if sign.isprintable() or sign > "\x7f":  # JSON writes the others as escapes
+        (folder / "o.jsonl").write_text(f'{{"a": "x{sign}y"}}\n\n{{"a": 1}}\n', encoding="utf-8")
+        assert len(json.loads(aggregator(*preview, "--topic", "orders", "--records", folder / "o.jsonl").stdout)) == 2
+
+
 def test_hidden_bytes_are_told_by_their_own_number(aggregator, folder):
     """Not by the signs in which a terminal would show them."""
     (folder / "raw.yaml").write_text("policy: p\nversion: 1\ntopics: {raw: {value_format: bytes, value: drop}}\n")

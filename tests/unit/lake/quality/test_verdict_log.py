@@ -42,6 +42,14 @@ def test_a_line_cut_short_is_passed_over(tmp_path):
     assert found.version == 9
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x1c"])
+def test_a_name_with_what_unicode_calls_an_end_of_a_line_is_read(tmp_path, sign):
+    """Suites and rules may have any name; a line of the history ends at its own end only."""
+    named = audit(1, suites={f"s{sign}x": "abc"})
+    append_audit(Folder(str(tmp_path)), named)
+    assert read(Folder(str(tmp_path)), "t") == [named]
+
+
 def test_a_completed_range_belongs_to_the_verdict_that_decided_it(tmp_path):
     """Of two audits of a range, the decided one gets the version; one that was held never does."""
     append_audit(Folder(str(tmp_path)), audit(1, Verdict.HOLD))
