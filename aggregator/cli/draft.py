@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from aggregator.cli.leaves import PolicyLeaf
 from aggregator.cli.topic_discovery import FoundTopic
+from aggregator.config.document import is_writable
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
 from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.policy.closed import closed_policy
 
 _MAX_NAMES = 100  # names in one rule; RE2 refuses a pattern of ten thousand long names
+_KEY = 1000  # YAML's bound for a key in front of its colon is 1,024
 _WIDTH = 100  # width of a longer comment, in characters
 # A path that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
@@ -107,16 +109,27 @@ def hub_text(draft: Draft) -> str:
 
 def policy_text(draft: Draft) -> str:
     """The policy: default drop, every tag found drops, every field found is a comment to open."""
-    tags = sorted({tag for topic in draft.topics for leaf in topic.leaves or () for tag in leaf.tags})
+    tags = sorted({tag for topic in draft.topics for leaf in topic.leaves or () for tag in leaf.tags if _is_named(tag)})
     lines = [
         *closed_policy(draft.hub, ("uncomment the fields that may leave their region.",)),
         "tags:" if tags else "tags: {}    # no schema has `confluent:tags`",
-        *(f"  {quoted(tag)}: drop" for tag in tags),
+        *map(_tag, tags),
         "topics:" if draft.topics else "topics: {}",
     ]
     for topic in draft.topics:
         lines += _topic(topic)
     return "\n".join(lines) + "\n"
+
+
+def _is_named(tag: str) -> bool:
+    """Whether a policy can name a tag: it is not empty, and holds neither NUL nor half of a character."""
+    return bool(tag) and is_writable(tag)
+
+
+def _tag(tag: str) -> str:
+    """The rule of a tag; one that is too long for a key in front of its colon has a line of its own."""
+    name = quoted(tag)
+    return f"  {name}: drop" if len(name) <= _KEY else f"  ? {name}\n  : drop"
 
 
 def _topic(topic: FoundTopic) -> list[str]:
@@ -145,8 +158,10 @@ def _comment(text: str) -> list[str]:
 
 def _leaf(leaf: PolicyLeaf) -> str:
     path = leaf.path if _PLAIN.fullmatch(leaf.path) else quoted(leaf.path)
+    if tags := sorted(filter(_is_named, leaf.tags)):
+        return visible(f"      # {path}    ({leaf.kind}) is dropped by its tag {', '.join(tags)}")
     if leaf.tags:
-        return visible(f"      # {path}    ({leaf.kind}) is dropped by its tag {', '.join(sorted(leaf.tags))}")
+        return visible(f"      # {path}    ({leaf.kind}) is dropped: no file can name its tag")
     return visible(f"      # {path}: keep    # {leaf.kind}")
 
 

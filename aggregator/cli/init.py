@@ -238,7 +238,7 @@ def _proven(draft: Draft) -> None:
             load_policy(policy)
         except ConfigError as error:
             lines = [line.replace(f"{folder}/", "") for line in error.lines]
-            hint = "change --hub, --edge or --schemas"
+            hint = "change --hub, --edge or --schemas; of very many topics ask fewer edges, or write patterns by hand"
             raise FatalError(["nothing was written, because it could not be used:", *lines], hint=hint) from None
 
 

@@ -1,8 +1,8 @@
 """Parses a YAML document into plain data and remembers the line of every place.
 
 Invariant: scalars remain the text that was written. The model decides what they mean, so `012` and `no` are read as
-their author wrote them. No fault quotes a value. Duplicate keys, merge keys, custom tags, several documents and aliases
-that expand without bounds are refused.
+their author wrote them. No fault quotes a value. Duplicate keys, merge keys, custom tags, several documents, more
+values than a file has and aliases that expand without bounds are refused.
 """
 
 import difflib
@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from ruamel.yaml.scanner import RoundTripScanner
+from ruamel.yaml.scanner import Scanner
 
 Place = tuple[str | int, ...]
-# A hub file has hundreds of nodes, but nested aliases reach billions in ten lines.
-MAXIMUM_NODES = 50_000
+# A hub file has hundreds of values, but nested aliases reach billions in ten lines.
+MAXIMUM_VALUES = 50_000
 MAXIMUM_DEPTH = 100
 # A file that is something else altogether may have a fault in each line.
 _LINES_SHOWN = 500
@@ -66,6 +67,11 @@ def shown_lines(name: object, lines: Sequence[str]) -> list[str]:
     return [*lines[:_LINES_SHOWN], f"{name}: more than that: the others follow once these are corrected"]
 
 
+def is_writable(text: str) -> bool:
+    """Whether a file can hold a text: without NUL, and without half of a character."""
+    return _NO_TEXT.search(text) is None
+
+
 def show_place(place: Place) -> str:
     """A place in the document as a path such as `topics[0].match`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
@@ -82,7 +88,7 @@ def read_document(text: str) -> Document:
     return document
 
 
-class _BoundedScanner(RoundTripScanner):
+class _BoundedScanner(Scanner):
     """Ends at the depth that no file has: the library's time grows with the square of open brackets."""
 
     def fetch_flow_collection_start(self, TokenClass: Any, to_push: Any) -> None:  # noqa: N803 - the library's name
@@ -96,13 +102,40 @@ class _BoundedScanner(RoundTripScanner):
         super().fetch_flow_collection_start(TokenClass, to_push)
 
 
+class _TooManyValues(Exception):
+    """The line of the first value that is too many."""
+
+
+class _BoundedComposer(Composer):
+    """Ends at the number of values that no file has: each of them costs memory and time before any is read."""
+
+    left = MAXIMUM_VALUES
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a value, or the key of one.
+
+        Raises:
+            _TooManyValues: there were enough before it.
+        """
+        is_key = isinstance(parent, MappingNode) and index is None
+        self.left -= not is_key
+        if self.left < 0:
+            raise _TooManyValues(self.parser.peek_event().start_mark.line + 1)
+        return super().compose_node(parent, index)
+
+
 def _read(text: str, document: Document) -> None:
     try:
-        yaml = YAML(typ="rt")
+        yaml = YAML(typ="safe", pure=True)
         yaml.Scanner = _BoundedScanner
+        yaml.Composer = _BoundedComposer
         # YAML allows an anchor to be written twice. The library's warning of it would quote the text.
         yaml.composer.warn_double_anchors = False
         root = yaml.compose(text)
+    except _TooManyValues as error:
+        what = f"holds more than {MAXIMUM_VALUES:,} values: one file needs fewer, and patterns stand for many topics"
+        document.faults.append(ConfigFault((), what, error.args[0]))
+        return
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         document.faults.append(ConfigFault((), _problem(error), mark.line + 1 if mark else 1))
@@ -130,7 +163,7 @@ class _Reader:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.left = MAXIMUM_NODES
+        self.left = MAXIMUM_VALUES
         self.above: list[int] = []
 
     def read(self, node: Node, place: Place) -> Any:
@@ -163,7 +196,7 @@ class _Reader:
 
     def text(self, node: Node, place: Place) -> str:
         text = str(node.value)
-        if _NO_TEXT.search(text):
+        if not is_writable(text):
             self.fault(node, place, "holds a character that no text has: NUL, or half of one")
             return ""
         return text

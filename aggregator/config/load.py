@@ -23,6 +23,7 @@ from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.config.stores import insecure_environment_settings
 from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError
+from aggregator.regular_files import read_text
 
 Cluster = TypeVar("Cluster", bound=ClusterConfig)
 _CLIENT: TypeAdapter[ClusterConfig] = TypeAdapter(ClusterConfig)
@@ -114,11 +115,11 @@ def _unsupported(filled: Mapping[str, Any], judge: FeatureCheck) -> Iterator[Con
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except OSError as error:
         hint = "aggregator init writes a first one; --config names another"
         raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
-    except UnicodeDecodeError:
+    except ValueError:
         raise ConfigError(f"{path}: is not UTF-8 text", hint="save the file as UTF-8") from None
 
 

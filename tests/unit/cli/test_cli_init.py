@@ -20,12 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.cli.draft import Draft, DraftEdge, hub_text, policy_text
-from aggregator.cli.init import init, summary
+from aggregator.cli.init import _proven, init, summary
 from aggregator.cli.leaves import PolicyLeaf, leaves, value_leaves
 from aggregator.cli.main import main
 from aggregator.cli.terminal.clusters import SettingType, options_of
 from aggregator.cli.topic_discovery import FoundTopic, is_replicable
 from aggregator.config.load import load_config
+from aggregator.errors import FatalError
 from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.cross_check import read_policies
@@ -375,6 +376,37 @@ def test_a_rule_speaks_of_a_hundred_topics_at_most(tmp_path):
     rules = load_config(tmp_path / "hub.yaml", {}).topics
     assert [len(rule.match.split("|")) for rule in rules] == [100, 100, 50]
     assert "|".join(rule.match for rule in rules).replace("\\", "").split("|") == names
+
+
+@pytest.mark.parametrize("tag", ["x" * 2000, "\u2028" * 200, "a: b" * 300])
+def test_a_long_tag_has_a_rule(tmp_path, tag):
+    """YAML takes a key of a thousand characters in front of its colon, and a longer one on a line of its own."""
+    draft = Draft(
+        "first", "h:1", TWO, [FoundTopic("t", ("eu",), False, (PolicyLeaf("a", "string", frozenset([tag])),))]
+    )
+    (tmp_path / "p.yaml").write_text(policy_text(draft), encoding="utf-8")
+    assert set(load_policy(tmp_path / "p.yaml").tags) == {tag}
+
+
+@pytest.mark.parametrize("tag", ["a\0b", "\ud800", ""])
+def test_a_tag_that_no_file_can_hold_keeps_nobody_from_writing_one(tmp_path, tag):
+    """It has no rule, and its field stays dropped like any other; tags beside it have theirs."""
+    leaves = (PolicyLeaf("a", "string", frozenset([tag])), PolicyLeaf("b", "string", frozenset([tag, "PII"])))
+    text = policy_text(Draft("first", "h:1", TWO, [FoundTopic("t", ("eu",), False, leaves)]))
+    (tmp_path / "p.yaml").write_text(text, encoding="utf-8")
+    policy = load_policy(tmp_path / "p.yaml")
+    assert (set(policy.tags), policy.view("t").fields, policy.view("t").default.operator) == ({"PII"}, (), "drop")
+    assert "# a    (string) is dropped: no file can name its tag" in text
+    assert "# b    (string) is dropped by its tag PII" in text
+
+
+@pytest.mark.slow
+def test_more_topics_than_a_policy_can_name_are_told_with_what_to_do():
+    """Nothing is written; no alias is to blame, and fewer edges are asked."""
+    found = [FoundTopic(f"t{number}", ("eu",), False, None, ValueFormat.TEXT) for number in range(13_000)]
+    with pytest.raises(FatalError, match=r"policies/first\.yaml:.*holds more than 50,000 values") as refused:
+        _proven(Draft("first", "h:1", TWO, found))
+    assert "ask fewer edges" in refused.value.hint
 
 
 def test_edges_without_topics_are_told_as_such(tmp_path):

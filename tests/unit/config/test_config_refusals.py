@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.config.document import read_document
+from aggregator.config.document import MAXIMUM_VALUES, read_document
 from aggregator.config.load import load_config
 from aggregator.errors import ConfigError
 
@@ -192,6 +192,25 @@ def test_aliases_of_aliases_end_before_the_memory_does(faults):
     assert sum("aliases grow without bound" in line for line in faults(bomb)) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("item", ["- x", "- a: b", "- *a"])
+def test_more_values_than_a_file_has_are_refused_while_it_is_read(item):
+    """The end of the text, which is no YAML, is never reached; memory and time stay those of the values before."""
+    document = read_document("a0: &a x\nb:\n" + f"{item}\n" * (MAXIMUM_VALUES + 1) + "}\n")
+    (fault,) = document.faults
+    assert fault.message.startswith(f"holds more than {MAXIMUM_VALUES:,} values")
+    assert 20_000 < fault.line <= MAXIMUM_VALUES
+
+
+@pytest.mark.slow
+def test_the_values_that_a_file_may_have_are_read():
+    """Keys of values do not count beside them."""
+    text = "".join(f"k{number}: x\n" for number in range(MAXIMUM_VALUES - 1))
+    assert len(read_document(text).data) == MAXIMUM_VALUES - 1
+    (fault,) = read_document(f"{text}more: x\n").faults
+    assert fault.line == MAXIMUM_VALUES
+
+
 UNKNOWN = [
     pytest.param("hub: demo", "hub: demo\nedgs: 1", "edgs: is not known; did you mean `edges`?", id="top"),
     pytest.param(
@@ -255,3 +274,22 @@ def test_an_anchor_that_is_written_twice_quotes_nothing(recwarn):
     document = read_document("a: &x {password: planted}\nb: &x {password: planted}\nc: *x\n")
     assert (document.faults, document.data["c"]) == ([], {"password": "planted"})
     assert not recwarn.list
+
+
+def test_folded_text_is_what_was_written():
+    """A fold is a blank, in a value and in a key: a control character would make a reason one that nobody may write."""
+    assert read_document("a: >\n  x\n  y\nb: |\n  x\n  y\n? >-\n  c\n  d\n: e\n").data == {
+        "a": "x y\n",
+        "b": "x\ny\n",
+        "c d": "e",
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["a: # planted\n  t\n  u\n\nb: c\n", "? # planted\n  a\n\n: # planted\n\n  b\n", "a: # x\n\n"]
+)
+def test_a_comment_is_no_part_of_what_is_read(text):
+    """Wherever it stands; two of them beside one value are no defect."""
+    document = read_document(text)
+    assert not document.faults
+    assert "planted" not in str(document.data)

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from aggregator.config.load import load_config
 from aggregator.errors import ConfigError
 from aggregator.lake.storage.store_settings import check_outside
 from aggregator.regular_files import MAX_BYTES, read_bytes, read_text
@@ -64,8 +65,24 @@ def test_what_cannot_be_checked_is_not_passed_over(tmp_path):
     check_outside({"AWS_CONFIG_FILE": str(tmp_path / "absent")})
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+def test_a_configuration_is_a_regular_file_of_a_size(tmp_path, kind):
+    """Anything else is refused as a missing file is: it is neither waited for nor read without end."""
+    path, why = tmp_path / "hub.yaml", "Is a pipe, socket or device"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(b"#" * (MAX_BYTES + 1))
+        why = "Larger than 16 MiB"
+    with pytest.raises(ConfigError, match=f"hub.yaml: cannot be read: {why}"):
+        load_config(path, {})
+
+
+@pytest.mark.slow
 def test_a_file_of_faults_alone_is_told_in_some_lines(faults):
-    """Of 100,000 keys that there are not; the last line says that there is more."""
-    lines = faults("hub: demo\n" + "".join(f"k{number}: 1\n" for number in range(100_000)))
+    """Of 40,000 keys that there are not; the last line says that there is more."""
+    lines = faults("hub: demo\n" + "".join(f"k{number}: 1\n" for number in range(40_000)))
     assert len(lines) == 501
     assert "follow once these are corrected" in lines[-1]
