@@ -20,7 +20,10 @@ _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-.*)?", re
 _REFUSED = (
     "is a secret field: write a reference, `env:NAME` or `file:path`; ${…} would put the value into the file's data"
 )
-_KEY_IN_CLEAR = "holds a private key in clear: write a reference to it, `env:NAME` or `file:path`, without ${…}"
+_KEY_IN_CLEAR = (
+    "holds a private key in clear: keep it in a file, and write that file's name where a location belongs, else a"
+    " reference, `file:path` or `env:NAME`, without ${…}"
+)
 
 
 class _NotFilled(Exception):

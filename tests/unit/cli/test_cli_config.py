@@ -93,7 +93,11 @@ def test_lint_knows_files_that_are_not_there_and_one_cluster_under_two_names(hub
     ("location", "told"),
     [
         ("probe", ""),
-        ("-----BEGIN PRIVATE KEY-----hunter2canary", "client.ssl.ca.location: holds a certificate or a key itself"),
+        ("-----BEGIN CERTIFICATE-----hunter2canary", "client.ssl.ca.location: holds a certificate or a key itself"),
+        (
+            "-----BEGIN PRIVATE KEY-----hunter2canary",
+            "client.ssl.ca.location: holds a private key in clear: keep it in",
+        ),
         ("x" * 300, "client.ssl.ca.location: there is no file"),
     ],
 )

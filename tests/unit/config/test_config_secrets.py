@@ -104,7 +104,7 @@ def test_a_private_key_stands_in_no_setting(changed, tmp_path, case, written):
     (tmp_path / "key.pem").write_text(key)
     (line,) = changed(old, new.replace("KEY", written), {"PEM": key})
     assert line.partition(": ")[2].startswith(f"{place}: ")
-    assert "write a reference" in line
+    assert "a reference, `file:path` or `env:NAME`" in line or "write a reference" in line
     assert CANARY not in line
 
 
