@@ -59,7 +59,7 @@ def test_what_is_taken_and_what_is_not(trial, caplog):
     taking = Taking(trial)
     caplog.set_level(logging.INFO)
     assert not taking.after(POLICY)
-    assert "nothing is taken" in caplog.text
+    assert "nothing is reloaded" in caplog.text
     assert "restart it" not in caplog.text
     taking.is_stale = True
     assert not taking.after(POLICY)

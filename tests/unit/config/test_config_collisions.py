@@ -141,6 +141,7 @@ def test_a_pattern_over_everything_may_not_merge_into_plain_names(faults, good):
     assert "demo.backfill.control, which is the hub's own" in lines[0]
 
 
+@pytest.mark.slow
 @pytest.mark.search
 @pytest.mark.parametrize(
     ("rules", "edges", "central"),

@@ -65,6 +65,7 @@ def test_a_child_that_goes_on_is_ended_and_one_that_raises_is_heard():
     assert told["breaks"].error.message.startswith("what it answers cannot be read (Unpicklable at ")
 
 
+@pytest.mark.slow
 def test_children_end_with_their_parent(tmp_path):
     """Whoever ends a `doctor` that waits leaves no process behind."""
     place = tmp_path / "pids"

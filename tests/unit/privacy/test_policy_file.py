@@ -233,6 +233,7 @@ def test_a_file_that_nests_without_end_has_a_fault(text):
         parse_policy(f"policy: p\nversion: 1\ntags: {text}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["[", "{", "{a: ", "[a,", "- ", "? "])
 def test_the_time_for_a_file_that_nests_grows_no_faster_than_it(opening):
     """A parser that looks at every open bracket for each token takes the square: 3,000 brackets took 16 seconds."""

@@ -46,6 +46,7 @@ def tagged(tags: int, fields: int) -> str:
     return json.dumps(text | {"confluent:tags": [f"T{n}" for n in range(tags)]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [doubling(40), complete(40), chain(6000), tagged(4000, 4000)],

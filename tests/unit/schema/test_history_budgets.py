@@ -13,6 +13,8 @@ from aggregator.schema.version_order import with_references
 from tests.growth import cpu_s
 from tests.unit.schema.double import RegistryDouble
 
+pytestmark = pytest.mark.slow
+
 PII = frozenset(["PII"])
 
 

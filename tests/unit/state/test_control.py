@@ -150,6 +150,7 @@ def test_a_note_is_taken_back_by_a_tombstone_of_its_key():
     assert set(state.undecided) == {("t", 0), ("t", 11)}
 
 
+@pytest.mark.slow
 @pytest.mark.search
 @pytest.mark.parametrize(
     "entry",

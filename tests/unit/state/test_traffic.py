@@ -3,6 +3,7 @@
 import json
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ def test_the_newest_life_of_a_slot_is_not_forgotten():
     )[:2] == (126, 18)
 
 
+@pytest.mark.slow
 def test_records_that_somebody_else_wrote_cost_no_more_than_their_number():
     """Thousands of slots that no hub has: the oldest are dropped, and each record costs the same."""
     moved, feed = Traffic(), SlotFeed()
