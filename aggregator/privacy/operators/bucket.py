@@ -126,6 +126,15 @@ def _shown(exact: Fraction, places: int) -> str:
     return f"{'-' if scaled < 0 else ''}{whole}{'.' if decimals else ''}{decimals}"
 
 
+def is_coarser(rule: Bucket, other: Bucket) -> bool:
+    """Whether every bound of a rule is one of another rule's, so that none of its intervals is cut in two."""
+    width = None if other.size is None else Fraction(_written(other.size))
+    if width is None:
+        return rule.ranges is not None and set(rule.ranges).issubset(other.ranges or ())
+    bounds = rule.ranges if rule.size is None else (rule.size,)
+    return all(Fraction(_written(bound)) % width == 0 for bound in bounds or ())
+
+
 def boundary_values(rule: Bucket) -> Sequence[float]:
     """The bounds of its intervals; of one size some of them."""
     return rule.ranges or [rule.size * count for count in (-1, 0, 1, 2, 3) if rule.size]
@@ -137,5 +146,6 @@ BUCKET = Descriptor(
     privacy_class=privacy_class,
     result=result,
     build=build,
+    is_coarser=is_coarser,
     boundary_values=boundary_values,
 )

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.operators.text import over, text_type
 
 Text = Annotated[str, StringConstraints(max_length=1000)]
@@ -41,6 +42,19 @@ def privacy_class(rule: Lookup) -> PrivacyClass:
     return PrivacyClass.REVERSIBLE if min(sources.values()) == 1 else PrivacyClass.IRREVERSIBLE
 
 
+def is_coarser(rule: Lookup, other: Lookup) -> bool:
+    """Whether each result of another table has one result in this, and no text is new, which could tell more.
+
+    What a table does not name is redacted.
+    """
+    before, after = dict(other.table), dict(rule.table)
+    made = {REDACTED: REDACTED}
+    return {*after.values()} <= {*before.values(), REDACTED} and all(
+        made.setdefault(before.get(key, REDACTED), after.get(key, REDACTED)) == after.get(key, REDACTED)
+        for key in before | after
+    )
+
+
 def build(rule: Lookup, *_: object) -> Operator:
     """Build the operator that looks values up in the table, with null for what it does not have."""
     return over(dict(rule.table).get)
@@ -52,6 +66,7 @@ LOOKUP = Descriptor(
     privacy_class=privacy_class,
     result=text_type,
     build=build,
+    is_coarser=is_coarser,
     boundary_values=lambda rule: [key for key, _ in rule.table],
     may_grow=True,
 )

@@ -1,11 +1,12 @@
 """Compares two rules on sample values, where the rules alone do not prove which of them leaves more.
 
-Invariants: a sample can only refute. It shows that another operator leaves more, and never that it leaves less,
-because values that it lacks may show the opposite. Only of one operator whose parameters name the values that they
-set apart (a table, intervals) it tells which parameters are the stricter ones. A report says that a verdict comes
-from a sample. Keyed rules and foreign code are not sampled.
+Invariants: a sample can only refute. It shows that a rule leaves more, and never that it leaves less, because values
+that it lacks may show the opposite. So the verdict is `looser` or `other`. A sample holds the values that the
+parameters of both rules set apart. A report says that a verdict comes from a sample. Keyed rules and foreign code are
+not sampled.
 """
 
+import re
 import struct
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import date
@@ -43,6 +44,8 @@ _SAMPLES: Mapping[Kind, Sequence[Value]] = {
     Kind.FLOAT: [struct.pack("<f", number) for number in _DOUBLES],
 }
 _WHOLE_BITS = {Kind.INT: 32, Kind.LONG: 64}
+# What `lookup` finds in its table for a whole number.
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _FORMATS = {Kind.DOUBLE: "<d", Kind.FLOAT: "<f"}
 _DAY = date(2026, 1, 1)
 # A policy has few rules, but the same pairs are compared at thousands of places of a schema.
@@ -51,18 +54,13 @@ _PAIRS = 1024
 
 @lru_cache(_PAIRS)
 def compare_on_samples(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
-    """Compare both rules by their results on sample values; `other` if the results prove nothing."""
+    """The verdict by results on sample values: `looser` where they show it, and `other` else."""
     values = _samples(leaf, [value for rule in (before, after) for value in descriptor(rule).boundary_values(rule)])
     if not (descriptor(before).is_sampled and descriptor(after).is_sampled and values):
         return Strictness.OTHER
     old, new = (_results(rule, leaf, values) for rule in (before, after))
-    less, more = _follows(new, old), _follows(old, new)
-    if less == more:
-        return Strictness.OTHER
-    if more:
-        return Strictness.LOOSER
-    is_whole = type(before) is type(after) and all(descriptor(rule).boundary_values(rule) for rule in (before, after))
-    return Strictness.STRICTER if is_whole else Strictness.OTHER
+    is_more = _follows(old, new) and not _follows(new, old)
+    return Strictness.LOOSER if is_more else Strictness.OTHER
 
 
 def _samples(leaf: Leaf, boundary_values: Sequence[str | float]) -> Sequence[Value]:
@@ -70,18 +68,20 @@ def _samples(leaf: Leaf, boundary_values: Sequence[str | float]) -> Sequence[Val
     if leaf.kind is Kind.ENUM:
         return leaf.symbols
     texts = [value for value in boundary_values if isinstance(value, str)]
+    if leaf.kind is Kind.STRING:
+        return [*_TEXTS, *texts]
     bounds = sorted({value for value in boundary_values if not isinstance(value, str)})
     between = [(low + high) / 2 for low, high in pairwise(bounds)]
     around = [*between, *(value + step for value in bounds for step in (-1, -0.001, 0, 0.001, 1))]
-    more = texts if leaf.kind is Kind.STRING else list(dict.fromkeys(_typed(leaf.kind, around)))
-    return [*_SAMPLES.get(leaf.kind, ()), *more]
+    named = [int(text) for text in texts if _INTEGER.fullmatch(text)]
+    return [*_SAMPLES.get(leaf.kind, ()), *dict.fromkeys(_typed(leaf.kind, [*around, *named]))]
 
 
 def _typed(kind: Kind, numbers: Sequence[float]) -> Iterator[Value]:
     """Numbers as a type has them; those that it cannot hold are left out."""
     bits = _WHOLE_BITS.get(kind)
     for value in numbers:
-        if bits is not None and abs(value) < 2 ** (bits - 1):
+        if bits is not None and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
             yield floor(value)
         elif kind in _FORMATS:
             yield struct.pack(_FORMATS[kind], value)
