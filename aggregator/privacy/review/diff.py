@@ -17,19 +17,17 @@ from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError
 from aggregator.escapes import visible
 from aggregator.privacy.batch.key_tally import key_path
-from aggregator.privacy.fields.leaf import Leaf
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.plan.containers import reaching_no_leaf
-from aggregator.privacy.plan.plan import Action, PlanNode, StripPlan
+from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.policy.file import Policy, TopicPolicy
 from aggregator.privacy.policy.precedence import key_scope, may_pass_unchanged, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
-from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules
+from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules, is_same_rule
+from aggregator.privacy.review.place_pairs import Place, RulePair, place_pairs
 from aggregator.privacy.review.sample_strictness import compare_on_samples
-from aggregator.schema.avro import Kind
 
 POLICY = "policy"
 _LONGEST_PARAMETER = 40
@@ -104,13 +102,13 @@ def _rules(policy: Policy) -> Iterator[AnyRule | None]:
 
 
 def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[PolicyChange]:
-    by_place: dict[tuple[str, int], list[tuple[date, str, str, Strictness]]] = defaultdict(list)
-    sampled: set[tuple[str, int]] = set()
+    by_place: dict[Place, list[tuple[date, str, str, Strictness]]] = defaultdict(list)
+    sampled: set[Place] = set()
     for day in days:
-        for place, pairs in _pairs(_plan(old, schema, day), _plan(new, schema, day)).items():
-            before = " or ".join(sorted({_rule_text(rule) for rule, _, _ in pairs}))
-            after = " or ".join(sorted({_rule_text(rule) for _, rule, _ in pairs}))
-            verdicts = [_judged(*pair) for pair in pairs]
+        for place, pairs in place_pairs(_plan(old, schema, day), _plan(new, schema, day)).items():
+            before = " or ".join(sorted({_rule_text(pair.before) for pair in pairs}))
+            after = " or ".join(sorted({_rule_text(pair.after) for pair in pairs}))
+            verdicts = [_judged(pair) for pair in pairs]
             sampled.update({place} if any(is_sampled for _, is_sampled in verdicts) else ())
             by_place[place].append((day, before, after, combine_verdicts(verdict for verdict, _ in verdicts)))
     for place, over in by_place.items():
@@ -119,8 +117,11 @@ def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]
         yield change._replace(proof="sample") if place in sampled and change.proof == "rule" else change
 
 
-def _judged(before: AnyRule, after: AnyRule, leaf: Leaf | None) -> tuple[Strictness, bool]:
+def _judged(pair: RulePair) -> tuple[Strictness, bool]:
     """The verdict, and whether a sample told it."""
+    before, after, leaf, is_blurred = pair
+    if is_blurred and not is_same_rule(before, after):
+        return Strictness.OTHER, False
     by_rule = compare_rules(before, after)
     if by_rule is not Strictness.OTHER or leaf is None:
         return by_rule, False
@@ -135,36 +136,6 @@ def _plan(policy: Policy, schema: WriterSchema, day: date) -> StripPlan:
     except DeadLetterError as error:
         of = f"{visible(schema.topic)}'s {schema.part}s"
         raise DeadLetterError(error.reason, f"{of}: {error.message}", hint=error.hint) from None
-
-
-def _pairs(old: StripPlan, new: StripPlan) -> dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]]:
-    """Path and schema node to the rules that hold there, before and after, and the type that both see.
-
-    Both graphs have the schema's shape, and each tells apart more turns of a recursive type than the other where its
-    policy does; so they are walked together, and a place is named by the longer of its two paths.
-    """
-    found: dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]] = defaultdict(set)
-    leafless = reaching_no_leaf(old.nodes)
-    waiting, met = [(old.root, new.root)], {(old.root, new.root)}
-    while waiting:
-        numbers = waiting.pop()
-        before, after = old.nodes[numbers[0]], new.nodes[numbers[1]]
-        is_shape = numbers[0] in leafless and numbers[0] != old.root  # it is kept, or dropped, like a leaf
-        if before.children:
-            below = [pair for pair in zip(before.children, after.children, strict=True) if pair not in met]
-            met.update(below)
-            waiting += below[::-1]
-        if is_shape or not (before.children or before.kind is Kind.NULL):
-            path = max(before.path, after.path, key=lambda text: (len(text), text)) or "."
-            leaf = old.calls[before.call].leaf if min(before.call, after.call) >= 0 else None
-            found[path, before.source].add((_rule_of(old, before), _rule_of(new, after), leaf))
-    return found
-
-
-def _rule_of(plan: StripPlan, node: PlanNode) -> AnyRule:
-    if node.action is Action.DROP:
-        return Drop()
-    return plan.calls[node.call].rule if node.call >= 0 else Keep()
 
 
 def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Strictness]]) -> PolicyChange:

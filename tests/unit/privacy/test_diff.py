@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import Policy, parse_policy
+from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.policy.rules import Rule
 from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules
 from aggregator.privacy.review.diff import WriterSchema, policy_changes
@@ -327,3 +329,75 @@ def test_a_shape_that_a_rule_opens_is_a_loosening():
     )
     assert {one.path: one.verdict.value for one in policy_changes(old, new, schemas, TODAY)}["tree"] == "looser"
     assert {one.path: one.verdict.value for one in policy_changes(new, old, schemas, TODAY)}["tree"] == "stricter"
+
+
+def union(*branches):
+    """A schema with one field `a` of these branches."""
+    return [WriterSchema("orders", json.dumps({"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": list(branches)}]}))]  # fmt: skip
+
+
+TAGGED_TEXT = {"type": "string", "confluent:tags": ["PII"]}
+PLAIN_ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("branches", "old", "new", "found"),
+    [
+        (["string", "long"], "a: mask", "a: redact", {"other"}),  # "7" and 7 were both `*`
+        (["string", "long"], "a: redact", "a: mask", {"other"}),
+        (["string", "long"], "a: mask", "a: drop", {"stricter"}),
+        (["string", "long"], "a: mask", "a: nullify", {"stricter"}),
+        (["string", "long"], "a: redact", "a: nullify", {"stricter"}),
+        (["null", "string"], "a: mask", "a: redact", {"stricter"}),
+        (["string", "double"], "a: mask", "a: drop", {"stricter", "same"}),  # no mask takes a double
+        ([TAGGED_TEXT, PLAIN_ENUM], "a: {truncate: {length: 5}}", "a: {truncate: {length: 2}}", {"same", "other"}),
+    ],
+)
+def test_branches_that_became_one_type_are_judged_together(branches, old, new, found):
+    """Two values of two branches may have become one there, whatever each branch's rule says of its own values."""
+    texts = [
+        f"tags: {{PII: {{mask: {{keep_first: 4}}}}}}\ntopics: {{orders: {{fields: {{{rule}}}}}}}" for rule in (old, new)
+    ]
+    before, after = (parse_policy(f"policy: p\nversion: 1\n{text}") for text in texts)
+    changes = policy_changes(before, after, union(*branches), TODAY)
+    assert {change.verdict.value for change in changes if change.topic == "orders"} == found
+
+
+NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
+SHAPES = [
+    {"type": "record", "name": "R", "fields": [{"name": "ok", "type": "string"}, {"name": "x", "type": shape}]}
+    for shape in (
+        NODE, "null", {"type": "array", "items": "null"}, {"type": "array", "items": NODE}, ["null", NODE],
+        {"type": "map", "values": NODE}, {"type": "record", "name": "E", "fields": []},
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, NODE, {"type": "array", "items": NODE}, {"type": "map", "values": "null"}])
+def test_what_a_plan_explains_is_compared(shape):
+    """Every row of a plan has a line: leaves, nulls that stand alone, and containers without leaves."""
+    text = json.dumps(shape)
+    for fields in ({}, {"x": "keep"}, {"**": "keep"}, {"next.next": "keep"}):
+        topics = {"orders": {"fields": {"ok": "keep", **fields}}}
+        policy = Policy.model_validate({"policy": "p", "version": 1, "topics": topics})
+        rows = {row.path or "." for row in compile_plan(text, value_scope(policy, "orders"), TODAY).rows}
+        lines = policy_changes(policy, policy, [WriterSchema("orders", text)], TODAY)
+        assert rows <= {line.path for line in lines if line.topic == "orders"}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_a_plan_explains_anew_is_a_loosening(shape):
+    """Also where nothing but nulls is opened: how many there are, and how deep they lie, is a value."""
+    text = json.dumps(shape)
+    closed, opened = (
+        Policy.model_validate({"policy": "p", "version": 1, "topics": {"orders": {"fields": {"ok": "keep", **more}}}})
+        for more in ({}, {"x": "keep"})
+    )
+    before, after = (
+        {(row.path, row.operator) for row in compile_plan(text, value_scope(policy, "orders"), TODAY).rows}
+        for policy in (closed, opened)
+    )
+    changes = policy_changes(closed, opened, [WriterSchema("orders", text)], TODAY)
+    lines = {change.path for change in changes if change.topic == "orders" and change.verdict is Strictness.LOOSER}
+    assert lines >= {path for path, _ in after - before}
