@@ -20,8 +20,6 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.review.diff import WriterSchema, policy_changes
 
 Policies = Mapping[Path, Policy]
-# A field that no rule names any longer leaves no more than `keep` left.
-_NO_LONGER_KEPT = ("keep: clear", "-")
 _SAY_SO = (
     "if it shall be, write `loosens: {version: <the one that runs>, reason: …, owner: …}` beside a higher `version`"
 )
@@ -98,15 +96,15 @@ def _says_so(old: Policy, new: Policy) -> bool:
 def _loosened(path: Path, old: Policy, new: Policy, schemas: list[WriterSchema], today: date) -> Iterator[str]:
     """What of a policy is looser, or not proved to be as strict: of the schemas that are there, and as it is written.
 
-    A wildcard that opens no field of today's schemas opens those that come tomorrow.
+    A wildcard that opens no field of today's schemas opens those that come tomorrow, and a field may have a tag then.
     """
     try:
-        changes = [*policy_changes(old, new, schemas, today), *policy_changes(old, new, (), today)]
+        changes = policy_changes(old, new, schemas, today)
     except DeadLetterError as error:
         yield f"{path}: {error.message}"
         return
-    for one in dict.fromkeys(changes):
-        if one.verdict.loosens and (one.before, one.after) != _NO_LONGER_KEPT:
+    for one in changes:
+        if one.verdict.loosens:
             yield f"{path}: {one.topic} {one.path}: {one.before} becomes {one.after}, which is {one.verdict}; {_SAY_SO}"
 
 

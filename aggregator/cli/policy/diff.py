@@ -55,11 +55,12 @@ def diff(
     output: str,
     everything: bool,
 ) -> None:
-    """Compare two versions of a policy: each rule, and each field of the given schemas.
+    """Compare two versions of a policy: each rule as it is written, and each field of the given schemas.
 
-    A line is looser, stricter, the same, or other: another key, another operator of the same class, a pattern that came
-    or went. `other` counts as looser, because it is not proved to be as strict. A later `expires` loosens the days
-    between. Exit 3 if anything is looser. A topic whose readers at central could not follow is named, too.
+    A line is looser, stricter, the same, or other: another key, another operator, a pattern that came or went. `other`
+    counts as looser, because it is not proved to be as strict. A written rule is judged for whatever schemas may come.
+    A later `expires` loosens the days between. Exit 3 if anything is looser. A topic whose readers at central could not
+    follow is named, too.
     """
     from aggregator.plan.breaking_changes import breaking_changes
 

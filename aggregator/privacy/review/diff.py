@@ -1,19 +1,19 @@
-"""Compares two versions of a policy: field by field where a schema is given, rule by rule everywhere else.
+"""Compares two versions of a policy: field by field where a schema is given, and rule by rule as they are written.
 
-Invariants: a policy compared with itself has no changes, and swapping the two versions mirrors every verdict. The
-comparison covers every day on which a `keep` of either version ends, so that a later end counts as a loosening of the
-days between. A pattern that no given schema covers is compared as it is written. A change without a proof counts as a
-loosening.
+Invariants: a policy compared with itself has no changes, and swapping the two versions mirrors every verdict that
+follows from the rules. The comparison covers every day on which a `keep` of either version ends, so that a later end
+counts as a loosening of the days between. What is written is compared for every schema that may come, whatever schemas
+are given. A change without a proof counts as a loosening.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from datetime import date
 from typing import Any, Literal, NamedTuple
 
 from aggregator.config.closed_model import Model
-from aggregator.config.patterns import full_matches
 from aggregator.errors import DeadLetterError
 from aggregator.escapes import visible
 from aggregator.privacy.batch.key_tally import key_path
@@ -21,17 +21,25 @@ from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.compile import compile_plan
-from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.policy.file import Policy, TopicPolicy
-from aggregator.privacy.policy.precedence import key_scope, may_pass_unchanged, value_scope
+from aggregator.privacy.policy.precedence import Scope, key_scope, may_pass_unchanged, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
-from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules, is_same_rule
+from aggregator.privacy.policy.strictness import (
+    Strictness,
+    closes_at_most,
+    combine_verdicts,
+    compare_rules,
+    is_same_rule,
+    verdict,
+)
 from aggregator.privacy.review.place_pairs import Place, RulePair, place_pairs
 from aggregator.privacy.review.sample_strictness import compare_on_samples
 
 POLICY = "policy"
 _LONGEST_PARAMETER = 40
 _PASSES = ("dropped", "passes")
+# What holds from a day on: the rules before and after, and the verdict.
+_Day = tuple[date, AnyRule | None, AnyRule | None, Strictness]
 # Keys under a topic's pattern that are compared part by part.
 _JUDGED = frozenset({"key", "value", "default", "headers", "fields", "drop_record"})
 
@@ -79,41 +87,35 @@ def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], to
         DeadLetterError: a text is no Avro schema.
         ConfigError: a policy contradicts itself for a topic.
     """
-    days = _days(old, new, today)
-    fields = [change for schema in dict.fromkeys(schemas) for change in _fields(old, new, schema, days)]
-    covered = {schema.topic for schema in schemas if schema.part == "value"}
-    return [*_written(old, new, covered, days), *dict.fromkeys(fields)]
+    fields = [change for schema in dict.fromkeys(schemas) for change in _fields(old, new, schema, today)]
+    return [*_written(old, new, today), *dict.fromkeys(fields)]
 
 
-def _days(old: Policy, new: Policy, today: date) -> list[date]:
-    """Today, and every later day on which a `keep` is closed again."""
-    rules = [rule for policy in (old, new) for rule in _rules(policy)]
-    ends = {rule.expires for rule in rules if isinstance(rule, Justified) and rule.expires is not None}
-    return [today, *sorted(day for day in ends if day > today)]
+def _days(today: date, *rules: AnyRule | None) -> list[date]:
+    """Today, and every later day on which one of the rules ends."""
+    return [today, *sorted({end for rule in rules if (end := _end(rule)) is not None and end > today})]
 
 
-def _rules(policy: Policy) -> Iterator[AnyRule | None]:
-    yield from policy.tags.values()
-    for topic in policy.topics.values():
-        yield from (topic.key, topic.value, topic.default, *topic.fields.values())
+def _end(rule: AnyRule | None) -> date | None:
+    return rule.expires if isinstance(rule, Justified) else None
 
 
 # Comparison of a schema's fields.
 
 
-def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[PolicyChange]:
+def _fields(old: Policy, new: Policy, schema: WriterSchema, today: date) -> Iterator[PolicyChange]:
     by_place: dict[Place, list[tuple[date, str, str, Strictness]]] = defaultdict(list)
     sampled: set[Place] = set()
-    for day in days:
-        for place, pairs in place_pairs(_plan(old, schema, day), _plan(new, schema, day)).items():
+    for day, places in _by_day(old, new, schema, today):
+        for place, pairs in places.items():
             before = " or ".join(sorted({_rule_text(pair.before) for pair in pairs}))
             after = " or ".join(sorted({_rule_text(pair.after) for pair in pairs}))
             verdicts = [_judged(pair) for pair in pairs]
             sampled.update({place} if any(is_sampled for _, is_sampled in verdicts) else ())
-            by_place[place].append((day, before, after, combine_verdicts(verdict for verdict, _ in verdicts)))
+            by_place[place].append((day, before, after, combine_verdicts(found for found, _ in verdicts)))
     for place, over in by_place.items():
         inside = place[0] if schema.part == "value" else key_path(place[0])
-        change = _over_days(schema.topic, inside, over)
+        change = _over_days(schema.topic, inside, over, today)
         yield change._replace(proof="sample") if place in sampled and change.proof == "rule" else change
 
 
@@ -129,82 +131,116 @@ def _judged(pair: RulePair) -> tuple[Strictness, bool]:
     return by_sample, by_sample is not Strictness.OTHER
 
 
-def _plan(policy: Policy, schema: WriterSchema, day: date) -> StripPlan:
-    scope = value_scope(policy, schema.topic) if schema.part == "value" else key_scope(policy, schema.topic)
+def _by_day(
+    old: Policy, new: Policy, schema: WriterSchema, today: date
+) -> Iterator[tuple[date, Mapping[Place, AbstractSet[RulePair]]]]:
+    """The places of the schema today, and on each later day on which a rule of the topic ends."""
+    scopes = _scope(old, schema), _scope(new, schema)
+    rules = [
+        rule for scope in scopes for rule in (*(one.rule for one in scope.rules), *scope.tags.values(), scope.default)
+    ]
+    with _said_of(schema):
+        for day in _days(today, *rules):
+            yield day, place_pairs(*(compile_plan(schema.text, scope, day) for scope in scopes))
+
+
+def _scope(policy: Policy, schema: WriterSchema) -> Scope:
+    return value_scope(policy, schema.topic) if schema.part == "value" else key_scope(policy, schema.topic)
+
+
+@contextmanager
+def _said_of(schema: WriterSchema) -> Iterator[None]:
+    """A refusal names the topic whose schema it is about."""
     try:
-        return compile_plan(schema.text, scope, day)
+        yield
     except DeadLetterError as error:
         of = f"{visible(schema.topic)}'s {schema.part}s"
         raise DeadLetterError(error.reason, f"{of}: {error.message}", hint=error.hint) from None
 
 
-def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Strictness]]) -> PolicyChange:
+def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Strictness]], today: date) -> PolicyChange:
     """One line: what differs first, judged over all days."""
-    today = days[0][0]
     day, before, after, _ = next((one for one in days if one[3] is not Strictness.SAME), days[0])
-    verdict = combine_verdicts(one[3] for one in days)
-    proof = "none" if verdict is Strictness.OTHER else "rule"
-    return PolicyChange(topic, path, before, after, verdict, None if day == today else day, proof)
+    found = combine_verdicts(one[3] for one in days)
+    proof = "none" if found is Strictness.OTHER else "rule"
+    return PolicyChange(topic, path, before, after, found, None if day == today else day, proof)
 
 
-# Comparison of the policies' own text, independent of schemas.
+# Comparison of the policies' own text, for whatever schemas come.
 
 
-def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) -> Iterator[PolicyChange]:
-    yield _rule("default", [(days[0], old.default, new.default)])
+def _written(old: Policy, new: Policy, today: date) -> Iterator[PolicyChange]:
+    yield _line("default", [(today, old.default, new.default, compare_rules(old.default, new.default))])
     yield from _others("", old, new, {"policy", "version", "loosens", "default", "tags", "topics"})
     for tag in sorted({*old.tags, *new.tags}):
-        yield _rule(f"tags.{tag}", [(day, _of_tag(old, tag, day), _of_tag(new, tag, day)) for day in days])
+        days = _days(today, old.tags.get(tag), new.tags.get(tag))
+        yield _line(f"tags.{tag}", [_of_tag(old, new, tag, day) for day in days])
     for pattern in sorted({*old.topics, *new.topics}):
         place = f'topics."{pattern}"'
         before, after = old.topics.get(pattern), new.topics.get(pattern)
         if before is not None and after is not None:
-            yield from _pattern(place, (old, before), (new, after), days)
-            if not (covered and any(full_matches(pattern, sorted(covered)))):
-                yield from _paths(place, before, after, days)
+            yield from _pattern(place, (old, before), (new, after), today)
+            yield from _paths(place, before, after, today)
         elif before is not None:
-            verdict = Strictness.LOOSER if _only_closes(before) else Strictness.OTHER
-            yield PolicyChange(POLICY, place, "written", "not written", verdict)
+            found = Strictness.LOOSER if _only_closes(before) else Strictness.OTHER
+            yield PolicyChange(POLICY, place, "written", "not written", found)
         elif after is not None:
-            verdict = Strictness.STRICTER if _only_closes(after) else Strictness.OTHER
-            yield PolicyChange(POLICY, place, "not written", "written", verdict)
+            found = Strictness.STRICTER if _only_closes(after) else Strictness.OTHER
+            yield PolicyChange(POLICY, place, "not written", "written", found)
 
 
-def _of_tag(policy: Policy, tag: str, day: date) -> AnyRule:
-    rule = policy.tags.get(tag, policy.default)
-    return (
+def _of_tag(old: Policy, new: Policy, tag: str, day: date) -> _Day:
+    """The rules of what has the tag: only what can leave a value whole ends there, and leaves it to the default."""
+    before, after = (
         policy.default
         if may_pass_unchanged(rule) and not (isinstance(rule, Justified) and rule.justified(day))
         else rule
+        for policy, rule in ((policy, policy.tags.get(tag, policy.default)) for policy in (old, new))
     )
+    return day, before, after, _unseen(before, after, date.min)
 
 
 def _pattern(
-    place: str, old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], days: Sequence[date]
+    place: str, old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], today: date
 ) -> Iterator[PolicyChange]:
     before, after = old[1], new[1]
-    yield _rule(f"{place}.key", [(day, _in_force(before.key, day), _in_force(after.key, day)) for day in days])
-    yield _rule(f"{place}.value", [(day, _in_force(before.value, day), _in_force(after.value, day)) for day in days])
-    yield _rule(f"{place}.default", [(day, _default(*old, day), _default(*new, day)) for day in days])
+    keys = before.key or Drop(), after.key or Drop()
+    yield _line(f"{place}.key", [(day, *keys, _unseen(*keys, day)) for day in _days(today, *keys)])
+    yield _line(f"{place}.value", [_of_value(before, after, day) for day in _days(today, before.value, after.value)])
+    days = _days(today, before.default, after.default)
+    yield _line(f"{place}.default", [_of_default(old, new, day) for day in days])
     yield from _others(f"{place}.", before, after, _JUDGED)
     yield _conditions(f"{place}.drop_record", before, after)
     for name in sorted({*before.headers, *after.headers}):
         passed, passes = name in before.headers, name in after.headers
-        verdict = Strictness.SAME if passed == passes else Strictness.LOOSER if passes else Strictness.STRICTER
-        yield PolicyChange(POLICY, f"{place}.headers.{name}", _PASSES[passed], _PASSES[passes], verdict)
+        found = Strictness.SAME if passed == passes else Strictness.LOOSER if passes else Strictness.STRICTER
+        yield PolicyChange(POLICY, f"{place}.headers.{name}", _PASSES[passed], _PASSES[passes], found)
+
+
+def _of_value(old: TopicPolicy, new: TopicPolicy, day: date) -> _Day:
+    """The rules of a value without parts: it has one type, and no tags."""
+    before, after = (Drop() if one.value is None or _has_ended(one.value, day) else one.value for one in (old, new))
+    return day, before, after, compare_rules(before, after)
+
+
+def _of_default(old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], day: date) -> _Day:
+    """The rules of what neither path nor tag names; unless it is `keep`, such a rule also closes what has ended."""
+    before, after = _default(*old, day), _default(*new, day)
+    closed = [one[0].default if isinstance(rule, Keep) else rule for one, rule in ((old, before), (new, after))]
+    return day, before, after, combine_verdicts([compare_rules(before, after), compare_rules(*closed)])
 
 
 def _default(policy: Policy, topic: TopicPolicy, day: date) -> AnyRule:
     rule = topic.default or policy.default
-    return policy.default if isinstance(rule, Keep) and rule.expired(day) else rule
+    return policy.default if _has_ended(rule, day) else rule
 
 
 def _conditions(path: str, before: TopicPolicy, after: TopicPolicy) -> PolicyChange:
     """A record is left out if any condition holds: with more of them, no more records pass."""
     old, new = set(before.drop_record), set(after.drop_record)
-    verdict = Strictness.STRICTER if old < new else Strictness.LOOSER if new < old else Strictness.OTHER
+    found = Strictness.STRICTER if old < new else Strictness.LOOSER if new < old else Strictness.OTHER
     counts = (f"{len(old)} conditions", f"{len(new)} conditions")
-    return PolicyChange(POLICY, path, *counts, Strictness.SAME if old == new else verdict)
+    return PolicyChange(POLICY, path, *counts, Strictness.SAME if old == new else found)
 
 
 def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) -> Iterator[PolicyChange]:
@@ -215,33 +251,37 @@ def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) 
             yield PolicyChange(POLICY, f"{prefix}{name}", old, new, Strictness.OTHER)
 
 
-def _paths(place: str, before: TopicPolicy, after: TopicPolicy, days: Sequence[date]) -> Iterator[PolicyChange]:
+def _paths(place: str, before: TopicPolicy, after: TopicPolicy, today: date) -> Iterator[PolicyChange]:
     for path in sorted({*before.fields, *after.fields}):
-        pairs = [(day, _unexpired(before, path, day), _unexpired(after, path, day)) for day in days]
-        over_days = [(day, _rule_text(old), _rule_text(new), _unseen(old, new)) for day, old, new in pairs]
-        yield _over_days(POLICY, f"{place}.fields.{path}", over_days)
+        pair = before.fields.get(path), after.fields.get(path)
+        yield _line(f"{place}.fields.{path}", [(day, *pair, _unseen(*pair, day)) for day in _days(today, *pair)])
 
 
-def _unexpired(topic: TopicPolicy, path: str, day: date) -> AnyRule | None:
-    rule = topic.fields.get(path)
-    return None if isinstance(rule, Justified) and rule.expired(day) else rule
+def _unseen(before: AnyRule | None, after: AnyRule | None, day: date) -> Strictness:
+    """The verdict on rules whose places nobody has seen; None is no rule."""
+    return verdict(_never_more(after, before, day), _never_more(before, after, day))
 
 
-def _unseen(before: AnyRule | None, after: AnyRule | None) -> Strictness:
-    """Without a schema nobody knows what holds where a path has no rule; that it is not less than nothing is known."""
-    if before is None or after is None:
-        if before == after:
-            return Strictness.SAME
-        written = after if before is None else before
-        if not isinstance(written, Drop):
-            return Strictness.OTHER
-        return Strictness.STRICTER if before is None else Strictness.LOOSER
-    return compare_rules(before, after)
+def _never_more(rule: AnyRule | None, other: AnyRule | None, day: date) -> bool:
+    """Whether `rule` leaves no more than `other`, whatever types, tags and other rules meet there.
+
+    A rule may be void on a tagged field, and no operator takes every type, so that hardly any other one is known to
+    leave more: only what drops, what is as constant, and no rule instead of `keep`. An ended rule closes its place.
+    """
+    if isinstance(rule, Drop):
+        return True
+    if _has_ended(rule, day) or _has_ended(other, day):
+        return _has_ended(rule, day) and _has_ended(other, day)
+    if rule is None:
+        return other is None or isinstance(other, Keep)
+    if other is None:
+        return False
+    is_as_valid = (_end(rule) is None) == (_end(other) is None)
+    return closes_at_most(rule, other) or (is_as_valid and is_same_rule(rule, other))
 
 
-def _in_force(rule: AnyRule | None, day: date) -> AnyRule:
-    """The rule in force for a key, or for a value without parts."""
-    return Drop() if rule is None or (isinstance(rule, Justified) and rule.expired(day)) else rule
+def _has_ended(rule: AnyRule | None, day: date) -> bool:
+    return isinstance(rule, Justified) and rule.expired(day)
 
 
 def _only_closes(topic: TopicPolicy) -> bool:
@@ -251,9 +291,9 @@ def _only_closes(topic: TopicPolicy) -> bool:
     return not plain and not topic.headers and all(isinstance(rule, Drop) for rule in rules)
 
 
-def _rule(path: str, over: Iterable[tuple[date, AnyRule, AnyRule]]) -> PolicyChange:
-    days = [(day, _rule_text(before), _rule_text(after), compare_rules(before, after)) for day, before, after in over]
-    return _over_days(POLICY, path, days)
+def _line(place: str, over: Sequence[_Day]) -> PolicyChange:
+    days = [(day, _rule_text(before), _rule_text(after), found) for day, before, after, found in over]
+    return _over_days(POLICY, place, days, days[0][0])
 
 
 def _rule_text(rule: AnyRule | None) -> str:

@@ -361,7 +361,10 @@ def test_a_diff_ends_with_3_when_something_is_looser(aggregator, folder):
     assert result.exit_code == 3
     answer = json.loads(result.stdout)
     assert (answer["loosened"], answer["old"]["version"], answer["new"]["version"]) == (True, 3, 4)
-    assert [(one["path"], one["verdict"]) for one in answer["changes"]] == [("note", "looser")]
+    assert [(one["path"], one["verdict"]) for one in answer["changes"]] == [
+        ('topics."orders".fields.note', "looser"),
+        ("note", "looser"),
+    ]
     assert answer["breaking"] == []
     text = aggregator("policy", "diff", *arguments)
     assert "drop: removed" in text.stdout
@@ -370,6 +373,19 @@ def test_a_diff_ends_with_3_when_something_is_looser(aggregator, folder):
     assert (back.exit_code, "stricter" in back.stdout) == (0, True)
     same = aggregator("policy", "diff", new, new, *arguments[2:], "--all")
     assert (same.exit_code, "note" in same.stdout) == (0, True)
+
+
+def test_a_schema_hides_nothing_that_is_written(aggregator, folder):
+    """A pattern has other topics, and its topic other schemas: what opens a field there ends with 3 as well."""
+    old, new = folder / "old.yaml", folder / "new.yaml"
+    old.write_text(POLICY.replace("orders:", '"orders|refunds":'))
+    new.write_text(old.read_text().replace("order_id: keep", 'order_id: keep, secret: keep, "deep.**": keep'))
+    result = aggregator("policy", "diff", old, new, "--topic", "orders", "--schema", folder / "s.avsc", "-o", "json")
+    assert result.exit_code == 3
+    assert [(one["path"], one["verdict"]) for one in json.loads(result.stdout)["changes"]] == [
+        ('topics."orders|refunds".fields.deep.**', "looser"),
+        ('topics."orders|refunds".fields.secret', "looser"),
+    ]
 
 
 def test_a_diff_foresees_that_readers_at_central_could_not_follow(aggregator, folder):

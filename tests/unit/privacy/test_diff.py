@@ -204,8 +204,11 @@ def test_a_later_end_of_a_keep_is_a_loosening_from_the_earlier_one():
     keep = "{{keep: {{reason: r, owner: o, expires: {}}}}}"
     old, new = (TOPIC.format(keep.format(day)) for day in ("2026-12-01", "2027-12-01"))
     before, after = (parse_policy(f"policy: p\nversion: 1\n{text}") for text in (old, new))
-    (found,) = [one for one in policy_changes(before, after, ORDERS, TODAY) if one.verdict is not Strictness.SAME]
-    assert (found.path, found.verdict, found.since) == ("id", Strictness.LOOSER, date(2026, 12, 1))
+    found = [one for one in policy_changes(before, after, ORDERS, TODAY) if one.verdict is not Strictness.SAME]
+    assert [(one.path, one.verdict, one.since) for one in found] == [
+        ('topics."orders".fields.id', Strictness.OTHER, date(2026, 12, 1)),
+        ("id", Strictness.LOOSER, date(2026, 12, 1)),
+    ]
     assert verdicts(new, old)["id"] == "stricter"
     assert verdicts(old, new, today=date(2028, 1, 1)) == {}
 
@@ -256,12 +259,16 @@ def test_what_is_written_is_compared_without_a_schema(old, new, places):
     assert verdicts(old, new, []) == places
 
 
-def test_a_pattern_with_a_schema_is_judged_by_its_fields():
-    """A path that only repeats what the tag did changes nothing; without the schema nobody can know that."""
-    old = "tags: {PII: redact}\ntopics: {orders: {}}"
-    new = "tags: {PII: redact}\ntopics: {orders: {fields: {email: redact}}}"
-    assert verdicts(old, new) == {}
-    assert verdicts(old, new, []) == {'topics."orders".fields.email': "other"}
+@pytest.mark.parametrize("schemas", [ORDERS, []])
+def test_what_is_written_is_compared_whatever_schemas_are_given(schemas):
+    """A path that repeats what a tag did changes no field of these; of another topic, or of tomorrow, nobody knows."""
+    old = 'tags: {PII: redact}\ntopics: {"orders|refunds": {}}'
+    new = 'tags: {PII: redact}\ntopics: {"orders|refunds": {fields: {email: redact, secret: keep, "deep.**": keep}}}'
+    assert verdicts(old, new, schemas) == {
+        'topics."orders|refunds".fields.email': "other",
+        'topics."orders|refunds".fields.secret': "looser",
+        'topics."orders|refunds".fields.deep.**': "looser",
+    }
 
 
 def test_several_days_are_told_as_one():
@@ -329,6 +336,70 @@ def test_a_shape_that_a_rule_opens_is_a_loosening():
     )
     assert {one.path: one.verdict.value for one in policy_changes(old, new, schemas, TODAY)}["tree"] == "looser"
     assert {one.path: one.verdict.value for one in policy_changes(new, old, schemas, TODAY)}["tree"] == "stricter"
+
+
+BEYOND = [
+    # Without a schema nobody knows whether a field is tagged: there an unreasoned `keep` is void, and so is a wildcard
+    # that takes less than the tag.
+    ("email: keep", "email: {pseudonymize: {key: a, domain: d}}", "other"),
+    ("email: keep", "email: redact", "other"),
+    ("'**': {pseudonymize: {key: a, domain: d}}", "'**': {mask: {keep_last: 4}}", "other"),
+    ("email: keep", "email: {keep: {reason: r, owner: o, expires: 2027-01-01}}", "other"),
+    ("email: {truncate: {length: 5}}", "email: {truncate: {length: 0}}", "other"),
+    # Nor which type it has: what does not take it drops, and `redact` takes it.
+    ("email: mask", "email: redact", "other"),
+    # What has ended closes its field, also below an open wildcard; nothing in its place does not.
+    ("email: {keep: {reason: r, owner: o, expires: 2020-01-01}}", "", "other"),
+    ("email: {keep: {reason: r, owner: o, expires: 2020-01-01}}", "email: drop", "stricter"),
+    ("email: {keep: {reason: r, owner: o, expires: 2020-01-01}}",
+     "email: {mask: {reason: r, owner: o, expires: 2020-01-01}}", "same"),
+    ("email: {mask: {reason: r, owner: o, expires: 2027-01-01}}",
+     "email: {mask: {reason: s, owner: p, expires: 2027-01-01}}", "same"),
+    ("email: keep", "", "stricter"),
+    ("email: keep", "email: drop", "stricter"),
+    ("email: redact", "email: nullify", "stricter"),
+    ("email: drop", "email: mask", "looser"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "verdict"), BEYOND)
+def test_without_a_schema_a_verdict_holds_for_whatever_may_come(old, new, verdict):
+    """For every type, every tag and every other rule that may meet there; the other way round it is mirrored."""
+    before, after = (f"tags: {{PII: drop}}\ntopics: {{orders: {{fields: {{{fields}}}}}}}" for fields in (old, new))
+    mirror = {"stricter": "looser", "looser": "stricter"}
+    assert {*verdicts(before, after, []).values()} == {verdict} - {"same"}
+    assert {*verdicts(after, before, []).values()} == {mirror.get(verdict, verdict)} - {"same"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [("keep", TOKEN, "other"), (TOKEN, "keep", "other"), ("keep", "drop", "stricter"), ("drop", TOKEN, "looser")],
+)
+def test_a_key_is_compared_for_keys_that_may_have_tags(old, new, verdict):
+    """A `keep` of a key is void on its tagged fields, which a token would open."""
+    before, after = (f"topics: {{a: {{key: {json.dumps(rule)}}}}}" for rule in (old, new))
+    assert verdicts(before, after, []) == {'topics."a".key': verdict}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("{mask: {keep_last: 2}}", "redact", "other"),
+        ("drop", "redact", "looser"),
+        ("{mask: {keep_last: 2, reason: r, owner: o, expires: 2020-01-01}}",
+         "{truncate: {length: 0, reason: r, owner: o, expires: 2020-01-01}}", "other"),
+    ],
+)  # fmt: skip
+def test_a_tag_is_compared_for_every_type(old, new, verdict):
+    """What does not take a field's type drops it; and a rule of a tag that takes enough holds beyond its day."""
+    assert verdicts(f"tags: {{PII: {old}}}", f"tags: {{PII: {new}}}", []) == {"tags.PII": verdict}
+
+
+def test_the_default_of_a_topic_also_closes_what_has_ended():
+    """`keep` leaves that to the policy's default, so that a default which closes less than that may open something."""
+    kept = "topics: {a: {default: keep, fields: {x: {keep: {reason: r, owner: o, expires: 2020-01-01}}}}}"
+    assert verdicts(kept, kept.replace("default: keep", "default: redact"), []) == {'topics."a".default': "other"}
+    assert verdicts(kept, kept.replace("default: keep", "default: drop"), []) == {'topics."a".default': "stricter"}
 
 
 def union(*branches):
