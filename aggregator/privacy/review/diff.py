@@ -7,7 +7,7 @@ are given. A change without a proof counts as a loosening.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import date
@@ -34,6 +34,8 @@ from aggregator.privacy.policy.strictness import (
 )
 from aggregator.privacy.review.place_pairs import Place, RulePair, place_pairs
 from aggregator.privacy.review.sample_strictness import compare_on_samples
+from aggregator.privacy.review.schema_slices import SchemaSlices, ScopeSlices, Steps, literal_part
+from aggregator.schema.avro import parse
 
 POLICY = "policy"
 _LONGEST_PARAMETER = 40
@@ -134,14 +136,27 @@ def _judged(pair: RulePair) -> tuple[Strictness, bool]:
 def _by_day(
     old: Policy, new: Policy, schema: WriterSchema, today: date
 ) -> Iterator[tuple[date, Mapping[Place, AbstractSet[RulePair]]]]:
-    """The places of the schema today, and on each later day on which a rule of the topic ends."""
+    """The places of the schema today, and on each later day those that a rule reaches which ends then."""
     scopes = _scope(old, schema), _scope(new, schema)
-    rules = [
-        rule for scope in scopes for rule in (*(one.rule for one in scope.rules), *scope.tags.values(), scope.default)
-    ]
+    before, after = map(ScopeSlices, scopes)
     with _said_of(schema):
-        for day in _days(today, *rules):
-            yield day, place_pairs(*(compile_plan(schema.text, scope, day) for scope in scopes))
+        slices = SchemaSlices(parse(schema.text))
+        for day, parts in sorted(_parts_by_day(scopes, today).items()):
+            part = slices.slice_of(parts)
+            plans = [compile_plan(part.schema, scope.slice_of(part.parts), day) for scope in (before, after)]
+            found = place_pairs(*plans)
+            yield day, {(path, part.sources.get(node, node)): pairs for (path, node), pairs in found.items()}
+
+
+def _parts_by_day(scopes: Iterable[Scope], today: date) -> Mapping[date, set[Steps]]:
+    parts: dict[date, set[Steps]] = defaultdict(set, {today: {()}})
+    for scope in scopes:
+        of_paths = [(rule.rule, literal_part(rule.steps)) for rule in scope.rules]
+        everywhere: list[tuple[AnyRule, Steps]] = [(rule, ()) for rule in (*scope.tags.values(), scope.default)]
+        for rule, part in (*of_paths, *everywhere):
+            for day in _days(today, rule)[1:]:
+                parts[day].add(part)
+    return parts
 
 
 def _scope(policy: Policy, schema: WriterSchema) -> Scope:

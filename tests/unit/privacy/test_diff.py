@@ -1,7 +1,7 @@
 """What a change of a policy opens and closes: laws over drawn rules and policies, and every way of loosening."""
 
 import json
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +14,12 @@ from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.policy.rules import Rule
 from aggregator.privacy.policy.strictness import Strictness, combine_verdicts, compare_rules
 from aggregator.privacy.review.diff import WriterSchema, policy_changes
+from aggregator.privacy.review.place_pairs import place_pairs
 from aggregator.privacy.review.sample_strictness import compare_on_samples
+from aggregator.privacy.review.schema_slices import SchemaSlices, ScopeSlices, literal_part
+from aggregator.schema.avro import parse
 from tests.effort import examples
+from tests.growth import grows_linearly
 
 TODAY = date(2026, 11, 21)
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
@@ -472,3 +476,69 @@ def test_what_a_plan_explains_anew_is_a_loosening(shape):
     changes = policy_changes(closed, opened, [WriterSchema("orders", text)], TODAY)
     lines = {change.path for change in changes if change.topic == "orders" and change.verdict is Strictness.LOOSER}
     assert lines >= {path for path, _ in after - before}
+
+
+def test_the_cost_of_days_grows_with_what_ends_on_them():
+    """Each of many fields ends on a day of its own: only what lies below it is compiled again on that day."""
+
+    def compare(count):
+        fields = [{"name": f"f{n}", "type": "string"} for n in range(count)]
+        inner = {"type": "record", "name": "I", "fields": fields}
+        text = json.dumps({"type": "record", "name": "R", "fields": [*fields, {"name": "r", "type": ["null", inner]}]})
+        one, other = (
+            {path: {"keep": {"reason": "r", "owner": "o", "expires": str(TODAY + timedelta(n + later))}}
+             for n in range(count) for path in (f"f{n}", f"r.f{n}")}
+            for later in (1, 2)
+        )  # fmt: skip
+        old, new = (
+            Policy.model_validate({"policy": "p", "version": 1, "topics": {"orders": {"fields": fields}}})
+            for fields in (one, other)
+        )
+        changes = policy_changes(old, new, [WriterSchema("orders", text)], TODAY)
+        assert [change.since for change in changes if change.path == "r.f7"] == [TODAY + timedelta(8)]
+        assert all(change.verdict is Strictness.LOOSER for change in changes if change.topic == "orders")
+
+    assert grows_linearly(compare, 40)
+
+
+DATED = st.sampled_from(["", "mask", "redact", *KEPT, {"truncate": {"length": 2, **KEPT[1]["keep"]}}])
+DEEP = json.dumps({"type": "record", "name": "R", "fields": [
+    {"name": "a", "type": "string"},
+    {"name": "r", "type": ["null", {"type": "record", "name": "I", "fields": [
+        {"name": "a", "type": ["string", "long"]}, {"name": "b", "type": "long", "confluent:tags": ["PII"]}]}]},
+    {"name": "l", "type": {"type": "array", "items": "I"}},
+    {"name": "m", "type": {"type": "map", "values": "I"}},
+    {"name": "t", "type": {"type": "record", "name": "T", "fields": [
+        {"name": "a", "type": "string"}, {"name": "more", "type": ["null", "T"]}]}},
+]})  # fmt: skip
+PATHS = ["a", "r.a", "r.*", "r.**", "l[].a", "l", "m.{}.a", "m.{key}", "m.{}", "t.a", "t.more.a", "t.**", "**"]
+
+
+@some
+@given(st.dictionaries(st.sampled_from(PATHS), st.tuples(DATED, DATED), min_size=1, max_size=4))
+@pytest.mark.slow
+def test_a_slice_of_a_schema_tells_what_the_whole_tells(drawn):
+    """Below the paths whose rules end on a day the pairs are those of the whole; no other one changes then."""
+    topics = [{path: pair[side] for path, pair in drawn.items() if pair[side]} for side in (0, 1)]
+    scopes = [
+        value_scope(
+            Policy.model_validate(
+                {"policy": "p", "version": 1, "tags": {"PII": "drop"}, "topics": {"orders": {"fields": fields}}}
+            ),
+            "orders",
+        )
+        for fields in topics
+    ]
+
+    def pairs(schema, sides, day):
+        return place_pairs(*(compile_plan(schema, scope, day) for scope in sides))
+
+    for day in (date(2026, 12, 1), date(2027, 12, 1)):
+        ended = [rule for scope in scopes for rule in scope.rules if getattr(rule.rule, "expires", None) == day]
+        parts = {literal_part(rule.steps) for rule in ended}
+        before, whole = pairs(DEEP, scopes, day - timedelta(1)), pairs(DEEP, scopes, day)
+        cut = SchemaSlices(parse(DEEP)).slice_of(parts)
+        found = pairs(cut.schema, [ScopeSlices(scope).slice_of(cut.parts) for scope in scopes], day) if parts else {}
+        part = {(path, cut.sources.get(node, node)): pairs for (path, node), pairs in found.items()}
+        assert all(whole.get(place) == pairs for place, pairs in part.items())
+        assert {place for place in whole if whole[place] != before[place]} <= part.keys()
