@@ -3,7 +3,8 @@
 Invariants: a policy compared with itself has no changes, and swapping the two versions mirrors every verdict that
 follows from the rules. The comparison covers every day on which a `keep` of either version ends, so that a later end
 counts as a loosening of the days between. What is written is compared for every schema that may come, whatever schemas
-are given. A change without a proof counts as a loosening.
+are given, but for a path that stands in a schema of each topic that its pattern names. A change without a proof counts
+as a loosening.
 """
 
 from collections import defaultdict
@@ -14,9 +15,11 @@ from datetime import date
 from typing import Any, Literal, NamedTuple
 
 from aggregator.config.closed_model import Model
+from aggregator.config.patterns import names
 from aggregator.errors import DeadLetterError
 from aggregator.escapes import visible
 from aggregator.privacy.batch.key_tally import key_path
+from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
@@ -89,8 +92,11 @@ def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], to
         DeadLetterError: a text is no Avro schema.
         ConfigError: a policy contradicts itself for a topic.
     """
-    fields = [change for schema in dict.fromkeys(schemas) for change in _fields(old, new, schema, today)]
-    return [*_written(old, new, today), *dict.fromkeys(fields)]
+    fields = {schema: list(_fields(old, new, schema, today)) for schema in schemas}
+    seen: dict[str, set[str]] = defaultdict(set)
+    for schema, changes in fields.items():
+        seen[schema.topic].update(change.path for change in changes if schema.part == "value")
+    return [*_written(old, new, today, seen), *dict.fromkeys(change for some in fields.values() for change in some)]
 
 
 def _days(today: date, *rules: AnyRule | None) -> list[date]:
@@ -184,7 +190,7 @@ def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Stric
 # Comparison of the policies' own text, for whatever schemas come.
 
 
-def _written(old: Policy, new: Policy, today: date) -> Iterator[PolicyChange]:
+def _written(old: Policy, new: Policy, today: date, seen: Mapping[str, AbstractSet[str]]) -> Iterator[PolicyChange]:
     yield _line("default", [(today, old.default, new.default, compare_rules(old.default, new.default))])
     yield from _others("", old, new, {"policy", "version", "loosens", "default", "tags", "topics"})
     for tag in sorted({*old.tags, *new.tags}):
@@ -195,7 +201,7 @@ def _written(old: Policy, new: Policy, today: date) -> Iterator[PolicyChange]:
         before, after = old.topics.get(pattern), new.topics.get(pattern)
         if before is not None and after is not None:
             yield from _pattern(place, (old, before), (new, after), today)
-            yield from _paths(place, before, after, today)
+            yield from _paths(place, before, after, today, _judged_paths(pattern, before, after, seen))
         elif before is not None:
             found = Strictness.LOOSER if _only_closes(before) else Strictness.OTHER
             yield PolicyChange(POLICY, place, "written", "not written", found)
@@ -266,8 +272,20 @@ def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) 
             yield PolicyChange(POLICY, f"{prefix}{name}", old, new, Strictness.OTHER)
 
 
-def _paths(place: str, before: TopicPolicy, after: TopicPolicy, today: date) -> Iterator[PolicyChange]:
-    for path in sorted({*before.fields, *after.fields}):
+def _judged_paths(
+    pattern: str, before: TopicPolicy, after: TopicPolicy, seen: Mapping[str, AbstractSet[str]]
+) -> AbstractSet[str]:
+    """The paths that stand in a given schema of each topic which the pattern names: their fields were compared."""
+    named, formats = names(pattern), (before.value_format, after.value_format)
+    if not all(one.is_literal for one in named) or not all((one or ValueFormat.AVRO).has_schema for one in formats):
+        return frozenset()
+    return frozenset.intersection(*(frozenset(seen.get(one.literal, ())) for one in named))
+
+
+def _paths(
+    place: str, before: TopicPolicy, after: TopicPolicy, today: date, judged: AbstractSet[str]
+) -> Iterator[PolicyChange]:
+    for path in sorted({*before.fields, *after.fields} - judged):
         pair = before.fields.get(path), after.fields.get(path)
         yield _line(f"{place}.fields.{path}", [(day, *pair, _unseen(*pair, day)) for day in _days(today, *pair)])
 

@@ -209,9 +209,10 @@ def test_a_later_end_of_a_keep_is_a_loosening_from_the_earlier_one():
     old, new = (TOPIC.format(keep.format(day)) for day in ("2026-12-01", "2027-12-01"))
     before, after = (parse_policy(f"policy: p\nversion: 1\n{text}") for text in (old, new))
     found = [one for one in policy_changes(before, after, ORDERS, TODAY) if one.verdict is not Strictness.SAME]
-    assert [(one.path, one.verdict, one.since) for one in found] == [
-        ('topics."orders".fields.id', Strictness.OTHER, date(2026, 12, 1)),
-        ("id", Strictness.LOOSER, date(2026, 12, 1)),
+    assert [(one.path, one.verdict, one.since) for one in found] == [("id", Strictness.LOOSER, date(2026, 12, 1))]
+    unseen = [one for one in policy_changes(before, after, (), TODAY) if one.verdict is not Strictness.SAME]
+    assert [(one.path, one.verdict, one.since) for one in unseen] == [
+        ('topics."orders".fields.id', Strictness.OTHER, date(2026, 12, 1))
     ]
     assert verdicts(new, old)["id"] == "stricter"
     assert verdicts(old, new, today=date(2028, 1, 1)) == {}
@@ -373,6 +374,24 @@ def test_without_a_schema_a_verdict_holds_for_whatever_may_come(old, new, verdic
     mirror = {"stricter": "looser", "looser": "stricter"}
     assert {*verdicts(before, after, []).values()} == {verdict} - {"same"}
     assert {*verdicts(after, before, []).values()} == {mirror.get(verdict, verdict)} - {"same"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "more", "told"),
+    [
+        ("orders", "id", "", {"id": "stricter"}),
+        ("orders|refunds", "id", "", {"id": "stricter", 'topics."orders|refunds".fields.id': "other"}),
+        ("orders.*", "id", "", {"id": "stricter", 'topics."orders.*".fields.id': "other"}),
+        ("orders", "**", "", {"id": "stricter", 'topics."orders".fields.**': "other"}),
+        ("orders", "elsewhere", "", {'topics."orders".fields.elsewhere': "other"}),
+        ("orders", "id", "value_format: json, ", {"id": "stricter", 'topics."orders".fields.id': "other"}),
+    ],
+    ids=["its schema is there", "another topic", "any topic", "any field", "no such field", "no schema decides"],
+)
+def test_a_field_is_judged_by_its_schema_where_no_other_can_have_it(pattern, path, more, told):
+    """A token instead of `keep` is stricter for a field without a tag; what nobody has seen may have one."""
+    text = f"topics: {{{json.dumps(pattern)}: {{{more}fields: {{{json.dumps(path)}: %s}}}}}}"
+    assert verdicts(text % "keep", text % json.dumps(TOKEN)) == told
 
 
 @pytest.mark.parametrize(
