@@ -6,6 +6,7 @@ Settings are those that its documentation advises for throughput, and are part o
 
 import os
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +35,11 @@ _QUIET = {
 }
 
 
-def jars(say=print) -> Path:
+def _on_stderr(line):
+    print(line, file=sys.stderr)
+
+
+def jars(say=_on_stderr) -> Path:
     """Folder of its verified jars, fetched once."""
     return ensure_jars(Distribution("mirrormaker", "connect-mirror", "34 MB", pins_of(PINS.read_text())), say)
 

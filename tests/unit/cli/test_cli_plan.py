@@ -68,6 +68,7 @@ def test_a_topic_is_explained_even_while_its_edge_is_away(aggregator, hub):
     assert "us/" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topic", "why"),
     [
