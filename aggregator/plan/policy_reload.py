@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from pathlib import Path
+from typing import Literal
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
@@ -120,4 +121,6 @@ def _schemas(config: HubConfig, plan: HubPlan, new: Policies, path: Path) -> Ite
             topics[flow.edge].append(flow.topic)
     for edge, names in topics.items():
         for writer in (one for one in newest_schemas_of(config, new, edge, names) if isinstance(one, NewestSchema)):
-            yield WriterSchema(writer.topic, writer.version.text, "key" if writer.subject.endswith("-key") else "value")
+            version, is_key = writer.version, writer.subject.endswith("-key")
+            part: Literal["value", "key"] = "key" if is_key else "value"
+            yield WriterSchema(writer.topic, version.text, part, version.tags, writer.earlier)

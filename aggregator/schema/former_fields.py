@@ -23,9 +23,10 @@ _WRAPPERS = {Kind.ARRAY: _ITEMS, Kind.MAP: _VALUES}
 _NONE: frozenset[str] = frozenset()
 # Each name to those that a version declared to mean the same.
 _Links = defaultdict[str, set[str]]
-# The budget of steps for finding a node's former place, beside one visit to each node: of one version, and of all.
-_STEPS = SCHEMA_STEPS.limit // 100
-_STEPS_OF_ALL = 50 * _STEPS
+# The budget of steps for finding a node's former place, beside one visit to each node: of one version, and of all:
+# what a version adds to the latter is in proportion to its text.
+_STEPS = SCHEMA_STEPS.limit // 10
+_STEPS_OF_ALL, _STEPS_OF_A_NODE = 10 * _STEPS, 100
 # The budget of tags that are remembered of all versions.
 _TAGS_OF_ALL = 10 * SCHEMA_TAGS.limit
 
@@ -53,16 +54,17 @@ class _Type:
 class _Place:
     """Where types stand: a field, the items of an array, the values of a map, or the root."""
 
-    __slots__ = ("newest", "tags", "types")
+    __slots__ = ("newest", "tags", "types", "version")
 
     def __init__(self) -> None:
         self.tags = _NONE
         self.types: dict[str, _Type] = {}
         self.newest: set[str] = set()
+        self.version = 0
 
 
 class _Stood(NamedTuple):
-    """A type, by what it was called where it stood, and whether it was there in the newest version of that place."""
+    """A type, by what it was called where it stood, and whether it was there in the newest version of these places."""
 
     called: str
     type: _Type
@@ -77,6 +79,7 @@ class Lineage:
         self.named: dict[str, _Type] = {}
         self.links: _Links = defaultdict(set)
         self.count = TagCount(_TAGS_OF_ALL)
+        self.version = 0
         self._is_tagged = False
         self._steps_left = _STEPS_OF_ALL
 
@@ -92,6 +95,8 @@ class Lineage:
             for node in schema.nodes
         )
         self._link(schema)
+        self.version += 1
+        self._steps_left += _STEPS_OF_A_NODE * len(schema.nodes)
         if self._is_tagged:
             _Entering(self, schema).enter(self.root if is_own_version else _Place(), schema.root)
 
@@ -140,7 +145,7 @@ class _Entering:
         if node.kind is Kind.UNION:
             self._note(place, node)
             branches = [self._nodes[child] for child in node.children]
-        place.newest = {_called(branch) for branch in branches}
+        place.newest, place.version = {_called(branch) for branch in branches}, self._lineage.version
         for branch in branches:
             self._type(place, branch)
 
@@ -218,8 +223,8 @@ class _Finding:
         if self._left < 0:
             raise DeadLetterError(
                 Reason.SCHEMA_REFUSED,
-                "writer schema refused: by its aliases it may have been too many things",
-                hint="use fewer aliases, or fewer types that name each other",
+                "writer schema refused: by its names, and those of earlier versions, it may have been too many things",
+                hint="use fewer aliases, one name for one type in all versions, or a new subject",
             )
 
     def _visit(self, number: int, stood: list[_Stood]) -> None:
@@ -335,7 +340,7 @@ class _Finding:
                 met.add(id(one))
                 tags |= one.tags | one.key_tags | _tags(one.places.values())
                 waiting += [one.whole] if one.whole else []
-                waiting += [inner.type for inner in _standing(one.places.values())]
+                waiting += [inner.type for inner in _standing([*one.places.values()])]
         self._count.add(tags)
         return tags
 
@@ -351,8 +356,14 @@ def _called(node: Node) -> str:
     return node.name or f":{node.kind.value}"
 
 
-def _standing(places: Iterable[_Place]) -> list[_Stood]:
-    return [_Stood(called, one, called in place.newest) for place in places for called, one in place.types.items()]
+def _standing(places: Sequence[_Place]) -> list[_Stood]:
+    """The types at places that may be one; the place that a version entered last tells which are the newest."""
+    last = max((place.version for place in places), default=0)
+    return [
+        _Stood(called, one, place.version == last and called in place.newest)
+        for place in places
+        for called, one in place.types.items()
+    ]
 
 
 def _tags(found: Iterable[_Place | _Type]) -> frozenset[str]:

@@ -101,13 +101,14 @@ def _of_registry(reference: str, wanted: str | None) -> Iterator[WriterSchema]:
         if not topic or part not in ("value", "key") or wanted not in (None, topic):
             continue
         try:
-            versions = registry.versions(subject)
+            versions = {version: registry.history(subject, version.version) for version in registry.versions(subject)}
         except (DeadLetterError, HoldError, RetryError) as error:
             name = visible(subject)[:_SHOWN]
             raise ConfigError(
                 f"{reference}: subject {name}: {error.message}", hint="compare the others by --topic, one at a time"
             ) from None
-        yield from (WriterSchema(topic, version.text, "key" if part == "key" else "value") for version in versions)
+        for version, earlier in versions.items():
+            yield WriterSchema(topic, version.text, "key" if part == "key" else "value", version.tags, tuple(earlier))
 
 
 def _answer(old: Policy, new: Policy, changes: Sequence[PolicyChange], *, loosened: bool) -> dict[str, Any]:

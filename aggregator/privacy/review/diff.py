@@ -38,7 +38,8 @@ from aggregator.privacy.policy.strictness import (
 from aggregator.privacy.review.place_pairs import Place, RulePair, place_pairs
 from aggregator.privacy.review.sample_strictness import compare_on_samples
 from aggregator.privacy.review.schema_slices import SchemaSlices, ScopeSlices, Steps, literal_part
-from aggregator.schema.avro import parse
+from aggregator.schema.inherited_tags import with_inherited_tags
+from aggregator.schema.registry import SchemaVersion, TagPaths
 
 POLICY = "policy"
 _LONGEST_PARAMETER = 40
@@ -50,11 +51,21 @@ _JUDGED = frozenset({"key", "value", "default", "headers", "fields", "drop_recor
 
 
 class WriterSchema(NamedTuple):
-    """A schema of a topic's values or keys."""
+    """A schema of a topic's values or keys, with what gives it tags beside its text.
+
+    Attributes:
+        topic: Edge topic.
+        text: The schema.
+        part: What it describes.
+        beside: Tags that the registry keeps beside it.
+        earlier: The versions of its subject, up to this one, and of what they refer to.
+    """
 
     topic: str
     text: str
     part: Literal["value", "key"] = "value"
+    beside: TagPaths = ()
+    earlier: tuple[SchemaVersion, ...] = ()
 
 
 class PolicyChange(NamedTuple):
@@ -90,6 +101,7 @@ def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], to
 
     Raises:
         DeadLetterError: a text is no Avro schema.
+        HoldError: an earlier version of one cannot be read.
         ConfigError: a policy contradicts itself for a topic.
     """
     fields = {schema: list(_fields(old, new, schema, today)) for schema in schemas}
@@ -146,7 +158,7 @@ def _by_day(
     scopes = _scope(old, schema), _scope(new, schema)
     before, after = map(ScopeSlices, scopes)
     with _said_of(schema):
-        slices = SchemaSlices(parse(schema.text))
+        slices = SchemaSlices(with_inherited_tags(schema.text, schema.beside, schema.earlier))
         for day, parts in sorted(_parts_by_day(scopes, today).items()):
             part = slices.slice_of(parts)
             plans = [compile_plan(part.schema, scope.slice_of(part.parts), day) for scope in (before, after)]
@@ -277,7 +289,11 @@ def _judged_paths(
 ) -> AbstractSet[str]:
     """The paths that stand in a given schema of each topic which the pattern names: their fields were compared."""
     named, formats = names(pattern), (before.value_format, after.value_format)
-    if not all(one.is_literal for one in named) or not all((one or ValueFormat.AVRO).has_schema for one in formats):
+    if (
+        not named
+        or not all(one.is_literal for one in named)
+        or not all((one or ValueFormat.AVRO).has_schema for one in formats)
+    ):
         return frozenset()
     return frozenset.intersection(*(frozenset(seen.get(one.literal, ())) for one in named))
 

@@ -62,7 +62,7 @@ class _Cut:
     def visit(self, number: int, parts: Sequence[Steps], way: Steps) -> int:
         node = self.schema.nodes[number]
         if node.kind not in CONTAINERS:
-            self.parts.update({way} if () in parts else ())
+            self.parts.add(way)
             return number
         below = _by_first_step(parts)
         fields = [item for item in node.fields if item.name in below]

@@ -18,6 +18,7 @@ from aggregator.privacy.review.place_pairs import place_pairs
 from aggregator.privacy.review.sample_strictness import compare_on_samples
 from aggregator.privacy.review.schema_slices import SchemaSlices, ScopeSlices, literal_part
 from aggregator.schema.avro import parse
+from aggregator.schema.registry import SchemaVersion
 from tests.effort import examples
 from tests.growth import grows_linearly
 
@@ -395,6 +396,25 @@ def test_a_field_is_judged_by_its_schema_where_no_other_can_have_it(pattern, pat
     assert {path: one for path, one in found.items() if path == "id" or path.startswith("topics.")} == told
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["inherited", "beside the schema"])
+def test_a_tag_that_no_text_shows_counts(beside):
+    """A `keep` without a reason was void on that field, so that a token opens it."""
+    text, tagged = (
+        json.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "string", **more}]})
+        for more in ({}, {"confluent:tags": ["PII"]})
+    )
+    earlier = () if beside else (SchemaVersion("orders-value", 1, 1, tagged), SchemaVersion("orders-value", 2, 2, text))
+    schema = WriterSchema("orders", text, "value", (("**.id", frozenset(["PII"])),) if beside else (), earlier)
+    policies = "tags: {PII: drop}\ntopics: {orders: {fields: {id: %s}}}"
+    assert verdicts(policies % "keep", policies % json.dumps(TOKEN), [schema]) == {"id": "looser"}
+
+
+def test_a_pattern_without_a_name_is_compared():
+    """`^$` and an empty one are patterns of no topic."""
+    text = 'topics: {"": {fields: {id: %s}}}'
+    assert verdicts(text % "drop", text % "keep") == {'topics."".fields.id': "looser"}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "verdict"),
     [("keep", TOKEN, "other"), (TOKEN, "keep", "other"), ("keep", "drop", "stricter"), ("drop", TOKEN, "looser")],
@@ -531,7 +551,23 @@ DEEP = json.dumps({"type": "record", "name": "R", "fields": [
     {"name": "t", "type": {"type": "record", "name": "T", "fields": [
         {"name": "a", "type": "string"}, {"name": "more", "type": ["null", "T"]}]}},
 ]})  # fmt: skip
-PATHS = ["a", "r.a", "r.*", "r.**", "l[].a", "l", "m.{}.a", "m.{key}", "m.{}", "t.a", "t.more.a", "t.**", "**"]
+PATHS = [
+    "a",
+    "a.{}",
+    "r.a",
+    "r.b.{}",
+    "r.*",
+    "r.**",
+    "l[].a",
+    "l",
+    "m.{}.a",
+    "m.{key}",
+    "m.{}",
+    "t.a",
+    "t.more.a",
+    "t.**",
+    "**",
+]
 
 
 @some

@@ -212,6 +212,13 @@ LATER = {
          record(field("c", {"type": "map", "values": record(field("n", "int"), name="C")}), field("kept"))],
         record(field("c", {"type": "map", "values": record(field("n", "long"), name="C")}), field("kept")),
         {"c": {CANARY: {"n": 1}}}),
+    "renamed and a record at once, and a text again": (
+        [record(field("a"), field("kept")),
+         record(field("b", record(field("ssn", tags=PII), name="C"), aliases=["a"]), field("kept"))],
+        record(field("b"), field("kept")), {"b": CANARY}),
+    "renamed and a list at once, and a text again": (
+        [record(field("a"), field("kept")), record(field("b", array(ITEMS), aliases=["a"]), field("kept"))],
+        record(field("b"), field("kept")), {"b": CANARY}),
     "a recursive type": (
         [record(field("v", tags=PII), field("next", ["null", "Order"]), field("kept"))],
         record(field("v"), field("next", ["null", "Order"]), field("kept")),
@@ -227,7 +234,8 @@ def test_a_tag_once_given_stays(double, shape, beside, made):
     earlier, schema, value = LATER[shape]
     for version in earlier:
         if beside and shape not in ("a tag on a type", "a tag on items", "a tag on values", "a tag on a branch",
-                                    "a tag on an optional type"):  # fmt: skip
+                                    "a tag on an optional type", "renamed and a record at once, and a text again",
+                                    "renamed and a list at once, and a text again"):  # fmt: skip
             bare = json.loads(json.dumps(version).replace('"confluent:tags": ["PII"]', '"was": 1'))
             given = {"**.mail": PII, "**.v": PII} if "confluent:tags" in json.dumps(version) else {}
             double.add("orders-value", json.dumps(bare), tags=given)

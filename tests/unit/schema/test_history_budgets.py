@@ -61,9 +61,20 @@ def test_ordinary_tags_beside_a_thousand_versions_are_read():
     assert sum(item.inherited == PII for item in schema.nodes[schema.root].fields) == 20
 
 
+@pytest.mark.parametrize("named", ["Order{}", "com.acme.v{}.Order"])
+def test_a_subject_whose_records_have_a_name_for_each_version_is_read(named):
+    """Nothing says that these are one record but their place; what one of them had tagged stays tagged."""
+    fields = [f"f{at}" for at in range(30)]
+    tagged = {"name": "f7", "type": "int", "confluent:tags": ["PII"]}
+    first = json.dumps(record(named.format(0), *fields[:7], tagged, *fields[8:]))
+    texts = [first, *(json.dumps(record(named.format(at), *fields)) for at in range(1, 150))]
+    schema = with_inherited_tags(texts[-1], (), subject(texts))
+    assert [item.name for item in schema.nodes[schema.root].fields if item.inherited] == ["f7"]
+
+
 def test_fields_that_may_have_been_many_have_one_budget_over_all_versions():
     """One alias of all fields: within the budget of one version, not of hundreds."""
-    fields = [{"name": f"x{at}", "type": "int", "aliases": ["z"]} for at in range(40)]
+    fields = [{"name": f"x{at}", "type": "int", "aliases": ["z"]} for at in range(60)]
     fields[0]["confluent:tags"] = ["PII"]
     text = json.dumps(record("T", *fields))
     with_inherited_tags(text, (), subject([text] * 20))
