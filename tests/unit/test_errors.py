@@ -111,6 +111,7 @@ def test_the_search_for_missing_steps_finds_what_it_looks_for(text, count):
     assert len(list(without_hint(modules, tree_of(modules)))) == count
 
 
+@pytest.mark.slow
 def test_the_tree_of_errors_is_the_tree(modules):
     """Every error is in the picture, below the family that it is of, with its module; the exit codes are theirs."""
     shown, path = {}, []

@@ -360,6 +360,7 @@ def test_the_search_for_exit_codes_finds_what_it_looks_for(text):
     assert exit_numbers(ast.parse("raise SystemExit(ExitCode.HELD)\nexit_code = ExitCode.FAILED")) == []
 
 
+@pytest.mark.slow
 def test_a_module_says_what_it_is():
     """Every module opens with a docstring; a package's empty `__init__` may hold nothing else."""
     assert offenders(MODULES, lambda path: not (ast.get_docstring(tree(path)) or "").strip()) == {}

@@ -48,6 +48,7 @@ def test_contradictions_are_usage_errors(aggregator, words, told):
     assert told in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "words", "told"),
     [

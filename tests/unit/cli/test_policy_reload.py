@@ -35,6 +35,7 @@ def _ask(reload, stop, closed):
         wait_for(lambda: reload.times or stop.is_set(), timeout=5, what="an answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_a_terminal_that_was_closed_ends_the_hub(monkeypatch, is_closed):
     """One that is open, or none, does not: then somebody asked."""
@@ -50,6 +51,7 @@ def test_a_terminal_that_was_closed_ends_the_hub(monkeypatch, is_closed):
         os.close(ours)
 
 
+@pytest.mark.slow
 def test_each_time_somebody_asks_the_files_are_read():
     """Once more after a reload is over."""
     reload, stop = Counting(), threading.Event()

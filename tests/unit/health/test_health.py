@@ -106,6 +106,7 @@ def test_systemd_and_probes_are_told_of_each_stage(environ, systemd):
     assert told(systemd)[-1] == "STOPPING=1"
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_beats_without_the_watchdog(environ, systemd):
     """So that systemd, and a liveness probe, start it anew."""
     threads = Threads()

@@ -21,6 +21,7 @@ def silent():
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.slow
 def test_a_refusal_is_told_and_not_waited_for():
     """A time-out of an hour is over at once."""
     with pytest.raises(Unreachable, match=r"no broker answers at 127\.0\.0\.1:1,127\.0\.0\.1:2: Connection refused"):

@@ -124,6 +124,7 @@ def test_a_partition_that_was_added_is_looked_for(cluster):
         ends.stable_end_offsets(CENTRAL, [("a", 3)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

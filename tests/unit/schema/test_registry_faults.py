@@ -185,6 +185,7 @@ def test_a_writers_new_field_with_a_default_flows_changed_or_not(double, central
     assert [field.get("default") for field in newest["fields"]] == [None, None, "", 5]
 
 
+@pytest.mark.slow
 def test_a_page_in_the_place_of_a_registry_is_told_as_one():
     """A login page, or a proxy's: it can be reached, and nothing of what it says is repeated."""
 
