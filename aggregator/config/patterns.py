@@ -57,8 +57,9 @@ class MatchTargets:
         try:
             # The pattern is compiled alone first, because `a)(b` compiles inside the group but is not a pattern. An
             # open `\Q` compiles alone but not inside the group. Without names, Arrow would not compile that at all.
+            empty = _strings([""])
             for tried in (pattern, whole):
-                compute.match_substring_regex(_strings([""]), pattern=tried)
+                compute.match_substring_regex(empty, pattern=tried)
             found = compute.match_substring_regex(self._strings, pattern=whole)
         except arrow.ArrowInvalid as error:
             reason = str(error).removeprefix("Invalid regular expression: ").partition(":")[0]

@@ -29,7 +29,7 @@ class StatusSelection(Selection):
         topics = {one.topic for one in seen.flows} | {one.source.topic for one in seen.gaps}
         topics |= {EdgePartition.parse(flow).topic for flow in seen.refused}
         chosen = self.topics(sorted(topics))
-        clusters = [one for one in seen.clusters if self.takes_edge(one.name) and (one.why or not self.problems)]
+        clusters = [one for one in seen.clusters if self.takes_edge(one.name) and self.shows(one.why)]
         tables = [one for one in seen.lake if self.shows(one.hold_reason)]
         if self.edge or self.topic is not None:
             fed = feeds([one.source for one in seen.flows if self._takes(one.edge, one.topic, chosen)])

@@ -186,6 +186,12 @@ class TagCount:
                 hint="use fewer tags, or fewer references to a type that has many",
             )
 
+    def joined(self, known: frozenset[str], tags: frozenset[str]) -> frozenset[str]:
+        """The tags of one part with more of them; what is new is counted, and raises as `add` does."""
+        new = tags - known
+        self.add(new)
+        return known | new if new else known
+
 
 @dataclass(slots=True)
 class _Reader:

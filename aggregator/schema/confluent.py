@@ -43,6 +43,7 @@ from aggregator.schema.references import self_contained
 from aggregator.schema.registry import NO_REQUESTER, Requester, SchemaOrigin, SchemaVersion, TagPaths
 from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, RemoteRegistry
 from aggregator.schema.tokens import TokenRefused
+from aggregator.schema.version_order import DELETE_VERSIONS
 
 _NOT_FOUND = 404
 _CONFLICT = 409
@@ -143,7 +144,7 @@ class ConfluentRegistry(RemoteRegistry):
         if len(there) > SUBJECT_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
-                hint="delete versions that no record needs, for good; their tags go with them",
+                hint=DELETE_VERSIONS,
             )
         return there
 

@@ -171,10 +171,7 @@ class _Entering:
             self.enter(field, item.node)
 
     def _note(self, at: "_Place | _Type", said: Node | Field) -> None:
-        new = (said.tags | said.inherited) - at.tags
-        if new:
-            self._lineage.count.add(new)
-            at.tags |= new
+        at.tags = self._lineage.count.joined(at.tags, said.tags | said.inherited)
 
 
 class _Finding:
@@ -289,10 +286,7 @@ class _Finding:
         return found
 
     def _give(self, into: dict[Any, frozenset[str]], part: Any, tags: frozenset[str]) -> None:
-        new = tags - into[part]
-        if new:
-            self._count.add(new)
-            into[part] |= new
+        into[part] = self._count.joined(into[part], tags)
 
     def _record(self, number: int, node: Node, wholes: Sequence[_Type]) -> None:
         met = ~number, frozenset(map(id, wholes))  # of a record used at many places the fields are looked at once

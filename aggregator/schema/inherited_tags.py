@@ -20,6 +20,7 @@ from aggregator.errors import DeadLetterError, HoldError, Reason
 from aggregator.schema.avro import Kind, Schema, TagCount, parse, printable_tags
 from aggregator.schema.former_fields import Lineage
 from aggregator.schema.registry import SchemaVersion, TagPaths
+from aggregator.schema.version_order import DELETE_VERSIONS
 
 _WILD = re.compile(r"\\.|\*\*(?:\.\*)?|\*|\?|[^*?\\]+|\\", re.DOTALL)
 _STANDS_FOR = {"**": ".*", "**.*": ".*", "*": "[^.]*", "?": "[^.]"}
@@ -50,7 +51,7 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
         if sum(version.is_referenced is is_referenced for version in versions) > budget.limit:
             raise HoldError(
                 f"subject {versions[-1].subject}: more than {budget.limit:,} {budget.unit}",
-                hint="delete versions that no record needs, for good; their tags go with them",
+                hint=DELETE_VERSIONS,
             )
     lineage = Lineage()
     for version in versions:
@@ -127,8 +128,7 @@ def _tagged(schema: Schema, beside: TagPaths) -> tuple[Schema, int]:
             raise _refusal("a path of tags beside it cannot be read") from None
         for position in matched:
             _, record, field = names[position]
-            count.add(printable - found[record, field])
-            found[record, field] |= printable
+            found[record, field] = count.joined(found[record, field], printable)
     nodes = [
         replace(
             node,

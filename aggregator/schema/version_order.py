@@ -10,6 +10,7 @@ from aggregator.budgets import HISTORY_CHARACTERS, REFERENCED_VERSIONS, SCHEMA_R
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.registry import SchemaVersion
 
+DELETE_VERSIONS = "delete versions that no record needs, for good; their tags go with them"
 # Subject to its versions by number.
 Versions = Mapping[str, Mapping[int, SchemaVersion]]
 
@@ -36,12 +37,12 @@ def with_references(subject: str, asked: Callable[[str], Mapping[int, SchemaVers
         if sum(map(len, found.values())) - len(found[subject]) > REFERENCED_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject}: more than {REFERENCED_VERSIONS.limit:,} {REFERENCED_VERSIONS.unit}",
-                hint="delete versions that no record needs, for good; their tags go with them",
+                hint=DELETE_VERSIONS,
             )
         if len(found) > SCHEMA_REFERENCES.limit:
             raise HoldError(
                 f"the versions of subject {subject} refer to more than {SCHEMA_REFERENCES.limit} other subjects",
-                hint="delete versions that no record needs, for good; their tags go with them",
+                hint=DELETE_VERSIONS,
             )
     for versions in found.values():
         for one in versions.values():
@@ -59,7 +60,7 @@ def require_bounded(subject: str, versions: Iterable[SchemaVersion], before: int
     if characters > HISTORY_CHARACTERS.limit:
         raise HoldError(
             f"subject {subject}: more than {HISTORY_CHARACTERS.limit:,} {HISTORY_CHARACTERS.unit}",
-            hint="delete versions that no record needs, for good; their tags go with them",
+            hint=DELETE_VERSIONS,
         )
     return characters
 

@@ -70,9 +70,9 @@ def entity(value: Shown | None) -> Value | None:
     return None if isinstance(value, bool | float) else value
 
 
-def is_uuid(text: str) -> bool:
-    """Whether a text has the form of a UUID (RFC 9562), in small or capital letters."""
-    return _UUID.fullmatch(text) is not None
+def comparable_text(text: str) -> str:
+    """A text as it is compared: a UUID (RFC 9562) means the same in small and in capital letters."""
+    return text.lower() if _UUID.fullmatch(text) else text
 
 
 def shown(leaf: Leaf, raw: Any) -> Shown:
@@ -91,5 +91,4 @@ def shown(leaf: Leaf, raw: Any) -> Shown:
         return value
     if isinstance(value, bytes):
         return str(UUID(bytes=value)) if len(value) == _UUID_BYTES else value
-    text = str(value)
-    return text.lower() if is_uuid(text) else text
+    return comparable_text(str(value))

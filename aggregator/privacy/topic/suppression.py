@@ -24,7 +24,7 @@ from aggregator.header_columns import Headers
 from aggregator.privacy.batch.column import ResultColumn, SideValues
 from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.fields.leaf import Shown
-from aggregator.privacy.plan.side_inputs import is_uuid
+from aggregator.privacy.plan.side_inputs import comparable_text
 from aggregator.privacy.policy.conditions import Condition
 
 # In this order, `all` is the minimum, `any` the maximum, and `not` mirrors the value.
@@ -123,7 +123,7 @@ class _Constants:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = {_normal(text) for text in texts}
+        self._texts = {comparable_text(text) for text in texts}
         self._numbers = {int(text) for text in texts if _INTEGER.fullmatch(text)}
         self._booleans = {text == "true" for text in texts if text in _BOOLEANS}
         self._are_numbers = all(map(_INTEGER.fullmatch, texts))
@@ -136,7 +136,8 @@ class _Constants:
         elif isinstance(value, int):
             found, are_comparable = value in self._numbers, self._are_numbers
         else:
-            found, are_comparable = isinstance(value, str) and _normal(value) in self._texts, isinstance(value, str)
+            are_comparable = isinstance(value, str)
+            found = isinstance(value, str) and comparable_text(value) in self._texts
         return YES if found else NO if are_comparable else UNDECIDED
 
 
@@ -146,11 +147,6 @@ def _answer_of(condition: Condition) -> Callable[[Shown], int]:
         found = NO if condition.is_null else YES
         return lambda _: found
     return _Constants((condition.equals,) if condition.equals is not None else condition.one_of or ()).answer
-
-
-def _normal(text: str) -> str:
-    """A text as it is compared: a UUID means the same in small and in capital letters."""
-    return text.lower() if is_uuid(text) else text
 
 
 def _of_header(condition: Condition, answer: Callable[[Shown], int], headers: Headers) -> int:
