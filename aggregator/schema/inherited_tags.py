@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import NamedTuple
 
 from aggregator.budgets import HISTORY_STEPS, REFERENCED_VERSIONS, SCHEMA_LABELS, SCHEMA_STEPS, SUBJECT_VERSIONS
@@ -46,31 +47,32 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVe
 
 
 def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVersion]) -> Schema:
-    schema, steps = _tagged(parse(text), beside)
     for is_referenced, budget in ((False, SUBJECT_VERSIONS), (True, REFERENCED_VERSIONS)):
         if sum(version.is_referenced is is_referenced for version in versions) > budget.limit:
             raise HoldError(
                 f"subject {versions[-1].subject}: more than {budget.limit:,} {budget.unit}",
                 hint=DELETE_VERSIONS,
             )
-    lineage = Lineage()
-    for version in versions:
+    history = _RECENT.take([_Said(version.text, version.tags, version.is_referenced) for version in versions])
+    for version in versions[len(history.said) :]:
+        said = _Said(version.text, version.tags, version.is_referenced)
         try:
-            earlier, taken = _tagged(parse(version.text), version.tags)
+            earlier = history.read(said)
         except DeadLetterError as error:
             raise HoldError(
                 f"subject {version.subject} version {version.version}: its tags cannot be read: {error.message}",
                 hint="delete that version for good, if no record needs it",
             ) from None
-        steps += taken
-        if steps > HISTORY_STEPS.limit:
+        if history.steps > HISTORY_STEPS.limit:
             raise HoldError(
                 f"subject {versions[-1].subject}: more than {HISTORY_STEPS.limit:,} {HISTORY_STEPS.unit}",
                 hint="keep fewer tags beside these versions, or delete those that no record needs, for good",
             )
-        is_own_version = not version.is_referenced
-        lineage.add(lineage.given(earlier, is_own_version=is_own_version), is_own_version=is_own_version)
-    return lineage.given(schema)
+        history.add(said, earlier)
+    said = _Said(text, beside, is_referenced=False)
+    schema = history.add(said, history.read(said))
+    _RECENT.put(history)
+    return schema
 
 
 def fingerprint(text: str, schema: Schema) -> str:
@@ -85,6 +87,96 @@ def fingerprint(text: str, schema: Schema) -> str:
     ]
     meaning = json.dumps([json.loads(text), tags], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(meaning.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+# Histories that were read, so that a subject's next version does not begin with its first.
+
+_RECENT_KILOBYTES = 20_000
+
+
+class _Said(NamedTuple):
+    """A version, as far as what comes after it inherits from it."""
+
+    text: str
+    beside: TagPaths
+    is_referenced: bool
+
+
+class _History:
+    """Versions of one subject, read one after the other.
+
+    Attributes:
+        said: The versions that were added.
+        lineage: What they said of tags, from the first one on; none before there is a tag.
+        steps: What the tags beside them took.
+    """
+
+    def __init__(self) -> None:
+        self.said: list[_Said] = []
+        self.lineage: Lineage | None = None
+        self.steps = 0
+
+    @property
+    def kilobytes(self) -> int:
+        """About what it takes: its texts, one kilobyte for each field, and something for itself."""
+        letters = sum(len(one.text) for one in self.said)
+        return 100 + letters // 1000 + (self.lineage.size if self.lineage else 0)
+
+    def read(self, said: _Said) -> Schema:
+        """A version with its own tags.
+
+        Raises:
+            DeadLetterError: SCHEMA_REFUSED.
+        """
+        schema, taken = _tagged(parse(said.text), said.beside)
+        self.steps += taken
+        return schema
+
+    def add(self, said: _Said, schema: Schema) -> Schema:
+        """The next version with what it inherits.
+
+        Raises:
+            DeadLetterError: SCHEMA_REFUSED.
+        """
+        if self.lineage is None and _is_tagged(schema):
+            self.lineage = Lineage()
+            for before in self.said:
+                earlier, _ = _tagged(parse(before.text), before.beside)
+                self.lineage.add(earlier, is_own_version=not before.is_referenced)
+        self.said.append(said)
+        return self.lineage.add(schema, is_own_version=not said.is_referenced) if self.lineage else schema
+
+
+class _RecentHistories:
+    """The histories that were read last, up to a size; each is used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: list[tuple[int, _History]] = []
+
+    def take(self, said: Sequence[_Said]) -> _History:
+        """The longest one that is the beginning of these versions, or an empty one."""
+        with self._lock:
+            fit = [one for one in self._kept if one[1].said == said[: len(one[1].said)]]
+            if not fit:
+                return _History()
+            longest = max(fit, key=lambda one: len(one[1].said))
+            self._kept.remove(longest)
+            return longest[1]
+
+    def put(self, history: _History) -> None:
+        """Keep a history, as the newest."""
+        with self._lock:
+            self._kept.append((history.kilobytes, history))
+            while sum(size for size, _ in self._kept) > _RECENT_KILOBYTES:
+                self._kept.pop(0)
+
+
+_RECENT = _RecentHistories()
+
+
+def _is_tagged(schema: Schema) -> bool:
+    return any(node.tags or any(item.tags for item in node.fields) for node in schema.nodes)
 
 
 # Tags that the registry keeps beside the schema.

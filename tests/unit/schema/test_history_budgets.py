@@ -10,7 +10,7 @@ from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import SchemaVersion
 from aggregator.schema.version_order import with_references
-from tests.growth import cpu_s
+from tests.growth import cpu_s, grows_linearly
 from tests.unit.schema.double import RegistryDouble
 
 pytestmark = pytest.mark.slow
@@ -70,6 +70,36 @@ def test_a_subject_whose_records_have_a_name_for_each_version_is_read(named):
     texts = [first, *(json.dumps(record(named.format(at), *fields)) for at in range(1, 150))]
     schema = with_inherited_tags(texts[-1], (), subject(texts))
     assert [item.name for item in schema.nodes[schema.root].fields if item.inherited] == ["f7"]
+
+
+@pytest.mark.parametrize("named", ["Order{}", "v{}.Order"])
+def test_records_of_a_union_may_have_a_name_for_each_version(named):
+    """Whatever took the place of another holds all that was remembered of it, so that only the last ones count."""
+
+    def version(at):
+        fields = [f"f{number}" for number in range(7)]
+        tagged = {"name": "t", "type": "int", **({} if at else {"confluent:tags": ["PII"]})}
+        return json.dumps([record(named.format(at) + letter, *fields, tagged) for letter in "ABC"])
+
+    texts = [version(at) for at in range(300)]
+    schema = with_inherited_tags(texts[-1], (), subject(texts[:-1]))
+    assert [[item.name for item in node.fields if item.inherited] for node in schema.nodes if node.fields] == [
+        ["t"]
+    ] * 3
+
+
+@pytest.mark.parametrize("tags", [[], ["PII"]], ids=["untagged", "tagged"])
+def test_each_version_of_a_subject_costs_its_own_text(tags):
+    """Who meets the ids one after the other does not begin with the first version each time."""
+
+    def read(count):
+        head = {"name": "t", "type": "int", **({"confluent:tags": tags} if tags else {})}
+        texts = [json.dumps(record("R", head, *(f"f{one}" for one in range(40)), f"x{at}")) for at in range(count)]
+        versions = subject(texts)
+        for at, text in enumerate(texts):
+            with_inherited_tags(text, (), versions[:at])
+
+    assert grows_linearly(read, 60)
 
 
 def test_fields_that_may_have_been_many_have_one_budget_over_all_versions():
