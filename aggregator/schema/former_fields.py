@@ -70,7 +70,7 @@ class Lineage:
         tagged = finding.tagged()
         history.link(schema)
         entering = Entering(history, tagged, finding.found)
-        entering.hold(finding.is_tagged, finding.spend)
+        entering.hold(finding.spend)
         entering.enter(root, schema.root)
         self._steps_left -= finding.steps_taken
         return tagged
@@ -123,11 +123,6 @@ class _Finding:
             inherited = self._nodes[number] - node.tags
             nodes.append(replace(node, fields=fields, inherited=inherited, inherited_keys=self._keys[number]))
         return Schema(tuple(nodes), self._schema.root)
-
-    def is_tagged(self, part: Place | Type) -> bool:
-        """Whether there is a tag on or below this part."""
-        below = [part] if isinstance(part, Type) else list(part.types.values())
-        return bool(tags_of([part, *below])) or any(self._all_below([one.whole or one]) for one in below)
 
     def spend(self, steps: int = 1) -> None:
         """Take steps.

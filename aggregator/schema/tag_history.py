@@ -15,8 +15,8 @@ from aggregator.schema.avro import Field, Kind, Node, Schema, TagCount
 ITEMS, VALUES = "[]", "{}"
 WRAPPERS = {Kind.ARRAY: ITEMS, Kind.MAP: VALUES}
 NO_TAGS: frozenset[str] = frozenset()
-# What a copy of a place takes in memory is as much as so many steps take in time.
-_STEPS_OF_A_COPY = 20
+# A field that a record does not have itself takes memory that its text does not account for.
+_STEPS_OF_A_COPY = 50
 # The budget of tags that are remembered of all versions.
 _TAGS_OF_ALL = 10 * SCHEMA_TAGS.limit
 # Each name to those that a version declared to mean the same.
@@ -179,29 +179,27 @@ class Entering:
         for number, node in enumerate(schema.nodes):
             self._defined.setdefault(node.name, number)
 
-    def hold(self, is_tagged: Callable[[Place | Type], bool], spend: Callable[[int], None]) -> None:
+    def hold(self, spend: Callable[[int], None]) -> None:
         """Let each named type hold what is remembered of those that it was found to be.
 
         Args:
-            is_tagged: Whether there is a tag on or below a place or type.
             spend: Called with a number of steps before they are taken.
         """
         for number, types in self._found.types.items():
-            holder = self._history.named.setdefault(self._nodes[number].name, Type())
+            node = self._nodes[number]
+            holder = self._history.named.setdefault(node.name, Type())
+            present = {item.name for item in node.fields}
             for one in types:
                 if one is not holder and not holder.holds(one):
                     holder.held[one], holder.change = one.change, next(self._history.changes)
                     spend(sum(map(len, one.links.values())))
                     for name, linked in one.links.items():
                         holder.links[name] |= linked
-                    if is_tagged(one):
-                        spend(len(one.places))
-                        for name, place in one.places.items():
-                            if is_tagged(place):
-                                self._copy(place, holder.place(name), spend)
+                    for name, place in one.places.items():
+                        spend(1 if name in present else _STEPS_OF_A_COPY)
+                        self._copy(place, holder.place(name))
 
-    def _copy(self, place: Place, to: Place, spend: Callable[[int], None]) -> None:
-        spend(_STEPS_OF_A_COPY)
+    def _copy(self, place: Place, to: Place) -> None:
         to.tags = self._history.count.joined(to.tags, place.tags)
         to.newest = ()
         for name, one in place.types.items():
@@ -209,7 +207,7 @@ class Entering:
             here.tags, here.whole = self._history.count.joined(here.tags, one.tags), one.whole
             here.key_tags |= one.key_tags
             for inner, items in one.places.items():
-                self._copy(items, here.place(inner), spend)
+                self._copy(items, here.place(inner))
 
     def enter(self, place: Place, number: int) -> None:
         """Enter the type at a place, and everything below it."""
@@ -235,19 +233,22 @@ class Entering:
                 self._entered.add(node.name)
                 self._whole(here.whole, self._defined[node.name])
         elif node.kind in WRAPPERS:
-            self._enter(here, WRAPPERS[node.kind], (number, -1), node.children[0])
+            self._enter(here, WRAPPERS[node.kind], self._found.places.get((number, -1), ()), node.children[0])
 
     def _whole(self, whole: Type, number: int) -> None:
         node = self._nodes[number]
         whole.change = next(self._history.changes)
         self._note(whole, node)
-        for at, item in enumerate(node.fields):
+        for item in node.fields:
             self._note(whole.place(item.name), item)
-            self._enter(whole, item.name, (number, at), item.node)
+        for at, item in enumerate(node.fields):
+            linked = whole.links.get(item.name, ())
+            beside = [whole.places[name] for name in linked if name in whole.places]
+            self._enter(whole, item.name, {*beside, *self._found.places.get((number, at), ())}, item.node)
 
-    def _enter(self, owner: Type, name: str, part: tuple[int, int], number: int) -> None:
+    def _enter(self, owner: Type, name: str, joined: Iterable[Place], number: int) -> None:
         place = owner.place(name)
-        place.joined = frozenset(self._found.places.get(part, ()))
+        place.joined = frozenset(joined)
         self.enter(place, number)
 
     def _note(self, at: Place | Type, said: Node | Field) -> None:

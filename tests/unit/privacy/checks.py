@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from uuid import uuid4
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError, Reason, Unreachable
@@ -24,6 +25,7 @@ from tests.unit.privacy.delivered import LIMIT_BYTES, deliver
 from tests.unit.privacy.exposure import CANARY, PLAIN, TRACES, Exposed, Framed, expose, expose_plain, framed, topic
 from tests.unit.privacy.kernel.drawing import MemoryRegistry, long_bytes
 from tests.unit.privacy.scenarios import SCENARIOS, TOKEN
+from tests.unit.schema.former_fields import APART, STAYS, closed
 
 RAW = CANARY.encode()
 ORDERS = "policy: p\nversion: 1\ntags: {{PII: {tag}}}\ntopics: {{orders: {{headers: [traceparent], {more}}}}}\n"
@@ -61,11 +63,13 @@ class Versioned(MemoryRegistry):
 
     def __init__(self):
         super().__init__()
+        unlike = uuid4().hex  # no history that was read before begins so
         tags = {"confluent:tags": ["PII"]}
         fields = [("elder", {"aliases": ["mail"]}), ("mail", tags), ("mail", {}), ("who", {"aliases": ["mail"]})]
         for name, more in [*fields, ("who", {"type": ["null", "string"]}), ("elder", {}), ("ssn", {})]:
             shapes = [{"name": name, "type": "string", **more}, {"name": "kept", "type": "string"}]
-            self.register(self.SUBJECT, json.dumps({"type": "record", "name": "R", "fields": shapes}))
+            shape = {"type": "record", "name": "R", "fields": shapes, "doc": f"of {unlike}"}
+            self.register(self.SUBJECT, json.dumps(shape))
 
     def origin(self, schema_id):
         beside = (("**.ssn", frozenset(["PII"])),) if schema_id == len(self.texts) else ()
@@ -168,6 +172,16 @@ def _inherited_tags() -> Iterator[str]:
         yield f"counted {done.counts}"
 
 
+def _former_fields() -> Iterator[str]:
+    """What an earlier version tagged, in a record that had another name."""
+    for shape, (versions, leaf) in STAYS.items():
+        if leaf not in closed(versions)[0]:
+            yield shape
+    for shape, (versions, leaf) in APART.items():
+        if leaf in closed(versions)[0]:
+            yield shape
+
+
 def _foreign_subject() -> list[str]:
     strip = topic("policy: p\nversion: 1\ntopics: {orders: {default: keep}}\n", Foreign())
     try:
@@ -214,6 +228,7 @@ CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "registry away": _away,
     "refused by central": _refused,
     "inherited tags": _inherited_tags,
+    "fields of renamed records": _former_fields,
     "a schema of another subject": _foreign_subject,
     "an id that means another schema": _another_meaning,
     "hostile bytes, reference": lambda: _hostile(ReferenceStrip),

@@ -11,6 +11,8 @@ DERIVED = "aggregator.privacy.plan.derived"
 DISTINCT = "aggregator.privacy.batch.distinct"
 GUARD = "tests.reference.guard"
 LINEAGE = "aggregator.schema.former_fields"
+HISTORY = "aggregator.schema.tag_history"
+INHERITED = "aggregator.schema.inherited_tags"
 KEYS = "aggregator.privacy.topic.keys"
 MEANINGS = "aggregator.replicate.flow.schema_fingerprints"
 OPERATOR = "aggregator.privacy.operators.{}"
@@ -353,13 +355,18 @@ HERITAGES = [
         "schema = with_inherited_tags(text, (), others)",
     ),
     _one("aliases of fields", LINEAGE, "self._linked({item.name, *item.aliases},", "self._linked({item.name},"),
-    _one(
-        "aliases of versions before the first tag",
-        LINEAGE,
-        "        self._link(schema)\n",
-        "        if self._is_tagged:\n            self._link(schema)\n",
-    ),
-    _one("a name that was renamed back", LINEAGE, "        links[name].add(alias)\n", ""),
+    _one("versions before the first tag", INHERITED, "for before in self.said:", "for before in ():"),
+    _one("a name that was renamed back", HISTORY, "        links[name].add(alias)\n", ""),
+    _one("a record that took another's place", LINEAGE, "        entering.hold(finding.spend)\n", ""),
+    _one("names that its fields had", HISTORY, "holder.links[name] |= linked", "pass"),
+    _one("one name in two namespaces", LINEAGE, "for one in by_short_name[name]", "for one in by_name[name]"),
+    _one("what was there no more", LINEAGE, "                known += left\n", "                pass\n"),
+    _one("a place that followed the others", HISTORY, "(other in place.joined and other.version < until)", "True"),
+    _one("of two places the one of this name", HISTORY, "+ (place is own)", "+ 1"),
+    _one("a single value and a list", LINEAGE, "        if single:\n", "        if False:\n"),
+    _one("keys that became items", LINEAGE, "node.children[0], one.type.key_tags)", "node.children[0], NO_TAGS)"),
+    _one("places that a copy is new to", HISTORY, "        to.newest = ()\n", ""),
+    _one("a type that another of them holds", LINEAGE, "one.type.whole not in held or not", "True or not"),
     _one(
         "inherited tags of a field",
         COMPILE,
