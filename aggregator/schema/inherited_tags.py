@@ -7,12 +7,12 @@ Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/
 """
 
 import hashlib
+import itertools
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from threading import Lock
 from typing import NamedTuple
 
 from aggregator.budgets import HISTORY_STEPS, REFERENCED_VERSIONS, SCHEMA_LABELS, SCHEMA_STEPS, SUBJECT_VERSIONS
@@ -148,28 +148,37 @@ class _History:
 
 
 class _RecentHistories:
-    """The histories that were read last, up to a size; each is used by one thread at a time."""
+    """The histories that were read last, up to a size.
+
+    A history changes with each version that is added, so whoever uses one takes it out. Threads need no lock: each step
+    on the dictionary is one that Python does not interrupt.
+    """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: list[tuple[int, _History]] = []
+        self._numbers = itertools.count()
+        self._kept: dict[int, tuple[int, _History]] = {}
 
     def take(self, said: Sequence[_Said]) -> _History:
         """The longest one that is the beginning of these versions, or an empty one."""
-        with self._lock:
-            fit = [one for one in self._kept if one[1].said == said[: len(one[1].said)]]
-            if not fit:
-                return _History()
-            longest = max(fit, key=lambda one: len(one[1].said))
-            self._kept.remove(longest)
-            return longest[1]
+        fit = [
+            (len(history.said), number)
+            for number, (_, history) in [*self._kept.items()]
+            if history.said == said[: len(history.said)]
+        ]
+        if not fit:
+            return _History()
+        _, history = self._kept.pop(max(fit)[1], (0, _History()))
+        return history
 
     def put(self, history: _History) -> None:
         """Keep a history, as the newest."""
-        with self._lock:
-            self._kept.append((history.kilobytes, history))
-            while sum(size for size, _ in self._kept) > _RECENT_KILOBYTES:
-                self._kept.pop(0)
+        self._kept[next(self._numbers)] = (history.kilobytes, history)
+        sizes = {number: size for number, (size, _) in [*self._kept.items()]}
+        excess = sum(sizes.values()) - _RECENT_KILOBYTES
+        for number, size in sizes.items():
+            if excess > 0:
+                self._kept.pop(number, None)
+                excess -= size
 
 
 _RECENT = _RecentHistories()
