@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,7 +77,7 @@ class BackfillOutcome:
         cancelled: Whether somebody cancelled the backfill.
         lost: Offsets of the plan that could not be read any more, by flow.
         holds: Flows that stand still, with reasons.
-        silent: Edges that did not answer, or are paused.
+        silent: Edges that did not answer, or are paused, with what was wrong last; empty if that is not known.
         undecided_partitions: Those of central in which a transaction is undecided: nobody sees all that was delivered.
     """
 
@@ -85,7 +85,7 @@ class BackfillOutcome:
     cancelled: bool = False
     lost: Mapping[EdgePartition, tuple[OffsetRange, ...]] | None = None
     holds: tuple[Hold, ...] = ()
-    silent: tuple[str, ...] = ()
+    silent: Mapping[str, str] = field(default_factory=dict)
     undecided_partitions: tuple[Partition, ...] = ()
 
 
@@ -346,9 +346,8 @@ class BackfillDriver:
             if (found := union((*plan.lost.get(one.source, ()), *now.lost(one))))
         }
         finished = not silent and not holds and not undecided_partitions
-        return BackfillOutcome(
-            finished, lost=lost, holds=holds, silent=tuple(sorted(silent)), undecided_partitions=undecided_partitions
-        )
+        why = {watch.edge: watch.answer.trouble for watch in self._watches if watch.edge in silent}
+        return BackfillOutcome(finished, lost=lost, holds=holds, silent=why, undecided_partitions=undecided_partitions)
 
 
 class _Epoch(NamedTuple):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.chaos.backfilling import backfill, check, done, listed, running
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -77,3 +78,28 @@ def test_a_name_that_leads_elsewhere_is_held_until_somebody_says_so(trial, lines
     assert stands_for(trial) == known | {"eu": known["us"]}
     audited = json.loads(trial.run("audit", "-o", "json").stdout)
     assert [one["note"] for one in audited.get("decisions", {}).get("faults", [])] == []
+
+
+def test_a_backfill_takes_nothing_from_another_cluster_behind_the_name(new_trial, lines):
+    """It stops by name while the edge leads elsewhere; afterwards the same command fetches what is left, once."""
+    trial = new_trial(start="latest")
+    lines.lead(trial, "eu")
+    (stranger,) = lines.proxies["us"]._doors.values()
+    trial.produce("eu", 3000)
+    trial.drain("--only", "replicate")
+    trial.produce("us", 5000)
+    words = ("run", "--yes", "--edge", "eu", "--topic", trial.topic, "--rate", "200")
+    with running(trial, "backfill", *words) as process:
+        wait_for(lambda: done(trial) > 300, timeout=120, what="the first records")
+        lines.proxies["eu"].lead_to(stranger)
+        wait_for(lambda: "leads to cluster" in process.log.read_text(), timeout=60, what="the finding")
+        before = trial.central_count("eu")
+        assert process.wait(200) == 4
+        assert trial.central_count("eu") == before
+        assert "correct its `bootstrap_servers`" in process.log.read_text().splitlines()[-2]
+    lines.proxies["eu"].lead_to(None)
+    backfill(trial, *words[:-2])
+    (one,) = listed(trial)
+    assert (one["state"], one["delivered"]) == ("finished", 3000)
+    trial.drain()
+    check(trial, "eu", range(3000))

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 EACH = 200
 # Long enough for a dozen rounds of a loop that nothing ends.
 CALM_S = 25.0
-SHARED = "ISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+P0A="
+SHARED = {1: "ISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+P0A=", 2: "BGr4cs+wu4ToMZn6gVFRQrFVvlDFCjGtRxmxZ5Kxu4I="}
 
 
 class Hop(Trial):
@@ -23,6 +23,15 @@ class Hop(Trial):
 
     source: str
     target: str
+
+    def rotate(self, current: int, listed: tuple[int, ...]) -> None:
+        """The versions of the common key that it lists from its next start on, and the one that it seals with."""
+        versions = {number: f"file:shared-{number}" for number in listed}
+        for number, material in SHARED.items():
+            (self.folder / f"shared-{number}").touch(0o600)
+            (self.folder / f"shared-{number}").write_text(material)
+        self.settings["keys"]["together"] = {"current": current, "versions": versions}
+        self.write()
 
 
 class Circle:
@@ -55,10 +64,8 @@ class Circle:
         made.settings["edges"][f"of-{source}"]["schemas"] = f"directory:{self.folder}/registry-{source}"
         made.settings["schemas"] = f"directory:{self.folder}/registry-{target}"
         if self.shared:
-            (folder / "shared").touch(0o600)
-            (folder / "shared").write_text(SHARED)
-            made.settings["keys"]["together"] = "file:shared"
             made.settings["chain_key"] = "together"
+            made.rotate(1, (1,))
         made.write()
         made.source, made.target = source, target
         self.hubs.append(made)
@@ -136,6 +143,41 @@ def test_a_ring_of_three_hubs_comes_to_rest(clusters, tmp_path):
             ring.produce(name, 0, EACH)
         ring.settled(expected("abc", EACH))
     assert all(hub.letters() == [] for hub in ring.hubs)
+
+
+def test_the_common_key_of_a_ring_is_rotated_while_it_runs(clusters, tmp_path):
+    """First every hub lists the new version, then each makes it current: no record goes round, and none is a letter."""
+    ring = Circle({"a": clusters.central, "b": clusters.edges["eu"], "c": clusters.edges["us"]}, tmp_path)
+    for source, target in ("ab", "bc", "ca"):
+        ring.hub(source, target)
+    ring.create()
+    steps = [(1, (1, 2)), (2, (1, 2)), (2, (2,))]
+    produced = 0
+
+    def more() -> None:
+        nonlocal produced
+        for name in "abc":
+            ring.produce(name, produced, EACH // 4)
+        produced += EACH // 4
+
+    with ExitStack() as running:
+        processes = {}
+        for hub in ring.hubs:
+            running.callback(hub.close)
+            processes[hub] = running.enter_context(hub.running("--only", "replicate"))
+        more()
+        for current, listed in steps:
+            for hub in ring.hubs:
+                more()
+                hub.rotate(current, listed)
+                processes[hub].terminate()
+                assert processes[hub].wait(60) == 0
+                processes[hub] = running.enter_context(hub.running("--only", "replicate"))
+            ring.settled(expected("abc", produced))
+        for hub in ring.hubs:
+            assert hub.letters() == []
+            mine = [flow for flow in hub.status()["flows"] if flow["topic"] == ring.topic]
+            assert sum(flow["cycles"] for flow in mine) > 0
 
 
 def test_hubs_without_a_common_key_come_to_rest_loudly(clusters, tmp_path):

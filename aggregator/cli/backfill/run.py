@@ -89,8 +89,8 @@ def _sentences(config: HubConfig, id_: str, outcome: BackfillOutcome) -> Iterato
         yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
     for topic, partition in outcome.undecided_partitions:
         yield f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader"
-    for edge in outcome.silent:
-        yield f"edge {edge} did not answer, or is paused; resume when it is back"
+    for edge, why in sorted(outcome.silent.items()):
+        yield f"edge {edge}: {why or 'it did not answer, or is paused'}; resume when it is back"
     counts = read_backfills(config.central, HubNames(config.hub))[id_].counts()
     counted = f"{counts['delivered']:,} delivered, {counts['dead']:,} dead letters, {counts['suppressed']:,} suppressed"
     if outcome.finished:
