@@ -86,11 +86,15 @@ class Circle:
         """Records that a cluster has, by their keys."""
         return Counter(message.key() for message in read_all(self.clusters[name].bootstrap, self.topic))
 
-    def settled(self, wanted: Counter) -> None:
-        """Every cluster has these records, once each, and a while later no other."""
+    def arrived(self, wanted: Counter) -> None:
+        """Every cluster has these records."""
         wait_for(
             lambda: all(wanted.keys() <= self.keys(name).keys() for name in self.clusters), timeout=300, what="all"
         )
+
+    def settled(self, wanted: Counter) -> None:
+        """Every cluster has these records, once each, and a while later no other."""
+        self.arrived(wanted)
         time.sleep(CALM_S)
         for name in self.clusters:
             assert self.keys(name) == wanted, f"{name}: {Counter(self.keys(name).values())} times each"
@@ -168,6 +172,8 @@ def test_the_common_key_of_a_ring_is_rotated_while_it_runs(clusters, tmp_path):
         more()
         for current, listed in steps:
             for hub in ring.hubs:
+                more()
+                ring.arrived(expected("abc", produced))
                 more()
                 hub.rotate(current, listed)
                 processes[hub].terminate()
