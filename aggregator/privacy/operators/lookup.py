@@ -45,10 +45,12 @@ def privacy_class(rule: Lookup) -> PrivacyClass:
 def is_coarser(rule: Lookup, other: Lookup) -> bool:
     """Whether each result of another table has one result in this, and no text is new, which could tell more.
 
-    What a table does not name is redacted.
+    A text that stands for itself now did so before. What a table does not name is redacted.
     """
     before, after = dict(other.table), dict(rule.table)
     made = {REDACTED: REDACTED}
+    if any(key == text != before.get(key) for key, text in after.items()):
+        return False
     return {*after.values()} <= {*before.values(), REDACTED} and all(
         made.setdefault(before.get(key, REDACTED), after.get(key, REDACTED)) == after.get(key, REDACTED)
         for key in before | after
