@@ -16,7 +16,7 @@ from typing import Any
 
 from aggregator.budgets import SCHEMA_STEPS
 from aggregator.errors import DeadLetterError, Reason
-from aggregator.schema.avro import Kind, Node, Schema, TagCount
+from aggregator.schema.avro import Field, Kind, Node, Schema, TagCount
 from aggregator.schema.tag_history import (
     NO_TAGS,
     VALUES,
@@ -24,6 +24,7 @@ from aggregator.schema.tag_history import (
     Entering,
     Found,
     Links,
+    NamedType,
     Place,
     Standing,
     TagHistory,
@@ -88,7 +89,7 @@ class _Finding:
     def __init__(self, history: TagHistory, schema: Schema, steps: int) -> None:
         self._history = history
         self._schema = schema
-        self._met: set[tuple[int, frozenset[tuple[Type, bool]]]] = set()
+        self._met: set[Any] = set()
         self._waiting: list[tuple[int, list[Standing], Place | None]] = []
         self._below: dict[Type, frozenset[str]] = {}
         self._names: dict[int, set[str]] = {}
@@ -96,9 +97,9 @@ class _Finding:
         aliases = sum(len(item.aliases) for node in schema.nodes for item in node.fields)
         self._left = self._steps = steps
         self._free = 12 * len(schema.nodes) + 4 * aliases
-        self._nodes: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
-        self._keys: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
-        self._fields: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
+        self._nodes: dict[int, frozenset[str]] = {}
+        self._keys: dict[int, frozenset[str]] = {}
+        self._fields: dict[tuple[int, int], frozenset[str]] = {}
         self.found = Found(defaultdict(set), defaultdict(dict))
 
     @property
@@ -109,19 +110,23 @@ class _Finding:
     def look(self, root: Place) -> None:
         """Follow the schema from its root, which stands at this place."""
         self._give(self._nodes, self._schema.root, root.tags)
-        self._wait(self._schema.root, standing([root], root), root)
+        self._wait(self._schema.root, standing([root], root, self.spend), root)
         while self._waiting:
             self._visit(*self._waiting.pop())
 
     def tagged(self) -> Schema:
         """The schema with what was found as `inherited`."""
-        nodes = []
-        for number, node in enumerate(self._schema.nodes):
-            fields = tuple(
-                item._replace(inherited=self._fields[number, at] - item.tags) for at, item in enumerate(node.fields)
-            )
-            inherited = self._nodes[number] - node.tags
-            nodes.append(replace(node, fields=fields, inherited=inherited, inherited_keys=self._keys[number]))
+        nodes = list(self._schema.nodes)
+        fields: dict[int, list[Field]] = {}
+        for (number, at), tags in self._fields.items():
+            own = fields.setdefault(number, [*nodes[number].fields])
+            own[at] = own[at]._replace(inherited=tags - own[at].tags)
+        for number, changed in fields.items():
+            nodes[number] = replace(nodes[number], fields=tuple(changed))
+        for number in self._nodes.keys() | self._keys.keys():
+            inherited = self._nodes.get(number, NO_TAGS) - nodes[number].tags
+            keys = self._keys.get(number, NO_TAGS)
+            nodes[number] = replace(nodes[number], inherited=inherited, inherited_keys=keys)
         return Schema(tuple(nodes), self._schema.root)
 
     def spend(self, steps: int = 1) -> None:
@@ -142,7 +147,7 @@ class _Finding:
 
     def _wait(self, number: int, stood: list[Standing], own: Place | None) -> None:
         self.spend(1 + len(stood))
-        met = number, frozenset((one.type, one.is_newest) for one in stood)
+        met = number, *sorted((id(one.type), one.is_newest) for one in stood)
         if met not in self._met:
             self._met.add(met)
             self._waiting.append((number, stood, own))
@@ -182,7 +187,8 @@ class _Finding:
             if one.type not in found:
                 self.spend()
                 found[one.type] = one
-                waiting += [inner for inner in standing(one.type.inside, None) if inner.called not in taken]
+                inside = standing(one.type.inside, None, self.spend)
+                waiting += [inner for inner in inside if inner.called not in taken]
         return self._outermost(found.values())
 
     def _outermost(self, stood: Iterable[Standing]) -> list[Standing]:
@@ -199,13 +205,14 @@ class _Finding:
         node = self._schema.nodes[number]
         everywhere = [self._history.named[name] for name in sorted(names) if name in self._history.named]
         tags = tags_of([*(one.type for one in stood), *everywhere])
-        wholes = list(dict.fromkeys([*(one.type.whole or one.type for one in stood), *everywhere]))
         if node.kind is Kind.RECORD:
-            self._record(number, node, wholes)
+            self._record(
+                number, node, [*dict.fromkeys([*(one.type.whole for one in stood if one.type.whole), *everywhere])]
+            )
         elif node.kind in WRAPPERS:
             self._wrapper(number, node, stood, own)
         else:
-            tags |= self._all_below(wholes)
+            tags |= self._all_below([*(one.type.whole or one.type for one in stood), *everywhere])
         self._give(self._nodes, number, tags)
 
     def _type_names(self, number: int) -> set[str]:
@@ -229,23 +236,29 @@ class _Finding:
         return found
 
     def _give(self, into: dict[Any, frozenset[str]], part: Any, tags: frozenset[str]) -> None:
-        into[part] = self._count.joined(into[part], tags)
+        if tags:
+            into[part] = self._count.joined(into.get(part, NO_TAGS), tags)
 
-    def _record(self, number: int, node: Node, wholes: Sequence[Type]) -> None:
-        met = ~number, frozenset((one, False) for one in wholes)  # a record used at many places is looked at once
+    def _record(self, number: int, node: Node, wholes: Sequence[NamedType]) -> None:
+        met = ~number, frozenset(wholes)  # a record used at many places is looked at once
         if met in self._met:
             return
         self._met.add(met)
-        self.found.types[number].update(dict.fromkeys(wholes))
         known = self._history.named.get(node.name)
+        self.found.types[number].update({one: None for one in wholes if one is not known})
         for at, item in enumerate(node.fields):
             names = self._linked({item.name, *item.aliases}, [whole.links for whole in wholes])
             self.spend(len(names) * len(wholes))
             places = [whole.places[name] for whole in wholes for name in sorted(names) if name in whole.places]
             own = known.places.get(item.name) if known else None
             self._give(self._fields, (number, at), tags_of(places))
-            self.found.places[number, at].update(places)
-            self._wait(item.node, standing(places, own), own)
+            self._note(number, at, places, own)
+            self._wait(item.node, standing(places, own, self.spend), own)
+
+    def _note(self, number: int, at: int, places: Iterable[Place], own: Place | None) -> None:
+        others = [place for place in places if place is not own]
+        if others:
+            self.found.places[number, at].update(others)
 
     def _wrapper(self, number: int, node: Node, stood: Iterable[Standing], own: Place | None) -> None:
         """Match the items of an array, or the values of a map, with the earlier ones.
@@ -257,7 +270,7 @@ class _Finding:
         for one in stood:
             inside = one.type.inside
             places += inside
-            single += [] if standing(inside, None) else [one._replace(is_newest=False)]
+            single += [] if any(place.types for place in inside) else [one._replace(is_newest=False)]
             was_map = VALUES in one.type.places
             if node.kind is Kind.MAP:
                 keys = one.type.key_tags if was_map else self._all_below([one.type.whole or one.type])
@@ -267,8 +280,8 @@ class _Finding:
         here = own.types.get(called(node)) if own else None
         own_inside = here.places.get(WRAPPERS[node.kind]) if here else None
         self._give(self._nodes, node.children[0], tags_of(places))
-        self.found.places[number, -1].update(places)
-        inner = standing(places, own_inside)
+        self._note(number, -1, places, own_inside)
+        inner = standing(places, own_inside, self.spend)
         if single:
             inner = [one._replace(is_newest=False) for one in inner] + single
         self._wait(node.children[0], inner, own_inside)

@@ -24,32 +24,26 @@ Links = defaultdict[str, set[str]]
 
 
 class Type:
-    """A type at its former place; of a named one, `whole` is the type at all places, `links` are those of fields.
+    """A type where it stands or stood.
 
     Attributes:
         tags: What it was tagged with.
         key_tags: What the keys of a map were tagged with.
-        places: A record's fields, an array's items or a map's values.
-        links: Names of fields that mean the same.
+        places: An array's items or a map's values.
         whole: A named type at all its places.
-        change: The number of the last change to what is remembered of a named type.
-        held: The types that this one took the place of, with their last changes of then.
     """
 
-    __slots__ = ("change", "held", "key_tags", "links", "places", "tags", "whole")
+    __slots__ = ("key_tags", "places", "tags", "whole")
 
     def __init__(self) -> None:
         self.tags = self.key_tags = NO_TAGS
         self.places: dict[str, Place] = {}
-        self.links: Links = defaultdict(set)
-        self.whole: Type | None = None
-        self.change = 0
-        self.held: dict[Type, int] = {}
+        self.whole: NamedType | None = None
 
     @property
-    def inside(self) -> list["Place"]:
+    def inside(self) -> Sequence["Place"]:
         """The items of an array, or the values of a map."""
-        return [place for name, place in self.places.items() if name in (ITEMS, VALUES)]
+        return () if self.whole else [*self.places.values()]
 
     def place(self, name: str) -> "Place":
         """The place of this name, new if there was none."""
@@ -58,7 +52,25 @@ class Type:
             known = self.places[name] = Place()
         return known
 
-    def holds(self, other: "Type") -> bool:
+
+class NamedType(Type):
+    """A named type at all its places; its own `places` are a record's fields.
+
+    Attributes:
+        links: Names of fields that mean the same.
+        held: The types that this one took the place of, with their last changes of then.
+        change: The number of the last change to what is remembered of it.
+    """
+
+    __slots__ = ("change", "held", "links")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: Links = defaultdict(set)
+        self.held: dict[NamedType, int] = {}
+        self.change = 0
+
+    def holds(self, other: "NamedType") -> bool:
         """Whether everything that is remembered of another type is remembered of this one."""
         return self.held.get(other) == other.change
 
@@ -71,7 +83,7 @@ class Place:
         types: All that ever stood here, by what they are called.
         newest: What stood here in the last version that had this place.
         version: That version.
-        joined: The places that were one with it, when that version was entered.
+        joined: The other places that were one with it, when that version was entered.
     """
 
     __slots__ = ("joined", "newest", "tags", "types", "version")
@@ -79,9 +91,9 @@ class Place:
     def __init__(self) -> None:
         self.tags = NO_TAGS
         self.types: dict[str, Type] = {}
-        self.newest: Collection[str] = ()
+        self.newest: Sequence[str] = ()
         self.version = 0
-        self.joined: frozenset[Place] = frozenset()
+        self.joined: Collection[Place] = ()
 
 
 class Standing(NamedTuple):
@@ -93,13 +105,15 @@ class Standing(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a version's parts were in earlier ones: places by node and number of field, types by node.
+    """What a version's parts were in earlier ones, but for each one's own place and type.
 
-    The number of the items of an array, or the values of a map, is -1.
+    Attributes:
+        places: By node and number of field; the items of an array, or the values of a map, have the number -1.
+        types: By node.
     """
 
     places: dict[tuple[int, int], set[Place]]
-    types: dict[int, dict[Type, None]]
+    types: dict[int, dict[NamedType, None]]
 
 
 def called(node: Node) -> str:
@@ -112,24 +126,34 @@ def tags_of(found: Iterable[Place | Type]) -> frozenset[str]:
     return NO_TAGS.union(*(one.tags for one in found))
 
 
-def standing(places: Sequence[Place], own: Place | None) -> list[Standing]:
+def standing(places: Sequence[Place], own: Place | None, spend: Callable[[int], None]) -> list[Standing]:
     """The types at places that may be one.
 
     Args:
         places: The places.
         own: The one among them that has the name of now, if there is one.
+        spend: Called with a number of steps before they are taken.
     """
-    newest = _newest(places, own)
+    newest = frozenset(_newest(places, own, spend))
     return [Standing(name, one, name in newest) for place in places for name, one in place.types.items()]
 
 
-def _newest(places: Sequence[Place], own: Place | None) -> Collection[str]:
+def _newest(places: Sequence[Place], own: Place | None, spend: Callable[[int], None]) -> Sequence[str]:
     """What stood in the version before, if one place has followed all the others; else nothing is sure."""
     for place in places:
         until = place.version + (place is own)  # of two that stood beside each other, the one of this name is trusted
-        if all(other is place or (other in place.joined and other.version < until) for other in places):
+        if _has_followed(place, places, until, spend):
             return place.newest
     return ()
+
+
+def _has_followed(place: Place, others: Sequence[Place], until: int, spend: Callable[[int], None]) -> bool:
+    for other in others:
+        if other is not place:
+            spend(1)
+            if other not in place.joined or other.version >= until:
+                return False
+    return True
 
 
 class TagHistory:
@@ -146,7 +170,7 @@ class TagHistory:
 
     def __init__(self) -> None:
         self.root = Place()
-        self.named: dict[str, Type] = {}
+        self.named: dict[str, NamedType] = {}
         self.links: Links = defaultdict(set)
         self.count = TagCount(_TAGS_OF_ALL)
         self.version = 0
@@ -158,7 +182,7 @@ class TagHistory:
             _link(self.links, node.name, node.aliases)
             for item in node.fields:
                 if item.aliases:
-                    _link(self.named.setdefault(node.name, Type()).links, item.name, item.aliases)
+                    _link(self.named.setdefault(node.name, NamedType()).links, item.name, item.aliases)
 
 
 class Entering:
@@ -187,7 +211,7 @@ class Entering:
         """
         for number, types in self._found.types.items():
             node = self._nodes[number]
-            holder = self._history.named.setdefault(node.name, Type())
+            holder = self._history.named.setdefault(node.name, NamedType())
             present = {item.name for item in node.fields}
             for one in types:
                 if one is not holder and not holder.holds(one):
@@ -216,7 +240,8 @@ class Entering:
         if node.kind is Kind.UNION:
             self._note(place, node)
             branches = [*node.children]
-        place.newest, place.version = {called(self._nodes[branch]) for branch in branches}, self._history.version
+        place.newest = tuple(called(self._nodes[branch]) for branch in branches)
+        place.version = self._history.version
         for branch in branches:
             self._type(place, branch)
 
@@ -228,14 +253,14 @@ class Entering:
         self._note(here, node)
         here.key_tags |= node.inherited_keys
         if node.name:
-            here.whole = self._history.named.setdefault(node.name, Type())
+            here.whole = self._history.named.setdefault(node.name, NamedType())
             if node.name not in self._entered:
                 self._entered.add(node.name)
                 self._whole(here.whole, self._defined[node.name])
         elif node.kind in WRAPPERS:
             self._enter(here, WRAPPERS[node.kind], self._found.places.get((number, -1), ()), node.children[0])
 
-    def _whole(self, whole: Type, number: int) -> None:
+    def _whole(self, whole: NamedType, number: int) -> None:
         node = self._nodes[number]
         whole.change = next(self._history.changes)
         self._note(whole, node)
@@ -244,11 +269,11 @@ class Entering:
         for at, item in enumerate(node.fields):
             linked = whole.links.get(item.name, ())
             beside = [whole.places[name] for name in linked if name in whole.places]
-            self._enter(whole, item.name, {*beside, *self._found.places.get((number, at), ())}, item.node)
+            self._enter(whole, item.name, [*beside, *self._found.places.get((number, at), ())], item.node)
 
-    def _enter(self, owner: Type, name: str, joined: Iterable[Place], number: int) -> None:
+    def _enter(self, owner: Type, name: str, joined: Collection[Place], number: int) -> None:
         place = owner.place(name)
-        place.joined = frozenset(joined)
+        place.joined = frozenset(joined) if joined else ()
         self.enter(place, number)
 
     def _note(self, at: Place | Type, said: Node | Field) -> None:

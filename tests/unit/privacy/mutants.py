@@ -361,7 +361,12 @@ HERITAGES = [
     _one("names that its fields had", HISTORY, "holder.links[name] |= linked", "pass"),
     _one("one name in two namespaces", LINEAGE, "for one in by_short_name[name]", "for one in by_name[name]"),
     _one("what was there no more", LINEAGE, "                known += left\n", "                pass\n"),
-    _one("a place that followed the others", HISTORY, "(other in place.joined and other.version < until)", "True"),
+    _one(
+        "a place that followed the others",
+        HISTORY,
+        "if other not in place.joined or other.version >= until:",
+        "if False:",
+    ),
     _one("of two places the one of this name", HISTORY, "+ (place is own)", "+ 1"),
     _one("a single value and a list", LINEAGE, "        if single:\n", "        if False:\n"),
     _one("keys that became items", LINEAGE, "node.children[0], one.type.key_tags)", "node.children[0], NO_TAGS)"),

@@ -1,11 +1,13 @@
 """What all versions of a subject may cost together: characters, tags beside them, and fields that were many things."""
 
 import json
+import tracemalloc
 
 import pytest
 
 from aggregator.budgets import HISTORY_CHARACTERS
 from aggregator.errors import DeadLetterError, HoldError
+from aggregator.schema.avro import parse
 from aggregator.schema.inherited_tags import with_inherited_tags
 from aggregator.schema.registries import open_registry
 from aggregator.schema.registry import SchemaVersion
@@ -86,6 +88,30 @@ def test_records_of_a_union_may_have_a_name_for_each_version(named):
     assert [[item.name for item in node.fields if item.inherited] for node in schema.nodes if node.fields] == [
         ["t"]
     ] * 3
+
+
+@pytest.mark.parametrize("kind", ["int", ["null", "int", "string"], {"type": "array", "items": "int"}], ids=str)
+def test_what_is_remembered_takes_little_more_than_the_versions_themselves(kind):
+    """Two versions that have no field in common, beside the memory that reading them takes."""
+
+    def version(at):
+        tagged = {"name": "t", "type": "int", "confluent:tags": ["PII"]}
+        return json.dumps(record("R", tagged, *({"name": f"v{at}_{one}", "type": kind} for one in range(8000))))
+
+    texts = [version(0), version(1)]
+    alone = _peak_bytes(lambda: [parse(text) for text in texts])
+    assert _peak_bytes(lambda: with_inherited_tags(texts[1], (), subject(texts[:1]))) < 3 * alone
+
+
+def _peak_bytes(work):
+    tracemalloc.start()
+    try:
+        kept = work()
+        peak = tracemalloc.get_traced_memory()[1]
+        del kept
+        return peak
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("tags", [[], ["PII"]], ids=["untagged", "tagged"])
