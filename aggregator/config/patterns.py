@@ -29,6 +29,11 @@ class PatternBranch(NamedTuple):
     literal: str
     is_literal: bool
 
+    def meets(self, other: "PatternBranch") -> bool:
+        """Whether a name may be one of this and of another one."""
+        short, long = sorted((self, other), key=lambda one: len(one.literal))
+        return short.literal == long.literal or (not short.is_literal and long.literal.startswith(short.literal))
+
 
 _NOTHING, _ANY = PatternBranch("", is_literal=True), PatternBranch("", is_literal=False)
 

@@ -66,7 +66,7 @@ class NewestSchema(NamedTuple):
     topic: str
     subject: str
     version: SchemaVersion
-    earlier: tuple[SchemaVersion, ...]
+    known: tuple[SchemaVersion, ...]
     scope: Scope
 
     def plan(self, today: date) -> StripPlan:
@@ -76,7 +76,7 @@ class NewestSchema(NamedTuple):
             DeadLetterError: the schema is refused.
             HoldError: an earlier version cannot be read.
         """
-        schema = with_inherited_tags(self.version.text, self.version.tags, self.earlier)
+        schema = with_inherited_tags(self.version.text, self.version.tags, self.known)
         return compile_plan(schema, self.scope, today)
 
 
@@ -138,9 +138,7 @@ def newest_schemas_of(
                 yield UnreadableSchema(edge, topic, f"{name}-{part}", subject, error)
                 continue
             if versions:
-                newest = versions[-1]
-                earlier = [one for one in known if one.is_referenced or one.version != newest.version]
-                yield NewestSchema(edge, topic, f"{name}-{part}", newest, tuple(earlier), scope)
+                yield NewestSchema(edge, topic, f"{name}-{part}", versions[-1], tuple(known), scope)
 
 
 def schema_steps(

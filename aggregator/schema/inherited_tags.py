@@ -34,7 +34,7 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVe
         text: The schema.
         beside: Tags that the registry keeps beside it; they count as its own.
         versions: The subject's, up to this one, oldest first, and those of subjects that they refer to; what these give
-            it is `inherited`.
+            it is `inherited`. Those that say the same as this one give nothing.
 
     Raises:
         DeadLetterError: SCHEMA_REFUSED, the text is no Avro schema that is supported, or tags and places are too many.
@@ -53,6 +53,7 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
                 f"subject {versions[-1].subject}: more than {budget.limit:,} {budget.unit}",
                 hint=DELETE_VERSIONS,
             )
+    versions = [version for version in versions if (version.text, version.tags) != (text, beside)]
     history = _RECENT.take([_Said(version.text, version.tags, version.is_referenced) for version in versions])
     for version in versions[len(history.said) :]:
         said = _Said(version.text, version.tags, version.is_referenced)

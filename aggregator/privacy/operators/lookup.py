@@ -45,10 +45,14 @@ def privacy_class(rule: Lookup) -> PrivacyClass:
 def is_coarser(rule: Lookup, other: Lookup) -> bool:
     """Whether each result of another table has one result in this, and no text is new, which could tell more.
 
-    A text that stands for itself now did so before. What a table does not name is redacted.
+    Readers may know what a text means: it stands for no other values than before, but where two texts become one.
+    A value without an entry is redacted.
     """
     before, after = dict(other.table), dict(rule.table)
     made = {REDACTED: REDACTED}
+    kept = {*after.values()}
+    if any(text in kept and after.get(key, REDACTED) not in (text, REDACTED) for key, text in before.items()):
+        return False
     if any(key == text != before.get(key) for key, text in after.items()):
         return False
     return {*after.values()} <= {*before.values(), REDACTED} and all(

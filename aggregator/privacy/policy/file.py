@@ -229,6 +229,16 @@ class Policy(Model):
         Raises:
             ConfigError: patterns that both match name different key formats.
         """
+        known = self._views.get(topic)
+        if known is None:
+            known = self._views[topic] = self._view(topic)
+        return known
+
+    @cached_property
+    def _views(self) -> dict[str, TopicView]:
+        return {}
+
+    def _view(self, topic: str) -> TopicView:
         found = [self.topics[pattern] for pattern in sorted(self.topics) if full_matches(pattern, [topic])[0]]
         key_formats: list[KeyFormat | None] = [item.format for item in found]
         value_formats: list[ValueFormat | None] = [item.value_format for item in found]

@@ -3,7 +3,8 @@
 Invariant: on a tagged leaf, a rule that can leave a value whole counts only with a reason, an owner and a future
 expiry. This holds for `keep` and for every rule that `strength` counts as such. Without them the rule is void, as if it
 were not written. A `keep` that has ended closes its field, also below an open wildcard. A wildcard without a reason
-takes at least as much as the tag does, and an undeclared tag closes.
+takes at least as much as the tag does, also where another path would open, and an undeclared tag closes. So a tag's
+or a path's rule that takes more never opens what was closed.
 """
 
 from collections.abc import Mapping
@@ -106,8 +107,10 @@ class Scope(NamedTuple):
         if valid:
             winner = most_restrictive([item.rule for item in valid])
             closing = of_tags or self._closing
-            if ended and most_restrictive([winner, closing]) != winner:
-                return AppliedRule(closing, f"path {void[0].path} has ended{note}")
+            closer = next((item for item in void if _has_ended(item.rule, today) or _takes(item.rule)), None)
+            if closer and most_restrictive([winner, closing]) != winner:
+                why = "has ended" if _has_ended(closer.rule, today) else "takes what the tag takes"
+                return AppliedRule(closing, f"path {closer.path} {why}{note}")
             path = min(item.path for item in valid if item.rule == winner)
             return AppliedRule(winner, f"path {path}{note}" if path else f"{self.unnamed_path}{note}")
         if of_tags is not None:
@@ -152,6 +155,11 @@ def _holds(item: PathRule, of_tags: AnyRule | None, today: date) -> bool:
     if may_pass_unchanged(rule) or _has_ended(rule, today):
         return False
     return not item.is_wild or privacy_class(rule) >= privacy_class(of_tags)
+
+
+def _takes(rule: AnyRule) -> bool:
+    """Whether a rule that is void takes anything: it is a wildcard's, and its places are closed as the tag closes."""
+    return not may_pass_unchanged(rule)
 
 
 def _why(item: PathRule, today: date) -> str:

@@ -4,6 +4,7 @@ Invariant: the classes are ordered by how much they take away. Two rules of one 
 the place of a rule in a file never matters. An operator that this version does not have is refused by name.
 """
 
+from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
@@ -74,9 +75,16 @@ def key_name(rule: AnyRule) -> str:
     return getattr(rule, "key", "")
 
 
-def restriction(rule: AnyRule) -> tuple[int, int, int, str]:
-    """A total order: class, the operator's place in the list (nullify before redact), its end, its parameters."""
-    return privacy_class(rule), -place(rule), -_end(rule), rule.model_dump_json()
+def bare(rule: AnyRule) -> AnyRule:
+    """The rule without its reason, which says nothing of what is left."""
+    if not isinstance(rule, Justified):
+        return rule
+    return rule.model_copy(update={"reason": None, "owner": None, "expires": None})
+
+
+def restriction(rule: AnyRule) -> tuple[int, int]:
+    """How much a rule takes away: its class, and the operator's place in the list (nullify before redact)."""
+    return privacy_class(rule), -place(rule)
 
 
 def _end(rule: AnyRule) -> int:
@@ -86,6 +94,21 @@ def _end(rule: AnyRule) -> int:
     return (rule.expires or date.max).toordinal()
 
 
-def most_restrictive(rules: list[AnyRule]) -> AnyRule:
-    """The most restrictive of the rules of one level."""
-    return max(rules, key=restriction)
+def most_restrictive(rules: Sequence[AnyRule]) -> AnyRule:
+    """The most restrictive of the rules of one level.
+
+    Of one operator it is the one whose result is coarser, then the one that ends first, then an order of parameters.
+    What somebody gives as a reason decides nothing.
+    """
+    if len(rules) == 1:
+        return rules[0]
+    most = max(map(restriction, rules))
+    rivals = [rule for rule in rules if restriction(rule) == most]
+    coarsest = [rule for rule in rivals if not any(_is_coarser(other, rule) for other in rivals)]
+    return max(coarsest, key=lambda rule: (-_end(rule), bare(rule).model_dump_json(), rule.model_dump_json()))
+
+
+def _is_coarser(rule: AnyRule, other: AnyRule) -> bool:
+    """Whether a rule of the same operator leaves less, and not as much."""
+    one, two, coarser = bare(rule), bare(other), descriptor(rule).is_coarser
+    return one != two and coarser(one, two) and not coarser(two, one)

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.registry import descriptor, place
-from aggregator.privacy.policy.rules import AnyRule, other_field, privacy_class
+from aggregator.privacy.policy.rules import AnyRule, bare, other_field, privacy_class
 
 
 class Strictness(StrEnum):
@@ -54,7 +53,7 @@ def combine_verdicts(verdicts: Iterable[Strictness]) -> Strictness:
 
 def is_same_rule(one: AnyRule, other: AnyRule) -> bool:
     """Whether two rules leave the same of every value, whatever the reasons are that they give."""
-    return _bare(one) == _bare(other)
+    return bare(one) == bare(other)
 
 
 def closes_at_most(rule: AnyRule, other: AnyRule) -> bool:
@@ -76,11 +75,4 @@ def _at_most(rule: AnyRule, other: AnyRule) -> bool:
         return not descriptor(other).is_constant
     if type(rule) is not type(other) or privacy_class(rule) < privacy_class(other):
         return False
-    return descriptor(rule).is_coarser(_bare(rule), _bare(other))
-
-
-def _bare(rule: AnyRule) -> AnyRule:
-    """The rule without its reason, which says nothing of what is left."""
-    if not isinstance(rule, Justified):
-        return rule
-    return rule.model_copy(update={"reason": None, "owner": None, "expires": None})
+    return descriptor(rule).is_coarser(bare(rule), bare(other))

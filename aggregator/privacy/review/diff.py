@@ -8,7 +8,7 @@ as a loosening.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import date
@@ -19,7 +19,7 @@ from aggregator.config.patterns import names
 from aggregator.errors import DeadLetterError
 from aggregator.escapes import visible
 from aggregator.privacy.batch.key_tally import key_path
-from aggregator.privacy.fields.value_format import ValueFormat
+from aggregator.privacy.fields.paths import ANY_DEPTH, steps
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
@@ -104,11 +104,16 @@ def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], to
         HoldError: an earlier version of one cannot be read.
         ConfigError: a policy contradicts itself for a topic.
     """
-    fields = {schema: list(_fields(old, new, schema, today)) for schema in schemas}
+    fields = {schema: list(_fields(old, new, schema, today)) for schema in schemas if _is_read(old, new, schema)}
     seen: dict[str, set[str]] = defaultdict(set)
     for schema, changes in fields.items():
         seen[schema.topic].update(change.path for change in changes if schema.part == "value")
     return [*_written(old, new, today, seen), *dict.fromkeys(change for some in fields.values() for change in some)]
+
+
+def _is_read(old: Policy, new: Policy, schema: WriterSchema) -> bool:
+    """Whether values, or keys, are read by this schema under both versions."""
+    return schema.part == "key" or all(policy.view(schema.topic).value_format.has_schema for policy in (old, new))
 
 
 def _days(today: date, *rules: AnyRule | None) -> list[date]:
@@ -212,8 +217,8 @@ def _written(old: Policy, new: Policy, today: date, seen: Mapping[str, AbstractS
         place = f'topics."{pattern}"'
         before, after = old.topics.get(pattern), new.topics.get(pattern)
         if before is not None and after is not None:
-            yield from _pattern(place, (old, before), (new, after), today)
-            yield from _paths(place, before, after, today, _judged_paths(pattern, before, after, seen))
+            yield from _pattern(pattern, (old, before), (new, after), today)
+            yield from _paths(place, before, after, today, _judged_paths(pattern, seen))
         elif before is not None:
             found = Strictness.LOOSER if _only_closes(before) else Strictness.OTHER
             yield PolicyChange(POLICY, place, "written", "not written", found)
@@ -234,12 +239,14 @@ def _of_tag(old: Policy, new: Policy, tag: str, day: date) -> _Day:
 
 
 def _pattern(
-    place: str, old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], today: date
+    pattern: str, old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], today: date
 ) -> Iterator[PolicyChange]:
-    before, after = old[1], new[1]
+    place, before, after = f'topics."{pattern}"', old[1], new[1]
     keys = before.key or Drop(), after.key or Drop()
     yield _line(f"{place}.key", [(day, *keys, _unseen(*keys, day)) for day in _days(today, *keys)])
-    yield _line(f"{place}.value", [_of_value(before, after, day) for day in _days(today, before.value, after.value)])
+    judge = _judge_of_value(pattern, old[0], new[0])
+    days = _days(today, before.value, after.value)
+    yield _line(f"{place}.value", [_of_value(before, after, day, judge) for day in days])
     days = _days(today, before.default, after.default)
     yield _line(f"{place}.default", [_of_default(old, new, day) for day in days])
     yield from _others(f"{place}.", before, after, _JUDGED)
@@ -250,10 +257,28 @@ def _pattern(
         yield PolicyChange(POLICY, f"{place}.headers.{name}", _PASSES[passed], _PASSES[passes], found)
 
 
-def _of_value(old: TopicPolicy, new: TopicPolicy, day: date) -> _Day:
+def _of_value(old: TopicPolicy, new: TopicPolicy, day: date, judge: Callable[[AnyRule, AnyRule], Strictness]) -> _Day:
     """The rules of a value without parts: it has one type, and no tags."""
     before, after = (Drop() if one.value is None or _has_ended(one.value, day) else one.value for one in (old, new))
-    return day, before, after, compare_rules(before, after)
+    return day, before, after, judge(before, after)
+
+
+def _judge_of_value(pattern: str, old: Policy, new: Policy) -> Callable[[AnyRule, AnyRule], Strictness]:
+    """Another pattern's rule may take over where this one's changes, and then nothing is known of either."""
+    if all(_decides_alone(pattern, policy) for policy in (old, new)):
+        return compare_rules
+    return lambda before, after: _unseen(before, after, date.min)
+
+
+def _decides_alone(pattern: str, policy: Policy) -> bool:
+    """Whether no other rule can reach a whole value of a topic that the pattern names."""
+    mine = policy.topics[pattern]
+    return not any({*steps(path)} == {ANY_DEPTH} for path in mine.fields) and not any(
+        one.meets(other)
+        for beside in policy.topics.keys() - {pattern}
+        for one in names(pattern)
+        for other in names(beside)
+    )
 
 
 def _of_default(old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], day: date) -> _Day:
@@ -284,16 +309,10 @@ def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) 
             yield PolicyChange(POLICY, f"{prefix}{name}", old, new, Strictness.OTHER)
 
 
-def _judged_paths(
-    pattern: str, before: TopicPolicy, after: TopicPolicy, seen: Mapping[str, AbstractSet[str]]
-) -> AbstractSet[str]:
+def _judged_paths(pattern: str, seen: Mapping[str, AbstractSet[str]]) -> AbstractSet[str]:
     """The paths that stand in a given schema of each topic which the pattern names: their fields were compared."""
-    named, formats = names(pattern), (before.value_format, after.value_format)
-    if (
-        not named
-        or not all(one.is_literal for one in named)
-        or not all((one or ValueFormat.AVRO).has_schema for one in formats)
-    ):
+    named = names(pattern)
+    if not named or not all(one.is_literal for one in named):
         return frozenset()
     return frozenset.intersection(*(frozenset(seen.get(one.literal, ())) for one in named))
 

@@ -217,8 +217,7 @@ class Programs:
         bound = self._subjects.bound(origin, bare.nodes[bare.root].name)
         self._pending_ids.mark_own(schema_id)
         earlier = [one for subject in bound for one in self._edge_registry.history(subject, origin.versions[subject])]
-        others = [one for one in earlier if (one.text, one.tags) != (text, origin.tags)]
-        schema = with_inherited_tags(text, origin.tags, others)
+        schema = with_inherited_tags(text, origin.tags, earlier)
         self._meanings[schema_id] = self._subjects.meaning(origin, bound[0], fingerprint(text, schema))
         return schema
 

@@ -60,8 +60,8 @@ PRECEDENCES = [
     _one(
         "most restrictive is the most, not the least",
         RULES,
-        "return max(rules, key=restriction)",
-        "return min(rules, key=restriction)",
+        "most = max(map(restriction, rules))",
+        "most = min(map(restriction, rules))",
     ),
     _one(
         "patterns: the most restrictive default",
@@ -94,7 +94,10 @@ PRECEDENCES = [
         "return not item.is_wild or privacy_class(rule) >= privacy_class(of_tags)",
         "return True",
     ),
-    _one("what ends below an open wildcard closes", PRECEDENCE, "if ended and most_restrictive(", "if False and ("),
+    _one(
+        "what ends below an open wildcard closes", PRECEDENCE, "if _has_ended(item.rule, today) or _takes", "if _takes"
+    ),
+    _one("a wildcard closes as the tag does", PRECEDENCE, "today) or _takes(item.rule))", "today))"),
     _one(
         "what ends below an open default closes",
         PRECEDENCE,
@@ -345,14 +348,14 @@ HERITAGES = [
     _one(
         "tags of earlier versions",
         PROGRAMS,
-        "schema = with_inherited_tags(text, origin.tags, others)",
+        "schema = with_inherited_tags(text, origin.tags, earlier)",
         "schema = with_inherited_tags(text, origin.tags, [])",
     ),
     _one(
         "tags beside the schema",
         PROGRAMS,
-        "schema = with_inherited_tags(text, origin.tags, others)",
-        "schema = with_inherited_tags(text, (), others)",
+        "schema = with_inherited_tags(text, origin.tags, earlier)",
+        "schema = with_inherited_tags(text, (), earlier)",
     ),
     _one("aliases of fields", LINEAGE, "self._linked({item.name, *item.aliases},", "self._linked({item.name},"),
     _one("versions before the first tag", INHERITED, "for before in self.said:", "for before in ():"),

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from aggregator.privacy.operators.descriptor import PrivacyClass
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.mask_ip import MaskIp
 from aggregator.privacy.operators.nullify import Nullify
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.operators.redact import Redact
+from aggregator.privacy.operators.truncate import Truncate
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import PathRule, Scope, key_scope, value_scope
@@ -47,6 +49,52 @@ def test_order_never_matters_and_the_most_restrictive_wins(data):
         for order in (rules, turned)
     ]
     assert tagged[0].rule == tagged[1].rule
+
+
+_PATHS = st.lists(
+    st.builds(PathRule, st.sampled_from(["x", "*", "**", "x.y"]), st.sampled_from([*RULES, JUSTIFIED, EXPIRED])),
+    max_size=4,
+)
+
+
+@given(_PATHS, st.sampled_from(RULES[:-1]), st.sampled_from(RULES[:-1]))
+def test_a_tag_that_takes_more_opens_nothing(paths, one, other):
+    """Also where a wildcard is void under it, and another path would open."""
+    weak, strong = sorted((one, other), key=privacy_class)
+    before, after = (_decide(_scope(paths, {"T": rule}), ["T"]) for rule in (weak, strong))
+    assert privacy_class(after.rule) >= privacy_class(before.rule)
+
+
+@given(_PATHS, st.data())
+def test_a_path_that_takes_more_opens_nothing(paths, data):
+    """One more rule at the same places, that takes all."""
+    tags = data.draw(st.sampled_from([(), ["T"]]))
+    tag = {"T": data.draw(st.sampled_from(RULES))}
+    before = _decide(_scope(paths, tag), tags)
+    after = _decide(_scope([*paths, PathRule(data.draw(st.sampled_from(["x", "*"])), Drop())], tag), tags)
+    assert privacy_class(after.rule) >= privacy_class(before.rule)
+
+
+def test_a_wildcard_closes_as_the_tag_does_also_beside_a_path_that_opens():
+    """It is void under the tag, which takes more; what it closed stays closed."""
+    paths = [PathRule("*", Redact()), PathRule("x", JUSTIFIED)]
+    for tag in (Redact(), Nullify(), Drop()):
+        assert privacy_class(_decide(_scope(paths, {"T": tag}), ["T"]).rule) >= privacy_class(Redact())
+    assert _decide(_scope(paths, {"T": Drop()}), ["T"]).because == (
+        "path * takes what the tag takes (redact of * is void: a wildcard takes no less than a tag)"
+    )
+    assert _decide(_scope(paths[1:], {"T": Drop()}), ["T"]).rule == JUSTIFIED
+
+
+def test_of_one_operator_the_coarser_rule_decides_and_never_a_reason():
+    """Whatever the letters of their parameters and reasons are."""
+    why = {"owner": "o", "expires": date(2027, 1, 1)}
+    for reasons in (("a", "z"), ("z", "a")):
+        short, long = (Truncate(length=n, reason=why_, **why) for n, why_ in zip((9, 500), reasons, strict=True))
+        for order in permutations([short, long, Truncate(length=30, reason="m", **why)]):
+            assert most_restrictive(list(order)) == short
+    one, other = (MaskIp(v4_prefix=a, v6_prefix=b) for a, b in ((8, 64), (16, 32)))
+    assert most_restrictive([one, other]) == most_restrictive([other, one])
 
 
 @given(st.sampled_from(RULES), st.sampled_from(RULES), st.sampled_from([Drop(), Nullify(), Redact()]))
