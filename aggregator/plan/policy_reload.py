@@ -123,4 +123,4 @@ def _schemas(config: HubConfig, plan: HubPlan, new: Policies, path: Path) -> Ite
         for writer in (one for one in newest_schemas_of(config, new, edge, names) if isinstance(one, NewestSchema)):
             version, is_key = writer.version, writer.subject.endswith("-key")
             part: Literal["value", "key"] = "key" if is_key else "value"
-            yield WriterSchema(writer.topic, version.text, part, version.tags, writer.earlier)
+            yield WriterSchema(writer.topic, version.text, part, version.tags, writer.known)

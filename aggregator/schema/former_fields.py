@@ -1,43 +1,27 @@
-"""Remembers the tags of fields and types in earlier versions of a schema, and finds these parts in a new version.
+"""Finds the fields and types of earlier versions in a new version of a schema, with the tags that they had.
 
-A field is recognised by its place, and by the names of its record and of itself. A type is recognised by its name or by
-its former place. Names that any version declared to be one, by an alias, are one name in all versions. Arrays, maps and
-unions around a type may change: a single customer may become a list of customers.
+A field is recognised by its record and its names, a record by its names and by its place. Names that any version
+declared to be one, by an alias, are one name in all versions. A record that takes the place of another is that record,
+for good: both under both names. So is one of the same name in another namespace. Arrays, maps and unions around a type
+may change: a single customer may become a list of customers.
 
-Invariants: a part is tagged in case of doubt. A type that stood at its place in the version before is the same type. A
-new type may be any type that stood at this place before and is not there now. A text that replaces a record inherits
-the tags of all its fields, and so do the keys of a map that replaces something else. Pure, and within a budget.
+Invariants: a part is tagged in case of doubt. What stood at its place in the version before is the same. Anything else
+may be whatever stood at this place before and is not there now. A text that replaces a record inherits the tags of all
+its fields, and so do the keys of a map that replaces something else. Pure, and within a budget.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from aggregator.budgets import SCHEMA_STEPS
-from aggregator.errors import DeadLetterError, Reason
 from aggregator.schema.avro import Field, Kind, Node, Schema, TagCount
-from aggregator.schema.tag_history import (
-    NO_TAGS,
-    VALUES,
-    WRAPPERS,
-    Entering,
-    Found,
-    Links,
-    NamedType,
-    Place,
-    Standing,
-    TagHistory,
-    Type,
-    called,
-    standing,
-    tags_of,
-)
+from aggregator.schema.tag_history import NO_TAGS, Key, NamedType, Place, Steps, TagHistory, Type
 
-# The budget of steps for finding a node's former place, beside one visit to each node: of one version, and of all:
-# what a version adds to the latter is in proportion to its text.
-_STEPS = SCHEMA_STEPS.limit // 10
-_STEPS_OF_ALL, _STEPS_OF_A_NODE = 10 * _STEPS, 100
+_WRAPPERS = (Kind.ARRAY, Kind.MAP)
+# Steps that a node and an alias are worth: a few looks at each.
+_FREE_OF_A_NODE, _FREE_OF_AN_ALIAS = 50, 10
 
 
 class Lineage:
@@ -45,36 +29,106 @@ class Lineage:
 
     def __init__(self) -> None:
         self._history = TagHistory()
-        self._steps_left = _STEPS_OF_ALL
 
     @property
     def size(self) -> int:
-        """How many fields are remembered, about."""
-        return sum(1 + len(kind.places) for kind in self._history.named.values())
+        """How many fields are remembered."""
+        return self._history.places
 
-    def add(self, schema: Schema, *, is_own_version: bool = True) -> Schema:
+    def add(self, schema: Schema, *, subject: str = "") -> Schema:
         """The next version, with what is remembered of its fields and types as `inherited`; it is remembered too.
 
         Args:
             schema: The version.
-            is_own_version: It is one of the subject's; else it only defines types that these refer to.
+            subject: Empty for the subject's own; else of the subject that only defines types for these.
 
         Raises:
             DeadLetterError: SCHEMA_REFUSED, it may have been too many things, or there are too many tags.
         """
         history = self._history
-        history.version += 1
-        self._steps_left += _STEPS_OF_A_NODE * len(schema.nodes)
-        root = history.root if is_own_version else Place()
-        finding = _Finding(history, schema, min(_STEPS, self._steps_left))
-        finding.look(root)
+        aliases = sum(len(node.aliases) + sum(len(item.aliases) for item in node.fields) for node in schema.nodes)
+        steps = history.begin(_FREE_OF_A_NODE * len(schema.nodes) + _FREE_OF_AN_ALIAS * aliases)
+        _declare(history, schema)
+        root = history.root(subject)
+        finding = _Finding(history, schema, steps)
+        while finding.look(root):
+            finding = _Finding(history, schema, steps)
         tagged = finding.tagged()
-        history.link(schema)
-        entering = Entering(history, tagged, finding.found)
-        entering.hold(finding.spend)
-        entering.enter(root, schema.root)
-        self._steps_left -= finding.steps_taken
+        _Entering(history, tagged).enter(root, schema.root)
         return tagged
+
+
+def _declare(history: TagHistory, schema: Schema) -> None:
+    """Join what this version says to be one, by its aliases."""
+    for node in schema.nodes:
+        for alias in node.aliases:
+            history.join_types(history.named(node.name), history.named(alias))
+    for node in schema.nodes:
+        for item in node.fields:
+            for alias in item.aliases:
+                history.join_names(history.named(node.name), item.name, alias)
+
+
+class _Entering:
+    """Enters one version."""
+
+    def __init__(self, history: TagHistory, schema: Schema) -> None:
+        self._history = history
+        self._nodes = schema.nodes
+        self._entered: set[int] = set()
+        self._defined: dict[str, int] = {}
+        for number, node in enumerate(schema.nodes):
+            self._defined.setdefault(node.name, number)
+
+    def enter(self, place: Place, number: int) -> None:
+        """Enter the type at a place, and everything below it."""
+        place, node = place.now, self._nodes[number]
+        branches = [number]
+        if node.kind is Kind.UNION:
+            place.tags = self._noted(place.tags, node)
+            branches = [*node.children]
+        keys = [(self._history.key(self._nodes[branch]), self._nodes[branch].name) for branch in branches]
+        real = [branch for branch in branches if self._nodes[branch].kind is not Kind.NULL]
+        for branch, here in zip(real, list(self._history.stand(place, keys)), strict=True):
+            self._type(here, branch)
+
+    def _type(self, here: Type, number: int) -> None:
+        node = self._nodes[number]
+        here.tags = self._noted(here.tags, node)
+        here.key_tags = self._history.noted(here.key_tags, node.inherited_keys)
+        if node.kind in _WRAPPERS:
+            self.enter(self._history.inside(here), node.children[0])
+        elif node.name and number not in self._entered:
+            self._entered.add(number)
+            named = self._history.named(node.name)
+            if self._defined[node.name] == number:  # others may have tags of one place
+                named.tags = self._noted(named.tags, node)
+            for item in node.fields:
+                place = self._history.field(named, item.name)
+                place.tags = self._noted(place.tags, item)
+                self.enter(place, item.node)
+
+    def _noted(self, known: frozenset[str], said: Node | Field) -> frozenset[str]:
+        return self._history.noted(known, said.tags | said.inherited)
+
+
+class _Left:
+    """What a type may have taken the place of: what is there no more, with what stood within it.
+
+    Args:
+        types: By what tells them apart.
+        tags: Of the places within.
+    """
+
+    def __init__(self, types: Sequence[tuple[Key, Type]], tags: frozenset[str] = NO_TAGS) -> None:
+        self.types = types
+        self.named = list(dict.fromkeys(key for key, _ in types if isinstance(key, NamedType)))
+        self.tags = tags.union(*(one.tags for _, one in types), *(one.tags for one in self.named))
+        self.key_tags = NO_TAGS.union(*(one.key_tags for _, one in types))
+
+    def joined(self) -> None:
+        """Note that its named types are one by now."""
+        self.named = list(dict.fromkeys(one.now for one in self.named))
 
 
 class _Finding:
@@ -83,36 +137,29 @@ class _Finding:
     Args:
         history: What is remembered.
         schema: The one to follow.
-        steps: Budget of steps, beside one visit to each node and alias.
+        steps: Budget of steps.
     """
 
-    def __init__(self, history: TagHistory, schema: Schema, steps: int) -> None:
+    def __init__(self, history: TagHistory, schema: Schema, steps: Steps) -> None:
         self._history = history
         self._schema = schema
+        self._steps = steps
         self._met: set[Any] = set()
-        self._waiting: list[tuple[int, list[Standing], Place | None]] = []
-        self._below: dict[Type, frozenset[str]] = {}
-        self._names: dict[int, set[str]] = {}
+        self._waiting: list[tuple[int, Place | None, Sequence[tuple[Key, Type]]]] = []
+        self._known_below: dict[NamedType, frozenset[str]] = {}
+        self._looked_at: set[NamedType] = set()
+        self._is_late = False
         self._count = TagCount()
-        aliases = sum(len(item.aliases) for node in schema.nodes for item in node.fields)
-        self._left = self._steps = steps
-        self._free = 12 * len(schema.nodes) + 4 * aliases
         self._nodes: dict[int, frozenset[str]] = {}
         self._keys: dict[int, frozenset[str]] = {}
         self._fields: dict[tuple[int, int], frozenset[str]] = {}
-        self.found = Found(defaultdict(set), defaultdict(dict))
 
-    @property
-    def steps_taken(self) -> int:
-        """The steps of the budget that were taken so far."""
-        return self._steps - self._left
-
-    def look(self, root: Place) -> None:
-        """Follow the schema from its root, which stands at this place."""
-        self._give(self._nodes, self._schema.root, root.tags)
-        self._wait(self._schema.root, standing([root], root, self.spend), root)
+    def look(self, root: Place) -> bool:
+        """Follow the schema from its root; whether two types were found to be one after one of them was looked at."""
+        self._wait(self._schema.root, root, ())
         while self._waiting:
             self._visit(*self._waiting.pop())
+        return self._is_late
 
     def tagged(self) -> Schema:
         """The schema with what was found as `inherited`."""
@@ -129,186 +176,192 @@ class _Finding:
             nodes[number] = replace(nodes[number], inherited=inherited, inherited_keys=keys)
         return Schema(tuple(nodes), self._schema.root)
 
-    def spend(self, steps: int = 1) -> None:
-        """Take steps.
+    def _below(self, outer: NamedType) -> frozenset[str]:
+        """The tags of a type, and of everything below it."""
+        if outer not in self._known_below:
+            self._known_below[outer] = self._all_within(outer)
+            self._count.add(self._known_below[outer])
+        return self._known_below[outer]
 
-        Raises:
-            DeadLetterError: SCHEMA_REFUSED, these are too many.
-        """
-        free = min(steps, self._free)
-        self._free -= free
-        self._left -= steps - free
-        if self._left < 0:
-            raise DeadLetterError(
-                Reason.SCHEMA_REFUSED,
-                "writer schema refused: by its names, and those of earlier versions, it may have been too many things",
-                hint="use fewer aliases, one name for one type in all versions, or a new subject",
-            )
+    def _all_within(self, outer: NamedType) -> frozenset[str]:
+        tags, met, waiting = NO_TAGS, set[NamedType](), [outer]
+        while waiting:
+            named = waiting.pop().now
+            if named not in met:
+                met.add(named)
+                self._looked_at.add(named)
+                self._steps.spend(1 + len(named.fields))
+                tags |= named.tags
+                places = [place.now for place in named.fields.values()]
+                while places:
+                    place = places.pop()
+                    tags |= place.tags
+                    for key, one in self._history.stood(place).items():
+                        tags |= one.tags | one.key_tags
+                        waiting += [key] if isinstance(key, NamedType) else []
+                        places += [one.inside.now] if one.inside else []
+        return tags
 
-    def _wait(self, number: int, stood: list[Standing], own: Place | None) -> None:
-        self.spend(1 + len(stood))
-        met = number, *sorted((id(one.type), one.is_newest) for one in stood)
+    def _wait(self, number: int, place: Place | None, extra: Sequence[tuple[Key, Type]]) -> None:
+        met = number, id(place), *sorted(id(one) for _, one in extra)
+        self._steps.spend(1 + len(extra))
         if met not in self._met:
             self._met.add(met)
-            self._waiting.append((number, stood, own))
+            self._waiting.append((number, place, extra))
 
-    def _visit(self, number: int, stood: list[Standing], own: Place | None) -> None:
+    def _visit(self, number: int, place: Place | None, extra: Sequence[tuple[Key, Type]]) -> None:
         """Match each branch of a union, or the one type, with the earlier types that it may have been.
 
         Args:
             number: The node.
-            stood: What stood where it stands now.
-            own: The place of this very name, if it was there.
+            place: Where it stands, if that was there before.
+            extra: What stood elsewhere and may be here now.
         """
         node = self._schema.nodes[number]
         branches = node.children if node.kind is Kind.UNION else (number,)
-        names = {branch: self._type_names(branch) for branch in branches}
-        self.spend(sum(map(len, names.values())))
-        left = self._left_over(stood, set[str]().union(*names.values())) if stood else []
-        by_name = defaultdict[str, list[Standing]](list)
-        by_short_name = defaultdict[str, list[Standing]](list)
-        for one in stood:
-            by_name[one.called].append(one)
-            by_short_name[_short(one.called)].append(one)
-        for branch in branches:
-            known = [one for name in sorted(names[branch]) if name in by_name for one in by_name[name]]
-            if not any(one.is_newest for one in known):
-                short = {_short(name) for name in names[branch]} & by_short_name.keys()
-                known = self._outermost(one for name in sorted(short) for one in by_short_name[name])
-            if not any(one.is_newest for one in known):
-                known += left
-            self._type(branch, known, names[branch], own)
+        keys = {branch: self._history.key(self._schema.nodes[branch]) for branch in branches}
+        self._steps.spend(len(branches))
+        place = place.now if place else None
+        if place:
+            self._give(self._nodes, number, place.tags)
+        stood = list(self._history.stood(place).items()) if place else []
+        newest = place.newest if place and not extra else Counter[Key]()
+        here = [(keys[branch], self._schema.nodes[branch].name) for branch in branches]
+        matching = _Matching(self._history, [*stood, *extra], here, newest)
+        for branch, (key, name) in zip(branches, here, strict=True):
+            known, left = matching.of(key, name)
+            self._type(branch, key, known, left)
 
-    def _left_over(self, stood: Iterable[Standing], taken: set[str]) -> list[Standing]:
-        """What is there no more under its name, and what stood within it if it was an array or a map."""
-        found, waiting = dict[Type, Standing](), [one for one in stood if one.called not in taken]
-        while waiting:
-            one = waiting.pop()
-            if one.type not in found:
-                self.spend()
-                found[one.type] = one
-                inside = standing(one.type.inside, None, self.spend)
-                waiting += [inner for inner in inside if inner.called not in taken]
-        return self._outermost(found.values())
-
-    def _outermost(self, stood: Iterable[Standing]) -> list[Standing]:
-        """These without the ones that others of them hold, with all their tags."""
-        found = list(stood)
-        wholes = {one.type.whole for one in found if one.type.whole}
-        self.spend(sum(len(whole.held) for whole in wholes))
-        held = {former for whole in wholes for former in whole.held if whole.holds(former)}
-        tags = tags_of(wholes)
-        return [one for one in found if one.type.whole not in held or not one.type.tags <= tags]
-
-    def _type(self, number: int, stood: Sequence[Standing], names: Iterable[str], own: Place | None) -> None:
-        self.spend(len(stood))
+    def _type(self, number: int, key: Key, known: Sequence[Type], left: _Left | None) -> None:
         node = self._schema.nodes[number]
-        everywhere = [self._history.named[name] for name in sorted(names) if name in self._history.named]
-        tags = tags_of([*(one.type for one in stood), *everywhere])
+        tags = NO_TAGS.union(*(one.tags for one in known), left.tags if left else NO_TAGS)
+        if isinstance(key, NamedType):
+            if left:
+                for other in left.named:
+                    self._join(key, other)
+                left.joined()
+            tags |= key.now.tags
         if node.kind is Kind.RECORD:
-            self._record(
-                number, node, [*dict.fromkeys([*(one.type.whole for one in stood if one.type.whole), *everywhere])]
-            )
-        elif node.kind in WRAPPERS:
-            self._wrapper(number, node, stood, own)
-        else:
-            tags |= self._all_below([*(one.type.whole or one.type for one in stood), *everywhere])
+            self._record(number, node)
+        elif node.kind in _WRAPPERS:
+            self._wrapper(number, node, known, left)
+        elif left:
+            tags |= self._all_below(left)
         self._give(self._nodes, number, tags)
 
-    def _type_names(self, number: int) -> set[str]:
-        """The names that a type may have had."""
-        if number not in self._names:
-            node = self._schema.nodes[number]
-            own = {node.name, *node.aliases} if node.name else {called(node)}
-            self._names[number] = self._linked(own, [self._history.links])
-        return self._names[number]
+    def _all_below(self, left: _Left) -> frozenset[str]:
+        """The tags of everything that these types held."""
+        return left.tags.union(left.key_tags, *map(self._below, left.named))
 
-    def _linked(self, names: set[str], links: Sequence[Links]) -> set[str]:
-        """These names, and all that some version declared to mean the same."""
-        found, waiting = set(names), list(names)
-        while waiting:
-            name = waiting.pop()
-            for one in links:
-                linked = one.get(name, set())
-                self.spend(1 + len(linked))
-                waiting += linked - found
-                found |= linked
-        return found
+    def _join(self, one: NamedType, other: NamedType) -> None:
+        both = {one.now, other.now}
+        if self._history.join_types(one, other):
+            self._is_late |= not both.isdisjoint(self._looked_at)
 
     def _give(self, into: dict[Any, frozenset[str]], part: Any, tags: frozenset[str]) -> None:
         if tags:
             into[part] = self._count.joined(into.get(part, NO_TAGS), tags)
 
-    def _record(self, number: int, node: Node, wholes: Sequence[NamedType]) -> None:
-        met = ~number, frozenset(wholes)  # a record used at many places is looked at once
-        if met in self._met:
+    def _record(self, number: int, node: Node) -> None:
+        named = self._history.named(node.name)
+        self._looked_at.add(named)
+        if ~number in self._met:  # a record used at many places is looked at once
             return
-        self._met.add(met)
-        known = self._history.named.get(node.name)
-        self.found.types[number].update({one: None for one in wholes if one is not known})
+        self._met.add(~number)
         for at, item in enumerate(node.fields):
-            names = self._linked({item.name, *item.aliases}, [whole.links for whole in wholes])
-            self.spend(len(names) * len(wholes))
-            places = [whole.places[name] for whole in wholes for name in sorted(names) if name in whole.places]
-            own = known.places.get(item.name) if known else None
-            self._give(self._fields, (number, at), tags_of(places))
-            self._note(number, at, places, own)
-            self._wait(item.node, standing(places, own, self.spend), own)
+            place = named.field(item.name)
+            if place:
+                self._give(self._fields, (number, at), place.tags)
+            self._wait(item.node, place, ())
 
-    def _note(self, number: int, at: int, places: Iterable[Place], own: Place | None) -> None:
-        others = [place for place in places if place is not own]
-        if others:
-            self.found.places[number, at].update(others)
-
-    def _wrapper(self, number: int, node: Node, stood: Iterable[Standing], own: Place | None) -> None:
+    def _wrapper(self, number: int, node: Node, known: Sequence[Type], left: _Left | None) -> None:
         """Match the items of an array, or the values of a map, with the earlier ones.
 
         If the earlier type was a single value, match that. What was no map may have become the keys, and what was the
         keys of a map may have become items.
         """
-        places, single = list[Place](), list[Standing]()
-        for one in stood:
-            inside = one.type.inside
-            places += inside
-            single += [] if any(place.types for place in inside) else [one._replace(is_newest=False)]
-            was_map = VALUES in one.type.places
-            if node.kind is Kind.MAP:
-                keys = one.type.key_tags if was_map else self._all_below([one.type.whole or one.type])
-                self._give(self._keys, number, keys)
-            else:
-                self._give(self._nodes, node.children[0], one.type.key_tags)
-        here = own.types.get(called(node)) if own else None
-        own_inside = here.places.get(WRAPPERS[node.kind]) if here else None
-        self._give(self._nodes, node.children[0], tags_of(places))
-        self._note(number, -1, places, own_inside)
-        inner = standing(places, own_inside, self.spend)
-        if single:
-            inner = [one._replace(is_newest=False) for one in inner] + single
-        self._wait(node.children[0], inner, own_inside)
+        extra = [pair for pair in left.types if pair[0] not in _WRAPPERS] if left else []
+        for one in known[1:]:
+            extra += self._history.within(one)[0]
+        here = known[0].inside if known else None
+        if node.kind is Kind.MAP:
+            keys = NO_TAGS.union(*(one.key_tags for one in known), self._all_below(left) if left else NO_TAGS)
+            self._give(self._keys, number, keys)
+        elif left:
+            self._give(self._nodes, node.children[0], left.key_tags)
+        self._wait(node.children[0], here.now if here else None, extra)
 
-    def _all_below(self, types: Iterable[Type]) -> frozenset[str]:
-        """The tags of everything that these types held."""
-        found = NO_TAGS
-        for one in types:
-            if one not in self._below:
-                self._below[one] = self._all_within(one)
-            found |= self._below[one]
+
+class _Matching:
+    """Matches the types of a version at one place with those that stood there.
+
+    Args:
+        history: Where they stood.
+        stood: What stood there, or may have come there.
+        here: What stands there now, with its name.
+        newest: What surely stood there in the version before.
+    """
+
+    def __init__(
+        self,
+        history: TagHistory,
+        stood: Sequence[tuple[Key, Type]],
+        here: Sequence[tuple[Key, str]],
+        newest: Counter[Key],
+    ) -> None:
+        self._history = history
+        self._stood = stood
+        self._keys = Counter(key for key, _ in here)
+        self._newest = newest
+        self._by_key: dict[Key, list[Type]] = {}
+        for key, one in stood:
+            self._by_key.setdefault(key, []).append(one)
+        new = {_short(name) for key, name in here if name and not self._is_sure(key)}
+        # Avro takes types of one name without the namespace for the same.
+        self._similar: dict[str, list[tuple[Key, Type]]] = {}
+        for key, one in stood:
+            if newest[key] and one.called and _short(one.called) in new:
+                self._similar.setdefault(_short(one.called), []).append((key, one))
+        self._renamed = {key for pairs in self._similar.values() for key, one in pairs if one.most == 1}
+
+    def of(self, key: Key, name: str) -> tuple[Sequence[Type], _Left | None]:
+        """The types that have this key, and those that it may have taken the place of."""
+        known = self._by_key.get(key, [])
+        if self._is_sure(key) or not self._stood:
+            return known, None
+        similar = self._similar.get(_short(name), []) if name else []
+        if similar:
+            return known, _Left(similar)
+        within = self._within.get(key)
+        return known, _Left([*self._left.types, *within], self._left.tags) if within else self._left
+
+    def _is_sure(self, key: Key) -> bool:
+        return self._newest[key] >= self._keys[key]
+
+    def _is_left(self, key: Key, one: Type) -> bool:
+        return one.most > self._keys[key] and key not in self._renamed
+
+    @cached_property
+    def _left(self) -> _Left:
+        """What is there no more, and what stood within that, under no key of now."""
+        free, tags = [pair for pair in self._stood if self._is_left(*pair)], NO_TAGS
+        for _, one in tuple(free):
+            inside, within = self._history.within(one)
+            free += [pair for pair in inside if pair[0] not in self._keys]
+            tags |= within
+        return _Left(free, tags)
+
+    @cached_property
+    def _within(self) -> dict[Key, list[tuple[Key, Type]]]:
+        """What stood within what is there no more, under a key of now."""
+        found: dict[Key, list[tuple[Key, Type]]] = {}
+        for gone, one in self._stood:
+            if self._is_left(gone, one):
+                for key, inner in self._history.within(one)[0]:
+                    if key in self._keys:
+                        found.setdefault(key, []).append((key, inner))
         return found
-
-    def _all_within(self, outer: Type) -> frozenset[str]:
-        tags, met, waiting = NO_TAGS, set[Type](), [outer]
-        while waiting:
-            one = waiting.pop()
-            if one not in met:
-                self.spend()
-                met.add(one)
-                tags |= one.tags | one.key_tags | tags_of(one.places.values())
-                waiting += [one.whole] if one.whole else []
-                waiting += [kind for place in one.places.values() for kind in place.types.values()]
-        self._count.add(tags)
-        return tags
 
 
 def _short(name: str) -> str:
-    """A name without its namespace: Avro takes types of one such name for the same."""
     return name.rpartition(".")[2]

@@ -54,9 +54,9 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
                 hint=DELETE_VERSIONS,
             )
     versions = [version for version in versions if (version.text, version.tags) != (text, beside)]
-    history = _RECENT.take([_Said(version.text, version.tags, version.is_referenced) for version in versions])
-    for version in versions[len(history.said) :]:
-        said = _Said(version.text, version.tags, version.is_referenced)
+    every = [_Said(one.text, one.tags, one.subject if one.is_referenced else "") for one in versions]
+    history = _RECENT.take(every)
+    for version, said in [*zip(versions, every, strict=True)][len(history.said) :]:
         try:
             earlier = history.read(said)
         except DeadLetterError as error:
@@ -70,7 +70,7 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
                 hint="keep fewer tags beside these versions, or delete those that no record needs, for good",
             )
         history.add(said, earlier)
-    said = _Said(text, beside, is_referenced=False)
+    said = _Said(text, beside)
     schema = history.add(said, history.read(said))
     _RECENT.put(history)
     return schema
@@ -100,7 +100,7 @@ class _Said(NamedTuple):
 
     text: str
     beside: TagPaths
-    is_referenced: bool
+    other_subject: str = ""
 
 
 class _History:
@@ -143,9 +143,9 @@ class _History:
             self.lineage = Lineage()
             for before in self.said:
                 earlier, _ = _tagged(parse(before.text), before.beside)
-                self.lineage.add(earlier, is_own_version=not before.is_referenced)
+                self.lineage.add(earlier, subject=before.other_subject)
         self.said.append(said)
-        return self.lineage.add(schema, is_own_version=not said.is_referenced) if self.lineage else schema
+        return self.lineage.add(schema, subject=said.other_subject) if self.lineage else schema
 
 
 class _RecentHistories:

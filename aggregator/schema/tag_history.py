@@ -1,78 +1,84 @@
 """Remembers where types stood in earlier versions of a schema, and with which tags.
 
-Invariants: what one version entered is never taken back. A record that took the place of another holds whatever was
-remembered of that one, for good: also of fields that it does not have yet.
+A type is remembered under all names that mean it, and a field under all of its names, as one thing. What is found to be
+one later is joined, for good and with all that is remembered of either.
+
+Invariant: nothing that was remembered is taken back.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import count
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from aggregator.budgets import SCHEMA_TAGS
-from aggregator.schema.avro import Field, Kind, Node, Schema, TagCount
+from aggregator.budgets import SCHEMA_STEPS, SCHEMA_TAGS
+from aggregator.errors import DeadLetterError, Reason
+from aggregator.schema.avro import Kind, Node, TagCount
 
-ITEMS, VALUES = "[]", "{}"
-WRAPPERS = {Kind.ARRAY: ITEMS, Kind.MAP: VALUES}
 NO_TAGS: frozenset[str] = frozenset()
-# A field that a record does not have itself takes memory that its text does not account for.
-_STEPS_OF_A_COPY = 50
+# The budgets of steps, beside what is in proportion to a version's text: of one version, and of all.
+_STEPS = SCHEMA_STEPS.limit // 10
+_STEPS_OF_ALL = 10 * _STEPS
 # The budget of tags that are remembered of all versions.
 _TAGS_OF_ALL = 10 * SCHEMA_TAGS.limit
-# Each name to those that a version declared to mean the same.
-Links = defaultdict[str, set[str]]
 
 
-class Type:
-    """A type where it stands or stood.
+class NamedType:
+    """A record, enum or fixed, under all names that mean it.
 
     Attributes:
         tags: What it was tagged with.
-        key_tags: What the keys of a map were tagged with.
-        places: An array's items or a map's values.
-        whole: A named type at all its places.
+        fields: Places of a record's fields, by each of their names.
     """
 
-    __slots__ = ("key_tags", "places", "tags", "whole")
+    __slots__ = ("fields", "joined_to", "tags")
 
     def __init__(self) -> None:
-        self.tags = self.key_tags = NO_TAGS
-        self.places: dict[str, Place] = {}
-        self.whole: NamedType | None = None
+        self.tags = NO_TAGS
+        self.fields: dict[str, Place] = {}
+        self.joined_to: NamedType | None = None
+
+    def field(self, name: str) -> "Place | None":
+        """The place of a field, if there was one of this name."""
+        place = self.fields.get(name)
+        if place is not None and place.joined_to is not None:
+            place = self.fields[name] = place.now
+        return place
 
     @property
-    def inside(self) -> Sequence["Place"]:
-        """The items of an array, or the values of a map."""
-        return () if self.whole else [*self.places.values()]
-
-    def place(self, name: str) -> "Place":
-        """The place of this name, new if there was none."""
-        known = self.places.get(name)
-        if known is None:
-            known = self.places[name] = Place()
-        return known
+    def now(self) -> "NamedType":
+        """The type that this one is part of by now."""
+        found = self
+        while found.joined_to is not None:
+            found = found.joined_to
+        if found is not self:
+            self.joined_to = found
+        return found
 
 
-class NamedType(Type):
-    """A named type at all its places; its own `places` are a record's fields.
+# What tells types at one place apart: a named one itself, or the kind of another.
+Key = NamedType | Kind
+
+
+class Type:
+    """A type where it stood.
 
     Attributes:
-        links: Names of fields that mean the same.
-        held: The types that this one took the place of, with their last changes of then.
-        change: The number of the last change to what is remembered of it.
+        called: The name it last stood under; empty for one without a name.
+        tags: What it was tagged with there.
+        key_tags: What the keys of a map were tagged with.
+        inside: The place of an array's items, or a map's values.
+        first: The first version in which it stood there.
+        last: The last one.
+        most: How many stood there at once that are one type by now.
     """
 
-    __slots__ = ("change", "held", "links")
+    __slots__ = ("called", "first", "inside", "key_tags", "last", "most", "tags")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.links: Links = defaultdict(set)
-        self.held: dict[NamedType, int] = {}
-        self.change = 0
-
-    def holds(self, other: "NamedType") -> bool:
-        """Whether everything that is remembered of another type is remembered of this one."""
-        return self.held.get(other) == other.change
+    def __init__(self, called: str, version: int) -> None:
+        self.called = called
+        self.first = self.last = version
+        self.most = 1
+        self.tags = self.key_tags = NO_TAGS
+        self.inside: Place | None = None
 
 
 class Place:
@@ -80,207 +86,235 @@ class Place:
 
     Attributes:
         tags: What the place itself was tagged with.
-        types: All that ever stood here, by what they are called.
-        newest: What stood here in the last version that had this place.
+        types: All that ever stood here; `TagHistory.stood` has them under the keys of now.
+        newest_keys: What stood here in the last version that had the place; `newest` has the keys of now.
         version: That version.
-        joined: The other places that were one with it, when that version was entered.
     """
 
-    __slots__ = ("joined", "newest", "tags", "types", "version")
+    __slots__ = ("joined_to", "newest_keys", "tags", "types", "version")
 
     def __init__(self) -> None:
         self.tags = NO_TAGS
-        self.types: dict[str, Type] = {}
-        self.newest: Sequence[str] = ()
         self.version = 0
-        self.joined: Collection[Place] = ()
+        self.joined_to: Place | None = None
+        self.types: dict[Key, Type] = {}
+        self.newest_keys: tuple[Key, ...] = ()
+
+    @property
+    def now(self) -> "Place":
+        """The place that this one is part of by now."""
+        found = self
+        while found.joined_to is not None:
+            found = found.joined_to
+        if found is not self:
+            self.joined_to = found
+        return found
+
+    @property
+    def newest(self) -> Counter[Key]:
+        """What surely stood here in the last version that had the place, and how often."""
+        return Counter(map(_now, self.newest_keys))
 
 
-class Standing(NamedTuple):
-    """A type, by what it was called where it stood, and whether it was surely there in the version before."""
-
-    called: str
-    type: Type
-    is_newest: bool
-
-
-class Found(NamedTuple):
-    """What a version's parts were in earlier ones, but for each one's own place and type.
-
-    Attributes:
-        places: By node and number of field; the items of an array, or the values of a map, have the number -1.
-        types: By node.
-    """
-
-    places: dict[tuple[int, int], set[Place]]
-    types: dict[int, dict[NamedType, None]]
-
-
-def called(node: Node) -> str:
-    """A name that no other type at the same place has; a colon is in no name of Avro's."""
-    return node.name or f":{node.kind.value}"
-
-
-def tags_of(found: Iterable[Place | Type]) -> frozenset[str]:
-    """All tags on these places or types themselves."""
-    return NO_TAGS.union(*(one.tags for one in found))
-
-
-def standing(places: Sequence[Place], own: Place | None, spend: Callable[[int], None]) -> list[Standing]:
-    """The types at places that may be one.
+class Steps:
+    """Counts steps, up to the budget of a version.
 
     Args:
-        places: The places.
-        own: The one among them that has the name of now, if there is one.
-        spend: Called with a number of steps before they are taken.
+        limit: The budget.
+        free: Steps that are in proportion to the version's text, and count nothing.
     """
-    newest = frozenset(_newest(places, own, spend))
-    return [Standing(name, one, name in newest) for place in places for name, one in place.types.items()]
 
+    def __init__(self, limit: int, free: int) -> None:
+        self._limit = self._left = limit
+        self._free = free
 
-def _newest(places: Sequence[Place], own: Place | None, spend: Callable[[int], None]) -> Sequence[str]:
-    """What stood in the version before, if one place has followed all the others; else nothing is sure."""
-    for place in places:
-        until = place.version + (place is own)  # of two that stood beside each other, the one of this name is trusted
-        if _has_followed(place, places, until, spend):
-            return place.newest
-    return ()
+    @property
+    def taken(self) -> int:
+        """Those of the budget."""
+        return self._limit - self._left
 
+    def spend(self, steps: int) -> None:
+        """Take steps.
 
-def _has_followed(place: Place, others: Sequence[Place], until: int, spend: Callable[[int], None]) -> bool:
-    for other in others:
-        if other is not place:
-            spend(1)
-            if other not in place.joined or other.version >= until:
-                return False
-    return True
+        Raises:
+            DeadLetterError: SCHEMA_REFUSED, these are too many.
+        """
+        free = min(steps, self._free)
+        self._free -= free
+        self._left -= steps - free
+        if self._left < 0:
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                "writer schema refused: by its names, and those of earlier versions, it may have been too many things",
+                hint="use fewer aliases, one name for one type in all versions, or a new subject",
+            )
 
 
 class TagHistory:
     """All that is remembered of the versions of one subject, in their order.
 
     Attributes:
-        root: Where its own versions stand.
-        named: Each named type, at all its places.
-        links: Names of types that mean the same.
-        count: The tags that are remembered.
         version: The number of the version that is being read.
-        changes: Numbers each change to a named type.
+        places: How many places are remembered.
     """
 
     def __init__(self) -> None:
-        self.root = Place()
-        self.named: dict[str, NamedType] = {}
-        self.links: Links = defaultdict(set)
-        self.count = TagCount(_TAGS_OF_ALL)
         self.version = 0
-        self.changes = count(1)
+        self.places = 0
+        self._roots: dict[str, Place] = {}
+        self._named: dict[str, NamedType] = {}
+        self._count = TagCount(_TAGS_OF_ALL)
+        self._steps_left = _STEPS_OF_ALL
+        self._steps = Steps(0, 0)
 
-    def link(self, schema: Schema) -> None:
-        """Note which names a version declares to be one, of types and of their fields."""
-        for node in schema.nodes:
-            _link(self.links, node.name, node.aliases)
-            for item in node.fields:
-                if item.aliases:
-                    _link(self.named.setdefault(node.name, NamedType()).links, item.name, item.aliases)
-
-
-class Entering:
-    """Enters one version; a named type is entered once, whatever refers to it.
-
-    Args:
-        history: Into this.
-        schema: The version, with the tags that it inherited.
-        found: What its parts were.
-    """
-
-    def __init__(self, history: TagHistory, schema: Schema, found: Found) -> None:
-        self._history = history
-        self._nodes = schema.nodes
-        self._found = found
-        self._entered: set[str] = set()
-        self._defined: dict[str, int] = {}
-        for number, node in enumerate(schema.nodes):
-            self._defined.setdefault(node.name, number)
-
-    def hold(self, spend: Callable[[int], None]) -> None:
-        """Let each named type hold what is remembered of those that it was found to be.
+    def begin(self, free: int) -> Steps:
+        """Begin with the next version.
 
         Args:
-            spend: Called with a number of steps before they are taken.
+            free: Steps that its text is worth; as many are added to the budget of all versions.
         """
-        for number, types in self._found.types.items():
-            node = self._nodes[number]
-            holder = self._history.named.setdefault(node.name, NamedType())
-            present = {item.name for item in node.fields}
-            for one in types:
-                if one is not holder and not holder.holds(one):
-                    holder.held[one], holder.change = one.change, next(self._history.changes)
-                    spend(sum(map(len, one.links.values())))
-                    for name, linked in one.links.items():
-                        holder.links[name] |= linked
-                    for name, place in one.places.items():
-                        spend(1 if name in present else _STEPS_OF_A_COPY)
-                        self._copy(place, holder.place(name))
+        self._steps_left += free - self._steps.taken
+        self.version += 1
+        self._steps = Steps(min(_STEPS, self._steps_left), free)
+        return self._steps
 
-    def _copy(self, place: Place, to: Place) -> None:
-        to.tags = self._history.count.joined(to.tags, place.tags)
-        to.newest = ()
-        for name, one in place.types.items():
-            here = to.types.setdefault(name, Type())
-            here.tags, here.whole = self._history.count.joined(here.tags, one.tags), one.whole
-            here.key_tags |= one.key_tags
-            for inner, items in one.places.items():
-                self._copy(items, here.place(inner))
+    def root(self, subject: str) -> Place:
+        """Where the versions of a subject stand."""
+        if subject not in self._roots:
+            self._roots[subject] = self._place()
+        return self._roots[subject]
 
-    def enter(self, place: Place, number: int) -> None:
-        """Enter the type at a place, and everything below it."""
-        node = self._nodes[number]
-        branches = [number]
-        if node.kind is Kind.UNION:
-            self._note(place, node)
-            branches = [*node.children]
-        place.newest = tuple(called(self._nodes[branch]) for branch in branches)
-        place.version = self._history.version
-        for branch in branches:
-            self._type(place, branch)
+    def named(self, name: str) -> NamedType:
+        """A named type, new if nothing is known of it."""
+        known = self._named.get(name)
+        if known is None:
+            known = self._named[name] = NamedType()
+        return known.now
 
-    def _type(self, place: Place, number: int) -> None:
-        node = self._nodes[number]
-        if node.kind is Kind.NULL:
+    def key(self, node: Node) -> Key:
+        """What tells a type from others at its place."""
+        return self.named(node.name) if node.name else node.kind
+
+    def field(self, of: NamedType, name: str) -> Place:
+        """The place of a field, new if there was none of this name."""
+        known = of.field(name)
+        if known is None:
+            known = of.fields[name] = self._place()
+        return known
+
+    def stood(self, place: Place) -> dict[Key, Type]:
+        """All types that ever stood at a place."""
+        types = place.types
+        self._steps.spend(len(types))
+        if any(_now(key) is not key for key in types):
+            place.types = {}
+            for key, one in types.items():
+                self._put(place, _now(key), one)
+        return place.types
+
+    def join_types(self, one: NamedType, other: NamedType) -> bool:
+        """Let two types be one for good; whether they were two."""
+        one, other = one.now, other.now
+        if one is other:
+            return False
+        if (len(one.fields), len(one.tags)) < (len(other.fields), len(other.tags)):
+            one, other = other, one
+        self._steps.spend(1 + len(other.fields))
+        other.joined_to = one
+        one.tags = self.noted(one.tags, other.tags)
+        for name, place in other.fields.items():
+            known = one.field(name)
+            if known is None:
+                one.fields[name] = place.now
+            else:
+                self.join_places(known, place)
+        other.fields = {}
+        return True
+
+    def join_names(self, of: NamedType, name: str, other: str) -> None:
+        """Let two names of fields mean one for good."""
+        self._steps.spend(1)
+        here, there = of.field(name), of.field(other)
+        if here is not None and there is not None:
+            self.join_places(here, there)
+        else:
+            of.fields[name] = of.fields[other] = here or there or self._place()
+
+    def join_places(self, one: Place, other: Place) -> None:
+        """Let two places be one for good. What is newest there is sure only where it was the newest of both."""
+        one, other = one.now, other.now
+        if one is other:
             return
-        here = place.types.setdefault(called(node), Type())
-        self._note(here, node)
-        here.key_tags |= node.inherited_keys
-        if node.name:
-            here.whole = self._history.named.setdefault(node.name, NamedType())
-            if node.name not in self._entered:
-                self._entered.add(node.name)
-                self._whole(here.whole, self._defined[node.name])
-        elif node.kind in WRAPPERS:
-            self._enter(here, WRAPPERS[node.kind], self._found.places.get((number, -1), ()), node.children[0])
+        both = one.newest & other.newest if one.version and other.version else one.newest + other.newest
+        mine, theirs = one.types, other.types
+        if len(mine) < len(theirs):
+            one, other, theirs = other, one, mine
+        self._steps.spend(1 + len(theirs))
+        other.joined_to = one
+        one.tags = self.noted(one.tags, other.tags)
+        one.version = max(one.version, other.version)
+        for key, there in theirs.items():
+            self._put(one, _now(key), there)
+        one.newest_keys = tuple(both.elements())
+        other.types = {}
 
-    def _whole(self, whole: NamedType, number: int) -> None:
-        node = self._nodes[number]
-        whole.change = next(self._history.changes)
-        self._note(whole, node)
-        for item in node.fields:
-            self._note(whole.place(item.name), item)
-        for at, item in enumerate(node.fields):
-            linked = whole.links.get(item.name, ())
-            beside = [whole.places[name] for name in linked if name in whole.places]
-            self._enter(whole, item.name, [*beside, *self._found.places.get((number, at), ())], item.node)
+    def stand(self, place: Place, keys: Iterable[tuple[Key, str]]) -> Iterator[Type]:
+        """The types of a version at a place, which are the newest there; where two fields share it, what both have."""
+        stood, keys = self.stood(place), list(keys)
+        newest = Counter(key for key, _ in keys)
+        sure = place.newest & newest if place.version == self.version else newest
+        place.newest_keys = tuple(sure.elements())
+        place.version = self.version
+        for key, called in keys:
+            if key is Kind.NULL:
+                continue
+            if key not in stood:
+                stood[key] = Type(called, self.version)
+            here = stood[key]
+            here.called, here.last, here.most = called, self.version, max(here.most, newest[key])
+            yield here
 
-    def _enter(self, owner: Type, name: str, joined: Collection[Place], number: int) -> None:
-        place = owner.place(name)
-        place.joined = frozenset(joined) if joined else ()
-        self.enter(place, number)
+    def inside(self, one: Type) -> Place:
+        """The place of an array's items, or a map's values."""
+        one.inside = one.inside.now if one.inside else self._place()
+        return one.inside
 
-    def _note(self, at: Place | Type, said: Node | Field) -> None:
-        at.tags = self._history.count.joined(at.tags, said.tags | said.inherited)
+    def within(self, one: Type) -> tuple[list[tuple[Key, Type]], frozenset[str]]:
+        """All types within an array or a map, however deep, and the tags of their places."""
+        found, tags = list[tuple[Key, Type]](), NO_TAGS
+        waiting = [one.inside.now] if one.inside else []
+        while waiting:
+            place = waiting.pop()
+            tags |= place.tags
+            for key, inner in self.stood(place).items():
+                found.append((key, inner))
+                waiting += [inner.inside.now] if inner.inside else []
+        return found, tags
+
+    def noted(self, known: frozenset[str], tags: frozenset[str]) -> frozenset[str]:
+        """These tags together; what is new is counted.
+
+        Raises:
+            DeadLetterError: SCHEMA_REFUSED, all versions have too many.
+        """
+        return self._count.joined(known, tags)
+
+    def _place(self) -> Place:
+        self.places += 1
+        return Place()
+
+    def _put(self, place: Place, key: Key, one: Type) -> None:
+        known = place.types.setdefault(key, one)
+        if known is not one:
+            met = known.first <= one.last and one.first <= known.last
+            known.most = known.most + one.most if met else max(known.most, one.most)
+            known.first, known.last = min(known.first, one.first), max(known.last, one.last)
+            known.tags = self.noted(known.tags, one.tags)
+            known.key_tags = self.noted(known.key_tags, one.key_tags)
+            if known.inside and one.inside:
+                self.join_places(known.inside, one.inside)
+            known.inside = known.inside or one.inside
 
 
-def _link(links: Links, name: str, aliases: Iterable[str]) -> None:
-    for alias in aliases:
-        links[name].add(alias)
-        links[alias].add(name)
+def _now(key: Key) -> Key:
+    return key.now if isinstance(key, NamedType) else key

@@ -172,6 +172,18 @@ def _inherited_tags() -> Iterator[str]:
         yield f"counted {done.counts}"
 
 
+def _weak_wildcard() -> Iterator[str]:
+    """A wildcard that takes less than the tag is void, and closes as the tag does beside a path that opens."""
+    registry = MemoryRegistry()
+    field = {"name": "x", "type": "string", "confluent:tags": ["PII"]}
+    schema = json.dumps({"type": "record", "name": "R", "fields": [field, {"name": "kept", "type": "string"}]})
+    body = long_bytes(len(RAW)) + RAW + b"\2k"
+    kept = "{keep: {reason: r, owner: o, expires: 2100-01-01}}"
+    policy = f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{orders: {{fields: {{'*': redact, x: {kept}}}}}}}\n"
+    done = deliver(topic(policy, registry), [frame(registry.register("v", schema), body)])
+    yield from recognised(done.raw(), TRACES)
+
+
 def _former_fields() -> Iterator[str]:
     """What an earlier version tagged, in a record that had another name."""
     for shape, (versions, leaf) in STAYS.items():
@@ -229,6 +241,7 @@ CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "refused by central": _refused,
     "inherited tags": _inherited_tags,
     "fields of renamed records": _former_fields,
+    "a wildcard below a tag": _weak_wildcard,
     "a schema of another subject": _foreign_subject,
     "an id that means another schema": _another_meaning,
     "hostile bytes, reference": lambda: _hostile(ReferenceStrip),

@@ -397,43 +397,33 @@ def test_a_wide_union_is_followed_in_time_that_grows_with_it():
     assert grows_linearly(follow, 1500)
 
 
-def test_many_aliases_of_many_types_are_refused_before_they_are_compared():
-    """Each alias of each field is looked for in each type that the record may have been."""
-    earlier = {"type": "record", "name": "T", "fields": [
-        {"name": f"x{at}", "type": {"type": "record", "name": f"R{at}", "aliases": ["A"], "fields": [
-            {"name": "p", "type": "int", "confluent:tags": ["PII"]}]}} for at in range(300)]}  # fmt: skip
-    fields = [{"name": f"q{at}", "type": "int", "aliases": [f"b{at}_{n}" for n in range(30)]} for at in range(50)]
-    later = json.dumps({"type": "record", "name": "A", "fields": fields})
-    with pytest.raises(DeadLetterError, match="too many things"):
-        with_inherited_tags(later, (), [SchemaVersion("t-value", 1, 1, json.dumps(earlier))])
-
-
-def test_one_alias_of_all_fields_is_refused_before_it_is_followed():
-    """Each field may then have been each other one: their number squared."""
-    tagged = {"name": "x", "type": "int", "aliases": ["z"], "confluent:tags": ["PII"]}
+def test_many_aliases_of_many_types_are_one_thing():
+    """Names that mean the same are looked at once, however many they are: the cost is that of the text."""
+    tagged = {"name": "x", "type": "int", "aliases": ["z"], "confluent:tags": PII}
     one = [tagged, *({"name": f"x{at}", "type": "int", "aliases": ["z"]} for at in range(2000))]
     two = [{"name": f"q{at}", "type": "int", "aliases": ["z"]} for at in range(2000)]
     earlier, later = (json.dumps({"type": "record", "name": "T", "fields": fields}) for fields in (one, two))
 
-    def refused():
-        with pytest.raises(DeadLetterError, match="too many things"):
-            with_inherited_tags(later, (), [SchemaVersion("t-value", 1, 1, earlier)])
+    def read():
+        found = with_inherited_tags(later, (), [SchemaVersion("t-value", 1, 1, earlier)])
+        assert all(item.inherited == {"PII"} for item in found.nodes[found.root].fields)
 
     tracemalloc.start()
     try:
-        refused()
+        read()
         assert tracemalloc.get_traced_memory()[1] < 10 * (len(earlier) + len(later)) + 20 * 2**20
     finally:
         tracemalloc.stop()
-    assert cpu_s(refused, enough_s=0.2) < (len(earlier) + len(later)) * 20e-6
+    assert cpu_s(read, enough_s=0.2) < (len(earlier) + len(later)) * 20e-6
 
 
-def test_following_a_field_has_a_budget():
-    """What may have been any of many things is refused; a large type that many fields lost is looked through once."""
+def test_a_wide_union_of_renamed_records_is_followed():
+    """Each may have been each other one; a large type that many fields lost is looked through once."""
     before = holder([record(TAGGED, name=f"Event{number}") for number in range(1500)])
-    after = holder([record(field("mail"), name=f"Message{number}") for number in range(1500)])
-    with pytest.raises(DeadLetterError, match="it may have been too many things"):
-        inherited(before, after)
+    after = inherited(before, holder([record(field("mail"), name=f"Message{number}") for number in range(1500)]))
+    mails = [item for node in after.nodes for item in node.fields if item.name == "mail"]
+    assert len(mails) == 1500
+    assert all(item.inherited == {"PII"} for item in mails)
     large = record(*(field(f"f{number}", tags=PII) for number in range(500)), name="Large")
     before = record(field("a", large), *(field(f"a{number}", "Large") for number in range(300)))
     after = inherited(before, record(*(field(f"a{number}") for number in range(300))))

@@ -67,6 +67,12 @@ def closed(versions):
     return {".".join(way) for way in found}, {".".join(way) for way in every}
 
 
+def tagged(kind, tag="PII"):
+    """A type that is tagged where it stands."""
+    of = kind if isinstance(kind, dict) else {"type": kind}
+    return {"type": of["type"], **{key: one for key, one in of.items() if key != "type"}, "confluent:tags": [tag]}
+
+
 SSN = named("ssn", tags=["PII"])
 # Versions, and the leaf of the last one that an earlier one tagged.
 STAYS = {
@@ -140,6 +146,60 @@ STAYS = {
          record("R", ("x", record("A", "ssn")))], "x.ssn"),
     "by a name that an alias said before any tag, of a record that was renamed": (
         [record("A", ("no", "string", "ssn")), record("B", SSN), record("B", "no")], "no"),
+    "what its type was tagged with after it was replaced": (
+        [record("R", SSN, ("a", record("A", "no")), ("b", "A")),
+         record("R", SSN, ("a", record("B")), ("b", record("A", "no"))),
+         record("R", SSN, ("a", record("B")), ("b", record("A", named("no", tags=["PII"])))),
+         record("R", SSN, ("a", record("B", "no")))], "a.no"),
+    "items that were tagged as such, and one of them now": (
+        [record("R", ("f", array(tagged([record("A", "x"), "null"])))), record("R", ("f", record("A", "x")))], "f.x"),
+    "items of a tagged type, and one of them now": (
+        [record("R", ("f", array(tagged(record("A", "x"))))), record("R", ("f", record("A", "x")))], "f.x"),
+    "items of a tagged type in items": (
+        [record("R", ("f", array(map_of(tagged(record("A", "x")))))), record("R", ("f", map_of(record("A", "x"))))],
+        "f.x"),
+    "a type that was tagged elsewhere and then replaced": (
+        [record("R", ("f", record("A", "x"))), record("R", ("g", tagged(record("A", "x")))),
+         record("R", ("f", record("B", "x")))], "f.x"),
+    "an enum that was tagged elsewhere and then replaced": (
+        [record("R", ("f", {"type": "enum", "name": "E", "symbols": ["a"]})),
+         record("R", ("g", tagged({"type": "enum", "name": "E", "symbols": ["a"]}))),
+         record("R", ("f", record("B", "x")))], "f.x"),
+    "renamed beneath a tag of its place": (
+        [record("R", ("f", tagged(record("A", "x")))), record("R", ("f", tagged(record("B", "x"), "OTHER"))),
+         record("R", ("g", record("B", "x")))], "g.x"),
+    "under its first name, elsewhere, tagged in between": (
+        [record("R", ("f", record("A", "x"))), record("R", ("f", record("B", named("x", tags=["PII"])))),
+         record("R", ("g", record("A", "x")))], "g.x"),
+    "under its second name, tagged under its first one": (
+        [record("R", ("f", record("A", "x"))), record("R", ("f", record("B", "x"))),
+         record("R", ("f", record("A", named("x", tags=["PII"])))), record("R", ("g", record("B", "x")))], "g.x"),
+    "an alias under its first name, a field under its second": (
+        [record("R", ("f", record("A", named("x", tags=["PII"])))), record("R", ("f", record("B", "z"))),
+         record("R", ("g", record("A", ("y", "string", "x")))), record("R", ("h", record("B", "y")))], "h.y"),
+    "an alias under its third name, a field under its second": (
+        [record("R", ("f", record("A", named("x", tags=["PII"])))), record("R", ("f", record("B", "y"))),
+         record("R", ("f", record("C", ("x", "string", "y")))), record("R", ("g", record("B", "y")))], "g.y"),
+    "an alias that another type of the version says": (
+        [record("R", ("f", record("A", named("x", tags=["PII"])))),
+         record("R", ("f", record("A", "y")), ("g", record("B", ("y", "string", "x"), aliases=["A"])))], "f.y"),
+    "an alias that joins two others": (
+        [record("R", ("f", record("A", named("x", tags=["PII"])))),
+         record("R", ("g", record("B", "x")), ("h", record("D", "k", aliases=["A", "B"])))], "g.x"),
+    "an alias of what takes the place": (
+        [record("R", ("f", record("A", named("x", tags=["PII"])))),
+         record("R", ("g", record("C", "x", aliases=["B"])), ("f", record("B", "x")))], "g.x"),
+    "the same, the other field first": (
+        [record("R", ("f", record("A", named("x", tags=["PII"])))),
+         record("R", ("f", record("B", "x")), ("g", record("C", "x", aliases=["B"])))], "g.x"),
+    "one of two that an alias elsewhere made one": (
+        [record("R", ("f", [record("A", "i"), record("B", named("x", tags=["PII"]))])),
+         record("R", ("h", record("Z", "k", aliases=["A", "B"]))),
+         record("R", ("f", [record("A", "i"), record("N", "x")]))], "f.x"),
+    "two that were renamed at once, and then one": (
+        [record("R", ("f", [record("A", named("x", tags=["PII"])), record("B", "i")])),
+         record("R", ("f", [record("C", "x"), record("D", "i")])),
+         record("R", ("f", [record("E", "x"), record("D", "i")]))], "f.x"),
     "keys of a map that are items now": (
         [record("R", ("x", array(record("C", SSN, "n")))), record("R", ("x", map_of(record("C", "n")))),
          record("R", ("x", array(record("E", "key", ("value", record("C", "n"))))))], "x.key"),
@@ -176,9 +236,4 @@ APART = {
     "a type that replaces one without tags": (
         [record("R", ("a", record("A", "id")), SSN), record("R", ("a", record("B", "id")), SSN),
          record("R", ("a", record("B", "id", "no")), SSN)], "a.no"),
-    "what its type was tagged with after it was replaced": (
-        [record("R", SSN, ("a", record("A", "no")), ("b", "A")),
-         record("R", SSN, ("a", record("B")), ("b", record("A", "no"))),
-         record("R", SSN, ("a", record("B")), ("b", record("A", named("no", tags=["PII"])))),
-         record("R", SSN, ("a", record("B", "no")))], "a.no"),
 }  # fmt: skip

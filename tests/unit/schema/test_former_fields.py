@@ -5,8 +5,10 @@ import random
 
 import pytest
 
+from aggregator.schema.inherited_tags import with_inherited_tags
+from aggregator.schema.registry import SchemaVersion
 from tests.effort import turns
-from tests.unit.schema.former_fields import APART, STAYS, array, closed, map_of, named
+from tests.unit.schema.former_fields import APART, SSN, STAYS, array, closed, map_of, named, record
 
 pytestmark = pytest.mark.slow
 
@@ -16,6 +18,17 @@ def test_a_type_that_took_anothers_place_is_that_type_for_good(shape):
     """Whichever version first has the field again."""
     versions, leaf = STAYS[shape]
     assert leaf in closed(versions)[0]
+
+
+@pytest.mark.parametrize(("former", "later"), [("n1.A", "n2.A"), ("A", "B")])
+def test_a_record_that_was_renamed_where_others_refer_to_it_is_that_record(former, later):
+    """The place of a referenced type is its own subject."""
+    versions = [
+        SchemaVersion("a-value", 1, 1, json.dumps(record(former, SSN)), is_referenced=True),
+        SchemaVersion("a-value", 2, 2, json.dumps(record(later, "ssn")), is_referenced=True),
+    ]
+    schema = with_inherited_tags(json.dumps(record("R", ("f", record(later, "ssn")))), (), versions)
+    assert [item.inherited for node in schema.nodes for item in node.fields if item.name == "ssn"] == [{"PII"}]
 
 
 @pytest.mark.parametrize("shape", APART)
@@ -68,11 +81,11 @@ class _History:
             fields.append(_Field(self._name("f"), inner))
         return _Record(self._name("R"), fields)
 
-    def records(self, record=None):
+    def records(self, outer=None):
         """All that stand in this version."""
-        record = record or self.root
-        yield record
-        for one in record.fields:
+        outer = outer or self.root
+        yield outer
+        for one in outer.fields:
             if one.is_there:
                 for inner in one.records:
                     yield from self.records(inner)
@@ -80,15 +93,15 @@ class _History:
     def change(self):
         """What the next version does to the one before."""
         chance = self._draw.random
-        for record in list(self.records()):
-            record.aliases = []
+        for each in list(self.records()):
+            each.aliases = []
             if chance() < 0.25:
-                former, record.name = record.name, self._name("R")
+                former, each.name = each.name, self._name("R")
                 if chance() < 0.3:
-                    record.aliases = [former]
+                    each.aliases = [former]
                 elif chance() < 0.3:
-                    record.name = f"ns{self._count}.{former.rpartition('.')[2]}"
-            for one in record.fields:
+                    each.name = f"ns{self._count}.{former.rpartition('.')[2]}"
+            for one in each.fields:
                 one.tags_now, one.said = False, set()
                 if chance() < 0.15:
                     one.is_there = not one.is_there
@@ -111,9 +124,9 @@ class _History:
         """The version."""
         return self._text(self.root)
 
-    def _text(self, record):
+    def _text(self, outer):
         fields = []
-        for one in record.fields:
+        for one in outer.fields:
             if one.is_there:
                 kind = (
                     [self._text(inner) for inner in one.records]
@@ -122,11 +135,11 @@ class _History:
                 )
                 kind = {0: lambda k: k, 1: array, 2: map_of}[one.wrapped](kind)
                 fields.append(named(one.name, kind, *sorted(one.said), tags=["PII"] if one.tags_now else ()))
-        return {"type": "record", "name": record.name, "fields": fields, "aliases": record.aliases}
+        return {"type": "record", "name": outer.name, "fields": fields, "aliases": outer.aliases}
 
-    def tagged(self, record=None, way=()):
+    def tagged(self, outer=None, way=()):
         """The ways of leaves that some version tagged, and whose names of all versions are said to be one."""
-        for one in (record or self.root).fields:
+        for one in (outer or self.root).fields:
             if one.is_there and not one.unsaid:
                 if one.was_tagged:
                     yield ".".join((*way, one.name))
