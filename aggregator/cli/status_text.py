@@ -43,7 +43,7 @@ def status_lines(
         yield ""
     for edge, count in (dead or {}).items():
         letters = format_count(count, "dead letter")
-        yield f"{letters} of {edge} since the hub's first start: aggregator dlq list --edge {edge}"
+        yield f"{letters} of {edge} since the hub's first start, replayed ones too: aggregator dlq list --edge {edge}"
     yield from _edge_lines(seen) if seen.edges else ()
     yield from _flow_lines(seen) if partitions else _topic_lines(seen)
     yield from _next_lines(seen)

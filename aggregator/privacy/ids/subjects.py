@@ -69,5 +69,6 @@ class Subjects(NamedTuple):
             f"{format_first(others, _SHOWN) or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
             hint=f"register the schema under {self.topic}-{self.part} if it is the topic's; if producers name subjects "
             f"otherwise (RecordNameStrategy), open them in the policy, under the topic: subjects: "
-            f'{{"{others[0] if others else "<subject>"}": "<reason>"}}',
+            f'{{"{others[0] if others else "<subject>"}": "<reason>"}}; if the records are wrong, see '
+            f"docs/runbooks/poisoned-producer.md",
         )

@@ -82,7 +82,7 @@ def test_dead_letters_stand_beside_no_problem():
     """They stop nothing, and have an alert: whoever was woken by it finds them."""
     nothing = replace(snapshot().status, edges=(), flows=(), lake=())
     text = list(status_lines(nothing, problems=True, dead={"eu": 40}))
-    assert "40 dead letters of eu since the hub's first start: aggregator dlq list --edge eu" in text
+    assert "40 dead letters of eu since the hub's first start, replayed ones too: aggregator dlq list --edge eu" in text
 
 
 def test_open_connections_are_listed_with_their_reasons():
