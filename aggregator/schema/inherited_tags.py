@@ -56,6 +56,7 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
     versions = [version for version in versions if (version.text, version.tags) != (text, beside)]
     every = [_Said(one.text, one.tags, one.subject if one.is_referenced else "") for one in versions]
     history = _RECENT.take(every)
+    _require_bounded(history, versions)
     for version, said in [*zip(versions, every, strict=True)][len(history.said) :]:
         try:
             earlier = history.read(said)
@@ -64,16 +65,20 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
                 f"subject {version.subject} version {version.version}: its tags cannot be read: {error.message}",
                 hint="delete that version for good, if no record needs it",
             ) from None
-        if history.steps > HISTORY_STEPS.limit:
-            raise HoldError(
-                f"subject {versions[-1].subject}: more than {HISTORY_STEPS.limit:,} {HISTORY_STEPS.unit}",
-                hint="keep fewer tags beside these versions, or delete those that no record needs, for good",
-            )
+        _require_bounded(history, versions)
         history.add(said, earlier)
     said = _Said(text, beside)
     schema = history.add(said, history.read(said))
     _RECENT.put(history)
     return schema
+
+
+def _require_bounded(history: "_History", versions: Sequence[SchemaVersion]) -> None:
+    if history.steps > HISTORY_STEPS.limit:
+        raise HoldError(
+            f"subject {versions[-1].subject}: more than {HISTORY_STEPS.limit:,} {HISTORY_STEPS.unit}",
+            hint="keep fewer tags beside these versions, or delete those that no record needs, for good",
+        )
 
 
 def fingerprint(text: str, schema: Schema) -> str:
