@@ -241,6 +241,7 @@ class _Finding:
                     self._join(key, other)
                 left.joined()
             tags |= key.now.tags
+            self._looked_at.add(key.now)
         if node.kind is Kind.RECORD:
             self._record(number, node)
         elif node.kind in _WRAPPERS:
@@ -264,7 +265,6 @@ class _Finding:
 
     def _record(self, number: int, node: Node) -> None:
         named = self._history.named(node.name)
-        self._looked_at.add(named)
         if ~number in self._met:  # a record used at many places is looked at once
             return
         self._met.add(~number)

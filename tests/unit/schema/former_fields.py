@@ -192,6 +192,10 @@ STAYS = {
     "the same, the other field first": (
         [record("R", ("f", record("A", named("x", tags=["PII"])))),
          record("R", ("f", record("B", "x")), ("g", record("C", "x", aliases=["B"])))], "g.x"),
+    "an enum that another type makes one with a tagged one": (
+        [record("R", ("k", [{"type": "enum", "name": "E", "symbols": ["a"]},
+                            tagged({"type": "enum", "name": "X", "symbols": ["a"]})])),
+         record("R", ("k", record("N", "i")), ("f", {"type": "enum", "name": "E", "symbols": ["a"]}))], "f"),
     "one of two that an alias elsewhere made one": (
         [record("R", ("f", [record("A", "i"), record("B", named("x", tags=["PII"]))])),
          record("R", ("h", record("Z", "k", aliases=["A", "B"]))),
