@@ -73,8 +73,8 @@ def test_comparing_costs_time_in_proportion(old, new):
     assert time.process_time() - began < BUDGET_S
 
 
-def test_many_aliases_that_many_fields_use_are_too_many():
-    """Refused within the budget of steps, instead of minutes of sorting names."""
+def test_many_aliases_that_many_fields_use_are_one_name():
+    """Looked at once, instead of minutes of sorting names."""
     aliases = [f"n{at}" for at in range(2000)]
     tagged = {"name": "x", "type": "string", "confluent:tags": ["PII"]}
     record = {"type": "record", "name": "A", "aliases": aliases, "fields": [tagged]}
@@ -84,9 +84,8 @@ def test_many_aliases_that_many_fields_use_are_too_many():
         for more in ((), ({"name": "z", "type": "int"},))
     )
     began = time.process_time()
-    with pytest.raises(DeadLetterError) as caught:
-        with_inherited_tags(second, (), [SchemaVersion("t-value", 1, 1, first)])
-    assert caught.value.reason is Reason.SCHEMA_REFUSED
+    schema = with_inherited_tags(second, (), [SchemaVersion("t-value", 1, 1, first)])
+    assert [item.tags for node in schema.nodes for item in node.fields if item.name == "x"] == [{"PII"}]
     assert time.process_time() - began < BUDGET_S
 
 
