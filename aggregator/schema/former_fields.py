@@ -156,6 +156,7 @@ class _Finding:
 
     def look(self, root: Place) -> bool:
         """Follow the schema from its root; whether two types were found to be one after one of them was looked at."""
+        self._give(self._nodes, self._schema.root, root.tags)
         self._wait(self._schema.root, root, ())
         while self._waiting:
             self._visit(*self._waiting.pop())
@@ -222,8 +223,6 @@ class _Finding:
         keys = {branch: self._history.key(self._schema.nodes[branch]) for branch in branches}
         self._steps.spend(len(branches))
         place = place.now if place else None
-        if place:
-            self._give(self._nodes, number, place.tags)
         stood = list(self._history.stood(place).items()) if place else []
         newest = place.newest if place and not extra else Counter[Key]()
         here = [(keys[branch], self._schema.nodes[branch].name) for branch in branches]
@@ -282,14 +281,17 @@ class _Finding:
         """
         extra = [pair for pair in left.types if pair[0] not in _WRAPPERS] if left else []
         for one in known[1:]:
-            extra += self._history.within(one)[0]
-        here = known[0].inside if known else None
+            inside, tags = self._history.within(one)
+            extra += inside
+            self._give(self._nodes, node.children[0], tags)
+        here = known[0].inside.now if known and known[0].inside else None
+        self._give(self._nodes, node.children[0], here.tags if here else NO_TAGS)
         if node.kind is Kind.MAP:
             keys = NO_TAGS.union(*(one.key_tags for one in known), self._all_below(left) if left else NO_TAGS)
             self._give(self._keys, number, keys)
         elif left:
             self._give(self._nodes, node.children[0], left.key_tags)
-        self._wait(node.children[0], here.now if here else None, extra)
+        self._wait(node.children[0], here, extra)
 
 
 class _Matching:

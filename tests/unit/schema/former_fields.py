@@ -235,6 +235,8 @@ APART = {
     "a field beside the one that was named after it": (
         [record("R", ("x", record("A", "ssn")), SSN),
          *[record("R", ("x", record("A", "ssn")), ("y", record("B", SSN), "x"))] * 2], "x.ssn"),
+    "the type of the tagged field elsewhere": (
+        [record("R", named("f", record("A", "x"), tags=["PII"]), ("g", "A"))] * 2, "g.x"),
     "another field of what was renamed": (
         [record("A", "id", SSN), record("B", "id"), record("B", "id", "ssn")], "id"),
     "a type that replaces one without tags": (
