@@ -50,6 +50,8 @@ def _totals(config: HubConfig) -> Iterator[str]:
         sums = totals(ledger, edge)
         counted = f"{sums.delivered:,} delivered, {sums.dead:,} dead letters, {sums.suppressed:,} suppressed"
         yield f"{edge}: {counted} since the first start"
+        if sums.dead:
+            yield f"  which and why: aggregator dlq list --edge {edge}"
 
 
 def _sentences(config: HubConfig, report: "RunReport", *, drained: bool) -> Iterator[str]:
