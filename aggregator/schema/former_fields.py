@@ -52,7 +52,7 @@ class Lineage:
         root = history.root(subject)
         finding = _Finding(history, schema, steps)
         while finding.look(root):
-            finding = _Finding(history, schema, steps)
+            pass
         tagged = finding.tagged()
         _Entering(history, tagged).enter(root, schema.root)
         return tagged
@@ -88,6 +88,9 @@ class _Entering:
             place.tags = self._noted(place.tags, node)
             branches = [*node.children]
         keys = [(self._history.key(self._nodes[branch]), self._nodes[branch].name) for branch in branches]
+        for branch in branches:
+            if self._nodes[branch].kind is Kind.NULL:
+                place.tags = self._noted(place.tags, self._nodes[branch])
         real = [branch for branch in branches if self._nodes[branch].kind is not Kind.NULL]
         for branch, here in zip(real, list(self._history.stand(place, keys)), strict=True):
             self._type(here, branch)
@@ -101,8 +104,8 @@ class _Entering:
         elif node.name and number not in self._entered:
             self._entered.add(number)
             named = self._history.named(node.name)
-            if self._defined[node.name] == number:  # others may have tags of one place
-                named.tags = self._noted(named.tags, node)
+            definition = self._nodes[self._defined[node.name]]  # this node may have tags of its place alone
+            named.tags = self._noted(named.tags, definition)
             for item in node.fields:
                 place = self._history.field(named, item.name)
                 place.tags = self._noted(place.tags, item)
@@ -118,10 +121,14 @@ class _Left:
     Args:
         types: By what tells them apart.
         tags: Of the places within.
+        is_by_name: They have the same name in another namespace.
     """
 
-    def __init__(self, types: Sequence[tuple[Key, Type]], tags: frozenset[str] = NO_TAGS) -> None:
+    def __init__(
+        self, types: Sequence[tuple[Key, Type]], tags: frozenset[str] = NO_TAGS, *, is_by_name: bool = False
+    ) -> None:
         self.types = types
+        self.is_by_name = is_by_name
         self.named = list(dict.fromkeys(key for key, _ in types if isinstance(key, NamedType)))
         self.tags = tags.union(*(one.tags for _, one in types), *(one.tags for one in self.named))
         self.key_tags = NO_TAGS.union(*(one.key_tags for _, one in types))
@@ -148,6 +155,7 @@ class _Finding:
         self._waiting: list[tuple[int, Place | None, Sequence[tuple[Key, Type]]]] = []
         self._known_below: dict[NamedType, frozenset[str]] = {}
         self._looked_at: set[NamedType] = set()
+        self._took_over: set[NamedType] = set()
         self._is_late = False
         self._count = TagCount()
         self._nodes: dict[int, frozenset[str]] = {}
@@ -156,6 +164,7 @@ class _Finding:
 
     def look(self, root: Place) -> bool:
         """Follow the schema from its root; whether two types were found to be one after one of them was looked at."""
+        self._met, self._known_below, self._looked_at, self._is_late = set(), {}, set(), False
         self._give(self._nodes, self._schema.root, root.tags)
         self._wait(self._schema.root, root, ())
         while self._waiting:
@@ -226,37 +235,45 @@ class _Finding:
         stood = list(self._history.stood(place).items()) if place else []
         newest = place.newest if place and not extra else Counter[Key]()
         here = [(keys[branch], self._schema.nodes[branch].name) for branch in branches]
+        for named in self._took_over & newest.keys():
+            del newest[named]  # under the name of now it was not there
         matching = _Matching(self._history, [*stood, *extra], here, newest)
         for branch, (key, name) in zip(branches, here, strict=True):
             known, left = matching.of(key, name)
             self._type(branch, key, known, left)
 
-    def _type(self, number: int, key: Key, known: Sequence[Type], left: _Left | None) -> None:
+    def _type(self, number: int, key: Key, known: Sequence[Type], left: Sequence[_Left]) -> None:
         node = self._schema.nodes[number]
-        tags = NO_TAGS.union(*(one.tags for one in known), left.tags if left else NO_TAGS)
+        tags = NO_TAGS.union(*(one.tags for one in known), *(one.tags for one in left))
         if isinstance(key, NamedType):
-            if left:
-                for other in left.named:
-                    self._join(key, other)
-                left.joined()
+            for one in left:
+                self._take_over(key, one)
             tags |= key.now.tags
             self._looked_at.add(key.now)
         if node.kind is Kind.RECORD:
             self._record(number, node)
         elif node.kind in _WRAPPERS:
             self._wrapper(number, node, known, left)
-        elif left:
+        else:
+            tags |= self._below(key.now) if isinstance(key, NamedType) else self._all_below(left)
             tags |= self._all_below(left)
         self._give(self._nodes, number, tags)
 
-    def _all_below(self, left: _Left) -> frozenset[str]:
+    def _all_below(self, left: Sequence[_Left]) -> frozenset[str]:
         """The tags of everything that these types held."""
-        return left.tags.union(left.key_tags, *map(self._below, left.named))
+        return NO_TAGS.union(
+            *(one.tags | one.key_tags for one in left), *(self._below(named) for one in left for named in one.named)
+        )
 
-    def _join(self, one: NamedType, other: NamedType) -> None:
-        both = {one.now, other.now}
-        if self._history.join_types(one, other):
-            self._is_late |= not both.isdisjoint(self._looked_at)
+    def _take_over(self, key: NamedType, left: _Left) -> None:
+        for other in left.named:
+            both = {key.now, other.now}
+            if self._history.join_types(key, other):
+                self._is_late |= not both.isdisjoint(self._looked_at)
+                if not left.is_by_name or both & self._took_over:
+                    self._took_over.difference_update(both)
+                    self._took_over.add(key.now)
+        left.joined()
 
     def _give(self, into: dict[Any, frozenset[str]], part: Any, tags: frozenset[str]) -> None:
         if tags:
@@ -273,13 +290,13 @@ class _Finding:
                 self._give(self._fields, (number, at), place.tags)
             self._wait(item.node, place, ())
 
-    def _wrapper(self, number: int, node: Node, known: Sequence[Type], left: _Left | None) -> None:
+    def _wrapper(self, number: int, node: Node, known: Sequence[Type], left: Sequence[_Left]) -> None:
         """Match the items of an array, or the values of a map, with the earlier ones.
 
         If the earlier type was a single value, match that. What was no map may have become the keys, and what was the
         keys of a map may have become items.
         """
-        extra = [pair for pair in left.types if pair[0] not in _WRAPPERS] if left else []
+        extra = [pair for one in left for pair in one.types if pair[0] not in _WRAPPERS]
         for one in known[1:]:
             inside, tags = self._history.within(one)
             extra += inside
@@ -287,10 +304,10 @@ class _Finding:
         here = known[0].inside.now if known and known[0].inside else None
         self._give(self._nodes, node.children[0], here.tags if here else NO_TAGS)
         if node.kind is Kind.MAP:
-            keys = NO_TAGS.union(*(one.key_tags for one in known), self._all_below(left) if left else NO_TAGS)
+            keys = self._all_below(left).union(*(one.key_tags for one in known))
             self._give(self._keys, number, keys)
-        elif left:
-            self._give(self._nodes, node.children[0], left.key_tags)
+        else:
+            self._give(self._nodes, node.children[0], NO_TAGS.union(*(one.key_tags for one in left)))
         self._wait(node.children[0], here, extra)
 
 
@@ -318,30 +335,36 @@ class _Matching:
         self._by_key: dict[Key, list[Type]] = {}
         for key, one in stood:
             self._by_key.setdefault(key, []).append(one)
-        new = {_short(name) for key, name in here if name and not self._is_sure(key)}
+        new = Counter(_short(name) for key, name in here if name and not self._is_sure(key))
         # Avro takes types of one name without the namespace for the same.
-        self._similar: dict[str, list[tuple[Key, Type]]] = {}
+        similar: dict[str, list[tuple[Key, Type]]] = {}
+        gone: dict[str, list[tuple[Key, Type]]] = {}
         for key, one in stood:
-            if newest[key] and one.called and _short(one.called) in new:
-                self._similar.setdefault(_short(one.called), []).append((key, one))
-        self._renamed = {key for pairs in self._similar.values() for key, one in pairs if one.most == 1}
+            name = _short(one.called)
+            if name in new and newest[key]:
+                similar.setdefault(name, []).append((key, one))
+                if newest[key] > self._keys[key]:
+                    gone.setdefault(name, []).append((key, one))
+        self._renamed = {name for name, pairs in gone.items() if len(pairs) >= new[name]}
+        self._taken = {key for name in self._renamed for key, one in gone[name] if one.most == 1}
+        self._similar = {name: _Left(gone.get(name, pairs), is_by_name=True) for name, pairs in similar.items()}
 
-    def of(self, key: Key, name: str) -> tuple[Sequence[Type], _Left | None]:
+    def of(self, key: Key, name: str) -> tuple[Sequence[Type], Sequence[_Left]]:
         """The types that have this key, and those that it may have taken the place of."""
         known = self._by_key.get(key, [])
         if self._is_sure(key) or not self._stood:
-            return known, None
-        similar = self._similar.get(_short(name), []) if name else []
-        if similar:
-            return known, _Left(similar)
-        within = self._within.get(key)
-        return known, _Left([*self._left.types, *within], self._left.tags) if within else self._left
+            return known, ()
+        similar = [self._similar[_short(name)]] if _short(name) in self._similar else []
+        if _short(name) in self._renamed:
+            return known, similar
+        within = [_Left(self._within[key])] if key in self._within else []
+        return known, [*similar, self._left, *within]
 
     def _is_sure(self, key: Key) -> bool:
         return self._newest[key] >= self._keys[key]
 
     def _is_left(self, key: Key, one: Type) -> bool:
-        return one.most > self._keys[key] and key not in self._renamed
+        return one.most > self._keys[key] and key not in self._taken
 
     @cached_property
     def _left(self) -> _Left:

@@ -34,7 +34,7 @@ def with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaVe
         text: The schema.
         beside: Tags that the registry keeps beside it; they count as its own.
         versions: The subject's, up to this one, oldest first, and those of subjects that they refer to; what these give
-            it is `inherited`. Those that say the same as this one give nothing.
+            it is `inherited`. The last of them may be this one itself.
 
     Raises:
         DeadLetterError: SCHEMA_REFUSED, the text is no Avro schema that is supported, or tags and places are too many.
@@ -53,7 +53,8 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
                 f"subject {versions[-1].subject}: more than {budget.limit:,} {budget.unit}",
                 hint=DELETE_VERSIONS,
             )
-    versions = [version for version in versions if (version.text, version.tags) != (text, beside)]
+    while versions and (versions[-1].text, versions[-1].tags) == (text, beside):
+        versions = versions[:-1]
     every = [_Said(one.text, one.tags, one.subject if one.is_referenced else "") for one in versions]
     history = _RECENT.take(every)
     _require_bounded(history, versions)

@@ -215,11 +215,12 @@ class TagHistory:
     def join_types(self, one: NamedType, other: NamedType) -> bool:
         """Let two types be one for good; whether they were two."""
         one, other = one.now, other.now
+        self._steps.spend(1)
         if one is other:
             return False
         if (len(one.fields), len(one.tags)) < (len(other.fields), len(other.tags)):
             one, other = other, one
-        self._steps.spend(1 + len(other.fields))
+        self._steps.spend(len(other.fields))
         other.joined_to = one
         one.tags = self.noted(one.tags, other.tags)
         for name, place in other.fields.items():
@@ -245,7 +246,10 @@ class TagHistory:
         one, other = one.now, other.now
         if one is other:
             return
-        both = one.newest & other.newest if one.version and other.version else one.newest + other.newest
+        newest = one.newest_keys or other.newest_keys
+        if one.version and other.version:
+            self._steps.spend(len(one.newest_keys) + len(other.newest_keys))
+            newest = tuple((one.newest & other.newest).elements())
         mine, theirs = one.types, other.types
         if len(mine) < len(theirs):
             one, other, theirs = other, one, mine
@@ -255,7 +259,7 @@ class TagHistory:
         one.version = max(one.version, other.version)
         for key, there in theirs.items():
             self._put(one, _now(key), there)
-        one.newest_keys = tuple(both.elements())
+        one.newest_keys = newest
         other.types = {}
 
     def stand(self, place: Place, keys: Iterable[tuple[Key, str]]) -> Iterator[Type]:

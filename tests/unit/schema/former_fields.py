@@ -47,14 +47,14 @@ def closed(versions):
 
     def walk(number, way, is_tagged, above):
         node = schema.nodes[number]
-        is_tagged = is_tagged or bool(node.tags or node.inherited)
+        is_tagged = is_tagged or "PII" in node.tags | node.inherited
         if node.kind is Kind.RECORD:
             if number not in above:
                 for item in node.fields:
-                    inside = is_tagged or bool(item.tags or item.inherited)
+                    inside = is_tagged or "PII" in item.tags | item.inherited
                     walk(item.node, (*way, item.name), inside, above | {number})
         elif node.children:
-            if node.kind is Kind.MAP and (is_tagged or node.inherited_keys):
+            if node.kind is Kind.MAP and (is_tagged or "PII" in node.inherited_keys):
                 found.add((*way, "{key}"))
             for child in node.children:
                 walk(child, way, is_tagged, above)
@@ -73,6 +73,12 @@ def tagged(kind, tag="PII"):
     return {"type": of["type"], **{key: one for key, one in of.items() if key != "type"}, "confluent:tags": [tag]}
 
 
+def wrapped(kind):
+    """The same type beneath another tag of its place."""
+    return {"type": kind, "confluent:tags": ["OTHER"]}
+
+
+ENUM = {"type": "enum", "name": "E", "symbols": ["a"]}
 SSN = named("ssn", tags=["PII"])
 # Versions, and the leaf of the last one that an earlier one tagged.
 STAYS = {
@@ -189,13 +195,39 @@ STAYS = {
     "an alias of what takes the place": (
         [record("R", ("f", record("A", named("x", tags=["PII"])))),
          record("R", ("g", record("C", "x", aliases=["B"])), ("f", record("B", "x")))], "g.x"),
-    "the same, the other field first": (
+    "an alias of what takes the place, the other field first": (
         [record("R", ("f", record("A", named("x", tags=["PII"])))),
          record("R", ("f", record("B", "x")), ("g", record("C", "x", aliases=["B"])))], "g.x"),
     "an enum that another type makes one with a tagged one": (
         [record("R", ("k", [{"type": "enum", "name": "E", "symbols": ["a"]},
                             tagged({"type": "enum", "name": "X", "symbols": ["a"]})])),
          record("R", ("k", record("N", "i")), ("f", {"type": "enum", "name": "E", "symbols": ["a"]}))], "f"),
+    "a tagged type that is defined beneath another tag": (
+        [record("R", ("f", wrapped(tagged(record("B", "x"))))), record("R", ("g", record("B", "x")))], "g.x"),
+    "such an enum in a list": (
+        [record("R", ("f", array(wrapped(tagged(ENUM))))), record("R", ("g", ENUM))], "g"),
+    "an enum beneath a tag, where it takes a tagged one's place elsewhere": (
+        [record("R", ("g", tagged({**ENUM, "name": "G"}))), record("R", ("g", ENUM), ("f", wrapped("E")))], "f"),
+    "a record that took an enum's place beside its fields": (
+        [record("R", ("f", record("A", named("x", tags=["PII"])))),
+         record("R", ("f", ENUM), ("g", wrapped("E")))], "g"),
+    "an enum whose record is tagged later": (
+        [record("R", ("f", record("A", "x"))), record("R", ("f", ENUM)),
+         record("R", ("f", ENUM), ("g", record("A", named("x", tags=["PII"])))), record("R", ("f", ENUM))], "f"),
+    "one of a name that still stands there, for what is gone": (
+        [record("R", ("f", [record("m.A", "y"), record("Z", named("x", tags=["PII"]))])),
+         record("R", ("f", [record("m.A", "y"), record("n.A", "x")]))], "f.x"),
+    "the same text as before, of names that were joined": (
+        [record("R", ("f", record("A", "x"))), record("R", ("f", record("B", "x"))),
+         record("R", ("f", [record("A", "x"), record("B", "x")])),
+         record("R", ("g", record("B", named("x", tags=["PII"])))), record("R", ("f", record("A", "x")))], "f.x"),
+    "a text that is gone, where the record is elsewhere too": (
+        [record("R", ("f", [record("A", "x"), tagged("string")])), record("R", ("f", record("B", "x")), ("g", "B"))],
+        "f.x"),
+    "the same, the other field first": (
+        [record("R", ("g", [record("A", "x"), tagged("string")]), ("f", "A")),
+         record("R", ("g", record("B", "x")), ("f", "B"))], "g.x"),
+    "null that was tagged": ([record("R", ("f", tagged("null"))), record("R", "f")], "f"),
     "one of two that an alias elsewhere made one": (
         [record("R", ("f", [record("A", "i"), record("B", named("x", tags=["PII"]))])),
          record("R", ("h", record("Z", "k", aliases=["A", "B"]))),
