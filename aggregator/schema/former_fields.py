@@ -11,7 +11,7 @@ its fields, and so do the keys of a map that replaces something else. Pure, and 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -233,11 +233,10 @@ class _Finding:
         self._steps.spend(len(branches))
         place = place.now if place else None
         stood = list(self._history.stood(place).items()) if place else []
+        self._steps.spend(len(place.newest_keys) if place else 0)
         newest = place.newest if place and not extra else Counter[Key]()
         here = [(keys[branch], self._schema.nodes[branch].name) for branch in branches]
-        for named in self._took_over & newest.keys():
-            del newest[named]  # under the name of now it was not there
-        matching = _Matching(self._history, [*stood, *extra], here, newest)
+        matching = _Matching(self._history, [*stood, *extra], here, newest, self._took_over)
         for branch, (key, name) in zip(branches, here, strict=True):
             known, left = matching.of(key, name)
             self._type(branch, key, known, left)
@@ -319,6 +318,7 @@ class _Matching:
         stood: What stood there, or may have come there.
         here: What stands there now, with its name.
         newest: What surely stood there in the version before.
+        took_over: Types that are there under a name of now, which the version before did not have.
     """
 
     def __init__(
@@ -327,8 +327,10 @@ class _Matching:
         stood: Sequence[tuple[Key, Type]],
         here: Sequence[tuple[Key, str]],
         newest: Counter[Key],
+        took_over: Collection[Key],
     ) -> None:
         self._history = history
+        self._took_over = took_over
         self._stood = stood
         self._keys = Counter(key for key, _ in here)
         self._newest = newest
@@ -361,7 +363,7 @@ class _Matching:
         return known, [*similar, self._left, *within]
 
     def _is_sure(self, key: Key) -> bool:
-        return self._newest[key] >= self._keys[key]
+        return self._newest[key] >= self._keys[key] and key not in self._took_over
 
     def _is_left(self, key: Key, one: Type) -> bool:
         return one.most > self._keys[key] and key not in self._taken
@@ -372,7 +374,7 @@ class _Matching:
         free, tags = [pair for pair in self._stood if self._is_left(*pair)], NO_TAGS
         for _, one in tuple(free):
             inside, within = self._history.within(one)
-            free += [pair for pair in inside if pair[0] not in self._keys]
+            free += [pair for pair in inside if pair[0] not in self._keys or self._is_sure(pair[0])]
             tags |= within
         return _Left(free, tags)
 

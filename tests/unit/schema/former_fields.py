@@ -227,6 +227,15 @@ STAYS = {
     "the same, the other field first": (
         [record("R", ("g", [record("A", "x"), tagged("string")]), ("f", "A")),
          record("R", ("g", record("B", "x")), ("f", "B"))], "g.x"),
+    "a text for a list of the record that stays": (
+        [record("R", ("f", [record("B", named("x", tags=["PII"])), array("B")])),
+         record("R", ("f", [record("B", "x"), "string"]))], "f"),
+    "a record for a list of the text that stays": (
+        [record("R", ("f", ["string", array(tagged("string"))])), record("R", ("f", ["string", record("B", "y")]))],
+        "f.y"),
+    "another namespace, beside a record that took its place elsewhere": (
+        [record("R", ("f", record("m.A", named("x", tags=["PII"]))), ("g", "m.A")),
+         record("R", ("f", [record("B", "i"), record("n.A", "x")]), ("g", "B"))], "f.x"),
     "null that was tagged": ([record("R", ("f", tagged("null"))), record("R", "f")], "f"),
     "one of two that an alias elsewhere made one": (
         [record("R", ("f", [record("A", "i"), record("B", named("x", tags=["PII"]))])),
