@@ -8,7 +8,7 @@ as a loosening.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import date
@@ -223,7 +223,8 @@ def _written(old: Policy, new: Policy, today: date, seen: Mapping[str, AbstractS
             found = Strictness.LOOSER if _only_closes(before) else Strictness.OTHER
             yield PolicyChange(POLICY, place, "written", "not written", found)
         elif after is not None:
-            found = Strictness.STRICTER if _only_closes(after) else Strictness.OTHER
+            closes = _only_closes(after) and not any(one.lifts for one in _beside(pattern, new))
+            found = Strictness.STRICTER if closes else Strictness.OTHER
             yield PolicyChange(POLICY, place, "not written", "written", found)
 
 
@@ -244,9 +245,9 @@ def _pattern(
     place, before, after = f'topics."{pattern}"', old[1], new[1]
     keys = before.key or Drop(), after.key or Drop()
     yield _line(f"{place}.key", [(day, *keys, _unseen(*keys, day)) for day in _days(today, *keys)])
-    judge = _judge_of_value(pattern, old[0], new[0])
+    is_alone = all(_decides_alone(pattern, policy) for policy, _ in (old, new))
     days = _days(today, before.value, after.value)
-    yield _line(f"{place}.value", [_of_value(before, after, day, judge) for day in days])
+    yield _line(f"{place}.value", [_of_value(before, after, day, is_alone=is_alone) for day in days])
     days = _days(today, before.default, after.default)
     yield _line(f"{place}.default", [_of_default(old, new, day) for day in days])
     yield from _others(f"{place}.", before, after, _JUDGED)
@@ -257,28 +258,33 @@ def _pattern(
         yield PolicyChange(POLICY, f"{place}.headers.{name}", _PASSES[passed], _PASSES[passes], found)
 
 
-def _of_value(old: TopicPolicy, new: TopicPolicy, day: date, judge: Callable[[AnyRule, AnyRule], Strictness]) -> _Day:
-    """The rules of a value without parts: it has one type, and no tags."""
+def _of_value(old: TopicPolicy, new: TopicPolicy, day: date, *, is_alone: bool) -> _Day:
+    """The rules of a value without parts: it has one type, and no tags; an ended rule may meet others all the same."""
+    if not is_alone:
+        written = old.value or Drop(), new.value or Drop()
+        return day, *written, _of_rivals(*written)
     before, after = (Drop() if one.value is None or _has_ended(one.value, day) else one.value for one in (old, new))
-    return day, before, after, judge(before, after)
+    return day, before, after, compare_rules(before, after)
 
 
-def _judge_of_value(pattern: str, old: Policy, new: Policy) -> Callable[[AnyRule, AnyRule], Strictness]:
+def _of_rivals(before: AnyRule, after: AnyRule) -> Strictness:
     """Another pattern's rule may take over where this one's changes, and then nothing is known of either."""
-    if all(_decides_alone(pattern, policy) for policy in (old, new)):
-        return compare_rules
-    return lambda before, after: _unseen(before, after, date.min)
+    if before == after:
+        return Strictness.SAME
+    return verdict(isinstance(after, Drop), isinstance(before, Drop))
 
 
 def _decides_alone(pattern: str, policy: Policy) -> bool:
     """Whether no other rule can reach a whole value of a topic that the pattern names."""
     mine = policy.topics[pattern]
-    return not any({*steps(path)} == {ANY_DEPTH} for path in mine.fields) and not any(
-        one.meets(other)
-        for beside in policy.topics.keys() - {pattern}
-        for one in names(pattern)
-        for other in names(beside)
-    )
+    return not any({*steps(path)} == {ANY_DEPTH} for path in mine.fields) and not any(_beside(pattern, policy))
+
+
+def _beside(pattern: str, policy: Policy) -> Iterator[TopicPolicy]:
+    """What else may be written for a topic that the pattern names."""
+    for other in policy.topics.keys() - {pattern}:
+        if any(one.meets(two) for one in names(pattern) for two in names(other)):
+            yield policy.topics[other]
 
 
 def _of_default(old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy], day: date) -> _Day:
@@ -344,8 +350,9 @@ def _never_more(rule: AnyRule | None, other: AnyRule | None, day: date) -> bool:
         return other is None or isinstance(other, Keep)
     if other is None:
         return False
-    is_as_valid = (_end(rule) is None) == (_end(other) is None)
-    return closes_at_most(rule, other) or (is_as_valid and is_same_rule(rule, other))
+    # Of two rules of one operator that meet, the one that ends first counts: another end may let another one count.
+    ends_alike = _end(rule) == _end(other) or (isinstance(rule, Keep) and None not in (_end(rule), _end(other)))
+    return closes_at_most(rule, other) or (ends_alike and is_same_rule(rule, other))
 
 
 def _has_ended(rule: AnyRule | None, day: date) -> bool:

@@ -333,6 +333,37 @@ def test_a_whole_value_of_several_rules_is_judged_like_one_that_nobody_has_seen(
     assert verdicts(text % (9, apart), text % (1, apart), []) == {'topics."log".value': "stricter"}
 
 
+J = "reason: r, owner: o, expires: "
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"{{truncate: {{length: 5, {J}2027-01-01}}}}", f"{{keep: {{{J}2026-11-01}}}}"),
+        (f"{{truncate: {{length: 3, {J}2026-01-01}}}}", f"{{truncate: {{length: 900, {J}2026-01-01}}}}"),
+    ],
+)
+def test_an_ended_rule_beside_another_one_is_no_drop(old, new):
+    """The other pattern's rule may count where it has ended."""
+    beside = f'"log.": {{value_format: text, value: {{truncate: {{length: 500, {J}2030-01-01}}}}}}'
+    before, after = (f"topics: {{logs: {{value_format: text, value: {one}}}, {beside}}}" for one in (old, new))
+    assert verdicts(before, after, []) == {'topics."logs".value': "other"}
+
+
+def test_another_end_may_let_another_rule_count():
+    """Of two tags' rules of one operator."""
+    text = f"tags: {{A: {{mask: {{keep_first: 4, {J}2027-01-01}}}}, B: {{mask: {{keep_last: 4, {J}%s}}}}}}"
+    assert verdicts(text % "2028-01-01", text % "2026-12-01", []) == {"tags.B": "other"}
+
+
+def test_a_pattern_that_only_closes_may_end_what_another_one_lifts():
+    """A tag is lifted where all patterns that match say so."""
+    lifts = "lifts: {x: {tags: [PII], reason: r, owner: o}}"
+    old = f"tags: {{PII: {{mask: {{keep_last: 4}}}}}}\ntopics: {{orders: {{{lifts}}}%s}}"
+    assert verdicts(old % "", old % ', "order.*": {fields: {y: drop}}', []) == {'topics."order.*"': "other"}
+    assert verdicts(old % "", old % ', "bills.*": {fields: {y: drop}}', []) == {'topics."bills.*"': "stricter"}
+
+
 def test_a_reason_decides_nothing():
     """Of two rules of one operator, whatever the letters of their reasons are."""
     text = 'topics: {orders: {fields: {id: {%s}}}, "order.": {fields: {id: {%s}}}}'
