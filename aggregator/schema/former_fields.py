@@ -254,8 +254,9 @@ class _Finding:
         elif node.kind in _WRAPPERS:
             self._wrapper(number, node, known, left)
         else:
-            tags |= self._below(key.now) if isinstance(key, NamedType) else self._all_below(left)
             tags |= self._all_below(left)
+            if isinstance(key, NamedType):
+                tags |= self._below(key.now)
         self._give(self._nodes, number, tags)
 
     def _all_below(self, left: Sequence[_Left]) -> frozenset[str]:
@@ -279,10 +280,10 @@ class _Finding:
             into[part] = self._count.joined(into.get(part, NO_TAGS), tags)
 
     def _record(self, number: int, node: Node) -> None:
-        named = self._history.named(node.name)
         if ~number in self._met:  # a record used at many places is looked at once
             return
         self._met.add(~number)
+        named = self._history.named(node.name)
         for at, item in enumerate(node.fields):
             place = named.field(item.name)
             if place:

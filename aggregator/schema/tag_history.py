@@ -8,6 +8,7 @@ Invariant: nothing that was remembered is taken back.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Self
 
 from aggregator.budgets import SCHEMA_STEPS, SCHEMA_TAGS
 from aggregator.errors import DeadLetterError, Reason
@@ -21,7 +22,30 @@ _STEPS_OF_ALL = 10 * _STEPS
 _TAGS_OF_ALL = 10 * SCHEMA_TAGS.limit
 
 
-class NamedType:
+class _Joinable:
+    """What may be found to be one with another.
+
+    Attributes:
+        joined_to: The other one, which has all that was remembered of this.
+    """
+
+    __slots__ = ("joined_to",)
+
+    def __init__(self) -> None:
+        self.joined_to: Self | None = None
+
+    @property
+    def now(self) -> Self:
+        """What this one is part of by now."""
+        found = self
+        while found.joined_to is not None:
+            found = found.joined_to
+        if found is not self:
+            self.joined_to = found
+        return found
+
+
+class NamedType(_Joinable):
     """A record, enum or fixed, under all names that mean it.
 
     Attributes:
@@ -29,12 +53,12 @@ class NamedType:
         fields: Places of a record's fields, by each of their names.
     """
 
-    __slots__ = ("fields", "joined_to", "tags")
+    __slots__ = ("fields", "tags")
 
     def __init__(self) -> None:
+        super().__init__()
         self.tags = NO_TAGS
         self.fields: dict[str, Place] = {}
-        self.joined_to: NamedType | None = None
 
     def field(self, name: str) -> "Place | None":
         """The place of a field, if there was one of this name."""
@@ -42,16 +66,6 @@ class NamedType:
         if place is not None and place.joined_to is not None:
             place = self.fields[name] = place.now
         return place
-
-    @property
-    def now(self) -> "NamedType":
-        """The type that this one is part of by now."""
-        found = self
-        while found.joined_to is not None:
-            found = found.joined_to
-        if found is not self:
-            self.joined_to = found
-        return found
 
 
 # What tells types at one place apart: a named one itself, or the kind of another.
@@ -81,7 +95,7 @@ class Type:
         self.inside: Place | None = None
 
 
-class Place:
+class Place(_Joinable):
     """Where types stand: a field, the items of an array, the values of a map, or the root.
 
     Attributes:
@@ -91,24 +105,14 @@ class Place:
         version: That version.
     """
 
-    __slots__ = ("joined_to", "newest_keys", "tags", "types", "version")
+    __slots__ = ("newest_keys", "tags", "types", "version")
 
     def __init__(self) -> None:
+        super().__init__()
         self.tags = NO_TAGS
         self.version = 0
-        self.joined_to: Place | None = None
         self.types: dict[Key, Type] = {}
         self.newest_keys: tuple[Key, ...] = ()
-
-    @property
-    def now(self) -> "Place":
-        """The place that this one is part of by now."""
-        found = self
-        while found.joined_to is not None:
-            found = found.joined_to
-        if found is not self:
-            self.joined_to = found
-        return found
 
     @property
     def newest(self) -> Counter[Key]:
