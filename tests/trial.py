@@ -154,10 +154,16 @@ class Trial:
         self._producers.pop(edge, None)  # it knows the old partitions
 
     def configure(self, cluster: str, topic: str, name: str, value: str) -> None:
-        """Set one setting of a topic, on an edge or at central."""
+        """Set one setting of a topic, on an edge or at central; a broker tells it a moment after it was taken."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
         settle(self.admin(cluster).incremental_alter_configs([resource]))
+
+        def told() -> bool:
+            (future,) = self.admin(cluster).describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+            return future.result(15)[name].value == value
+
+        wait_for(told, timeout=20, what=f"another {name} of {topic}")
 
     def cut(self, edge: str, partition: int, offset: int) -> None:
         """Delete the records before `offset`, as retention would."""

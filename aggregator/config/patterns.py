@@ -16,6 +16,9 @@ from aggregator.config.constructs import has_open_quote, unsupported_syntax
 
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 _REPEATS = frozenset("*+?{")
+# A brace that begins no such repetition is a letter like any other, and so are both brackets that close nothing.
+_REPEAT = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
+_LETTERS = "{}]"
 # Escapes of one letter that each match one character.
 _CLASSES = "dDwWsS"
 _CLASS = re.compile(r"\[\^?(?:\\.|[^\[\]\\])+\]")
@@ -175,9 +178,8 @@ def _sequence(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
     found = [PatternBranch("", is_literal=True)]
     while index < len(pattern) and pattern[index] not in "|)":
         atom, index = _atom(pattern, index)
-        sign = pattern[index : index + 1]
-        if sign and sign in _REPEATS:
-            atom, index = _repeated(sign, atom), _after_repeat(pattern, index)
+        if known := _REPEAT.match(pattern, index):
+            atom, index = _repeated(pattern[index], atom), known.end()
         every = [
             one if not one.is_literal else PatternBranch(one.literal + more.literal, more.is_literal)
             for one in found
@@ -197,13 +199,6 @@ def _repeated(sign: str, atom: list[PatternBranch]) -> list[PatternBranch]:
             return [_ANY]
 
 
-def _after_repeat(pattern: str, index: int) -> int:
-    end = pattern.find("}", index) if pattern[index] == "{" else index
-    if end < 0:
-        return len(pattern) + 1
-    return end + 2 if pattern[end + 1 : end + 2] == "?" else end + 1
-
-
 def _atom(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
     """The branches of a letter, class, escape or group, and its end; an end past the pattern means unknown."""
     sign, after = pattern[index], pattern[index + 1 : index + 2]
@@ -218,4 +213,5 @@ def _atom(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
         return [_ANY], known.end()
     if sign in "^$.":
         return [_ANY if sign == "." else _NOTHING], index + 1
-    return ([_ANY], len(pattern) + 1) if sign in _SPECIAL else ([PatternBranch(sign, is_literal=True)], index + 1)
+    is_letter = sign not in _SPECIAL or sign in _LETTERS
+    return ([PatternBranch(sign, is_literal=True)], index + 1) if is_letter else ([_ANY], len(pattern) + 1)

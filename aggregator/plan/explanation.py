@@ -17,6 +17,7 @@ from aggregator.errors import AggregatorError, Reason, Unreachable
 from aggregator.kafka.cluster import topics
 from aggregator.plan.schemas import FieldRoute, NewestSchema, UnreadableSchema, fields_of, newest_schemas, paths_of
 from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.policy.precedence import key_scope
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
 from aggregator.state.names import central_topic
@@ -135,7 +136,7 @@ def _by_rule(
         central=target(config, edge, topic),
         lake="" if rule.lake is None or config.lake is None else central_topic(rule.lake, edge, topic),
         policy=f"{policy.policy} version {policy.version}, {rule.policy}",
-        key=view.key.operator,
+        key=key_scope(policy, topic).decide_whole(today).rule.operator,
         headers=view.headers,
         fields=fields,
         trouble=trouble,

@@ -20,9 +20,8 @@ from aggregator.privacy.batch.key_tally import key_path
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import StripPlan
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.precedence import Scope, key_scope, schemaless_scope, value_scope
-from aggregator.privacy.policy.rules import privacy_class
-from aggregator.privacy.topic.plain_values import whole_decision
+from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.topic.values import schemaless_decisions
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import incompatibility
 from aggregator.schema.inherited_tags import with_inherited_tags
@@ -226,14 +225,9 @@ def paths_of(
         view = policies[rule.policy].view(topic)
         if view.value_format.has_schema:
             continue
-        if not view.value_format.has_fields:
-            decision = whole_decision(view.value_format, schemaless_scope(policies[rule.policy], topic), today)
-            whole = ((), decision.rule.operator, decision.privacy_class, decision.because)
-            yield FieldRoute(edge, topic, target(config, edge, topic), ".", view.value_format.value, *whole)
-        for path, leaf in view.fields if view.value_format.has_fields else ():
-            reach = privacy_class(leaf).name.lower()
-            decided = (path, view.value_format.value, (), leaf.operator, reach, f"path {path}")
-            yield FieldRoute(edge, topic, target(config, edge, topic), *decided)
+        for path, decision in schemaless_decisions(policies[rule.policy], topic, today):
+            decided = ((), decision.rule.operator, decision.privacy_class, decision.because)
+            yield FieldRoute(edge, topic, target(config, edge, topic), path or ".", view.value_format.value, *decided)
 
 
 def keys_of(
@@ -245,7 +239,7 @@ def keys_of(
         if rule is None:
             continue
         policy = policies[rule.policy]
-        decision = key_scope(policy, topic).decide(frozenset((0,)), frozenset(), today)
+        decision = key_scope(policy, topic).decide_whole(today)
         decided = ((), decision.rule.operator, decision.privacy_class, decision.because)
         form = policy.view(topic).format or "any"
         yield FieldRoute(edge, topic, target(config, edge, topic), key_path(""), form, *decided)

@@ -29,6 +29,7 @@ from aggregator.config.patterns import literal
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ConfigError, DeadLetterError, FatalError, Reason
 from aggregator.escapes import json_escaped, json_line, quoted, visible
+from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.policy.file import load_policy
 from aggregator.privacy.review.suggest import Suggestion, as_yaml
 from aggregator.threads import ThreadCondition, ThreadStatus
@@ -235,7 +236,7 @@ def test_nothing_that_a_cluster_or_registry_says_opens_a_field(texts, tmp_path):
         assert {rule.operator for rule in policy.tags.values()} == {"drop"}
         for topic in found:
             view = policy.view(topic.name)
-            assert (view.key.operator, view.headers, view.fields, view.default.operator) == ("drop", (), (), "drop")
+            assert (view.keys, view.headers, view.fields, view.defaults) == ((Drop(),), (), (), (Drop(),))
             rules = load_config(tmp_path / "hub.yaml", {}).topics
             assert [bool(re.fullmatch(rule.match, topic.name)) for rule in rules].count(True) == 1
 

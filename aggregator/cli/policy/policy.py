@@ -22,9 +22,8 @@ from aggregator.machine_clock import utc_today
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Row, StripPlan
 from aggregator.privacy.policy.file import Policy, load_policy
-from aggregator.privacy.policy.precedence import Scope, key_scope, schemaless_scope, value_scope
-from aggregator.privacy.policy.rules import AnyRule, privacy_class
-from aggregator.privacy.topic.plain_values import whole_decision
+from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.topic.values import schemaless_decisions
 
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
 
@@ -68,7 +67,7 @@ def _answer(policy: Policy, topic: str, schema: Path | None, today: date) -> dic
         assert schema is not None
         plan = _plan(value_scope(policy, topic), schema, today)
     rows = plan.rows if plan else _rows(policy, topic, today)
-    decision = keys.decide(frozenset((0,)), frozenset(), today)
+    decision = keys.decide_whole(today)
     return {
         "policy": policy.policy,
         "version": policy.version,
@@ -90,18 +89,11 @@ def _plan(scope: Scope, schema: Path, today: date) -> StripPlan:
 
 
 def _rows(policy: Policy, topic: str, today: date) -> Sequence[Row]:
-    """What the policy says of a topic without a schema."""
-    view = policy.view(topic)
-    if view.value_format.has_fields:
-        return [_json_row(path, rule) for path, rule in view.fields]
-    decision = whole_decision(view.value_format, schemaless_scope(policy, topic), today)
-    told = (decision.because, decision.rule.operator, decision.privacy_class)
-    return [Row("", view.value_format.value, (), *told)]
-
-
-def _json_row(path: str, rule: AnyRule) -> Row:
-    """Without a schema the paths that are written are all that is known; whatever no path names leaves."""
-    return Row(path, "json", (), f"path {path}", rule.operator, privacy_class(rule).name.lower())
+    """What the policy says of a topic without a schema: the paths that are written; whatever no path names leaves."""
+    return [
+        Row(path, policy.view(topic).value_format.value, (), one.because, one.rule.operator, one.privacy_class)
+        for path, one in schemaless_decisions(policy, topic, today)
+    ]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

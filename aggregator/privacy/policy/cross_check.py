@@ -14,9 +14,9 @@ from aggregator.config.model import HubConfig, TopicRule
 from aggregator.config.patterns import branches, full_matches
 from aggregator.errors import ConfigError
 from aggregator.privacy.operators.drop import Drop
-from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.registry import BY_NAME
 from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.privacy.policy.precedence import key_scope
 from aggregator.regular_files import read_text
 
 COMPACT = "compact"
@@ -97,5 +97,4 @@ LOSES_KEYS = (
 
 def drops_key(policy: Policy, topic: str, today: date) -> bool:
     """Whether no record of the topic keeps a key."""
-    rule = policy.view(topic).key
-    return isinstance(rule, Drop) or (isinstance(rule, Keep) and rule.expired(today))
+    return isinstance(key_scope(policy, topic).decide_whole(today).rule, Drop)

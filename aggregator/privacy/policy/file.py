@@ -35,7 +35,7 @@ from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import each_once
 from aggregator.privacy.policy import writable
 from aggregator.privacy.policy.conditions import Condition
-from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names
+from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, operator_names
 from aggregator.privacy.policy.whole_value import whole_refusal
 from aggregator.regular_files import read_text
 
@@ -155,15 +155,18 @@ class TopicPolicy(Model):
 
 
 class TopicView(Model):
-    """Everything that a policy says about one edge topic, from all the patterns that match it."""
+    """Everything that a policy says about one edge topic: what rivals for a place is listed, one rule of each pattern.
 
-    key: Rule
+    The day decides between rivals, since one that has ended still closes its place.
+    """
+
+    keys: tuple[Rule, ...]
     headers: tuple[str, ...]
     fields: tuple[tuple[str, Rule], ...]
     format: KeyFormat | None
-    default: Rule
+    defaults: tuple[Rule, ...]
     value_format: ValueFormat
-    value: Rule
+    values: tuple[Rule, ...]
     drop_record: tuple[Condition, ...]
     subjects: tuple[tuple[str, ...], ...] = ()
     lifts: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -224,7 +227,7 @@ class Policy(Model):
         return hash(self.hash)
 
     def view(self, topic: str) -> TopicView:
-        """What holds for one edge topic; where several patterns match, the most restrictive of each.
+        """What holds for one edge topic, by all patterns that match it.
 
         Raises:
             ConfigError: patterns that both match name different key formats.
@@ -250,15 +253,15 @@ class Policy(Model):
                 f"policy {self.policy} has a condition on a field for topic {topic}, whose values are {form.spoken}",
                 hint="a condition there is about the edge, the topic or a header",
             )
-        whole = [item.value or Drop() for item in found if item.value_format is not None and not form.has_fields]
+        whole = tuple(item.value or Drop() for item in found if item.value_format is not None and not form.has_fields)
         return TopicView(
-            key=most_restrictive([item.key or Drop() for item in found] or [Drop()]),
+            keys=tuple(item.key or Drop() for item in found) or (Drop(),),
             headers=tuple(sorted(headers)),
             fields=tuple((path, rule) for item in found for path, rule in sorted(item.fields.items())),
             format=self._one(topic, "key formats", "format", key_formats),
-            default=most_restrictive([item.default or self.default for item in found] or [self.default]),
+            defaults=tuple(item.default or self.default for item in found) or (self.default,),
             value_format=form,
-            value=most_restrictive(whole or [Drop()]),
+            values=whole or (Drop(),),
             drop_record=tuple(conditions),
             subjects=tuple(tuple(sorted(item.subjects)) for item in found),
             lifts=_lifted(found),

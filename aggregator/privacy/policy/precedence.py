@@ -2,12 +2,13 @@
 
 Invariant: on a tagged leaf, a rule that can leave a value whole counts only with a reason, an owner and a future
 expiry. This holds for `keep` and for every rule that `strength` counts as such. Without them the rule is void, as if it
-were not written. A `keep` that has ended closes its field, also below an open wildcard. A wildcard without a reason
+were not written. A `keep` that has ended closes its place, also below an open wildcard, and beside a rule of another
+pattern or a tag that opens. A wildcard without a reason
 takes at least as much as the tag does, also where another path would open, and an undeclared tag closes. So a tag's
 or a path's rule that takes more never opens what was closed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from aggregator.privacy.policy.rules import AnyRule, is_deterministic, most_rest
 
 
 class PathRule(NamedTuple):
-    """A rule under `fields:`, or the key's rule with no path."""
+    """A rule under `fields:`, or one for all of a key or a value, with no path."""
 
     path: str
     rule: AnyRule
@@ -66,7 +67,7 @@ class Scope(NamedTuple):
         policy: Name, version and hash, for whatever is derived.
         rules: Rules by path.
         tags: Rules by tag.
-        default: For leaves without tag and path.
+        defaults: For leaves without tag and path, one of each pattern.
         closed: For undeclared tags and expired rules; never `keep`.
         condition_fields: Paths of fields that conditions on whole records ask for.
         lifts: Path to inherited tags that do not hold there.
@@ -77,7 +78,7 @@ class Scope(NamedTuple):
     policy: tuple[str, int, str]
     rules: tuple[PathRule, ...]
     tags: Mapping[str, AnyRule]
-    default: AnyRule
+    defaults: tuple[AnyRule, ...]
     closed: AnyRule
     condition_fields: tuple[str, ...] = ()
     lifts: Mapping[str, frozenset[str]] = MappingProxyType({})
@@ -86,8 +87,18 @@ class Scope(NamedTuple):
     @property
     def side_inputs(self) -> frozenset[str]:
         """Paths whose values others see: those of conditions, and of what operators look at."""
-        named = [*(item.rule for item in self.rules), *self.tags.values(), self.default, self.closed]
+        named = [*(item.rule for item in self.rules), *self.tags.values(), *self.defaults, self.closed]
         return frozenset(self.condition_fields) | frozenset(path for rule in named if (path := other_field(rule)))
+
+    def decide_whole(self, today: date) -> AppliedRule:
+        """The decision for a key, or a value, that has no parts: every rule of the scope is about all of it."""
+        return self.decide(frozenset(range(len(self.rules))), frozenset(), today)
+
+    def decide_paths(self, today: date) -> Iterator[tuple[str, AppliedRule]]:
+        """The decision at each path that is written, where no other one reaches."""
+        for path in dict.fromkeys(item.path for item in self.rules):
+            mine = frozenset(number for number, item in enumerate(self.rules) if item.path == path)
+            yield path, self.decide(mine, frozenset(), today)
 
     def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> AppliedRule:
         """The decision for a leaf.
@@ -102,34 +113,46 @@ class Scope(NamedTuple):
         of_tags = most_restrictive(list(by_tag.values())) if by_tag else None
         void = [item for item in reaching if not _holds(item, of_tags, today)]
         valid = [item for item in reaching if item not in void]
-        note = "".join(f" ({_why(item, today)})" for item in void)
-        ended = any(_has_ended(item.rule, today) for item in void)
+        note = "".join(f" ({self._why(item, today)})" for item in void)
+        closing = self._closing(today) if of_tags is None or may_pass_unchanged(of_tags) else of_tags
         if valid:
             winner = most_restrictive([item.rule for item in valid])
-            closing = of_tags or self._closing
-            closer = next((item for item in void if _has_ended(item.rule, today) or _takes(item.rule)), None)
-            if closer and most_restrictive([winner, closing]) != winner:
-                why = "has ended" if _has_ended(closer.rule, today) else "takes what the tag takes"
-                return AppliedRule(closing, f"path {closer.path} {why}{note}")
-            path = min(item.path for item in valid if item.rule == winner)
-            return AppliedRule(winner, f"path {path}{note}" if path else f"{self.unnamed_path}{note}")
-        if of_tags is not None:
-            tag = next(tag for tag, rule in by_tag.items() if rule == of_tags)
-            return AppliedRule(of_tags, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
-        if _has_ended(self.default, today):
-            return AppliedRule(
-                self.closed, f"default{note}; its keep expired on {getattr(self.default, 'expires', '')}"
-            )
-        return AppliedRule(self._closing if ended else self.default, f"default{note}")
+            because = self._named(min(item.path for item in valid if item.rule == winner))
+        elif of_tags is not None:
+            winner, tag = of_tags, next(tag for tag, rule in by_tag.items() if rule == of_tags)
+            because = f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}"
+        else:
+            winner, because = self._default(today), "default"
+            ends = (f"; its keep expired on {_end(rule)}" for rule in self.defaults if _has_ended(rule, today))
+            note += next(ends, "")
+        closer = next((item for item in void if _has_ended(item.rule, today) or _takes(item.rule)), None)
+        if closer and most_restrictive([winner, closing]) != winner:
+            why = "has ended" if _has_ended(closer.rule, today) else "takes what the tag takes"
+            winner, because = closing, f"{self._named(closer.path)} {why}"
+        return AppliedRule(winner, because + note)
 
-    @property
-    def _closing(self) -> AnyRule:
+    def _default(self, today: date) -> AnyRule:
+        return most_restrictive([self.closed if _has_ended(rule, today) else rule for rule in self.defaults])
+
+    def _closing(self, today: date) -> AnyRule:
         """The rule that replaces an ended one: the default, if that closes."""
-        return self.closed if isinstance(self.default, Keep) else self.default
+        default = self._default(today)
+        return self.closed if isinstance(default, Keep) else default
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
         rule = self.tags.get(tag, self.closed)
         return rule if not may_pass_unchanged(rule) or _is_justified(rule, today) else self.closed
+
+    def _named(self, path: str) -> str:
+        return f"path {path}" if path else self.unnamed_path
+
+    def _why(self, item: PathRule, today: date) -> str:
+        what = f"{item.rule.operator} of {item.path or f'the {self.unnamed_path}'} is void"
+        if _has_ended(item.rule, today):
+            return f"{what}: expired on {_end(item.rule)}"
+        if may_pass_unchanged(item.rule):
+            return f"{what}: a tagged field needs reason, owner and expires"
+        return f"{what}: a wildcard takes no less than a tag"
 
 
 def may_pass_unchanged(rule: AnyRule) -> bool:
@@ -143,6 +166,10 @@ def _is_justified(rule: AnyRule, today: date) -> bool:
 
 def _has_ended(rule: AnyRule, today: date) -> bool:
     return isinstance(rule, Justified) and rule.expired(today)
+
+
+def _end(rule: AnyRule) -> date | None:
+    return rule.expires if isinstance(rule, Justified) else None
 
 
 def _holds(item: PathRule, of_tags: AnyRule | None, today: date) -> bool:
@@ -162,33 +189,24 @@ def _takes(rule: AnyRule) -> bool:
     return not may_pass_unchanged(rule)
 
 
-def _why(item: PathRule, today: date) -> str:
-    what = f"{item.rule.operator} of {item.path or 'the key'} is void"
-    if _has_ended(item.rule, today):
-        return f"{what}: expired on {getattr(item.rule, 'expires', '')}"
-    if may_pass_unchanged(item.rule):
-        return f"{what}: a tagged field needs reason, owner and expires"
-    return f"{what}: a wildcard takes no less than a tag"
-
-
 def value_scope(policy: Policy, topic: str) -> Scope:
     """The scope of a topic's values."""
     view = policy.view(topic)
     rules = tuple(PathRule(path, rule) for path, rule in view.fields)
     fields = sorted({path for condition in view.drop_record for path in condition.fields()})
-    return _scope(policy, topic, rules, view.default)._replace(condition_fields=tuple(fields), lifts=dict(view.lifts))
+    return _scope(policy, topic, rules, view.defaults)._replace(condition_fields=tuple(fields), lifts=dict(view.lifts))
 
 
 def json_scope(scope: Scope) -> Scope:
     """The scope for values without a schema: no tags, and what no path names leaves."""
-    return scope._replace(tags={}, default=Drop())
+    return scope._replace(tags={}, defaults=(Drop(),))
 
 
 def schemaless_scope(policy: Policy, topic: str) -> Scope:
     """The same for values without parts: their own rule, and those of paths that are every place of any value."""
     view = policy.view(topic)
     everywhere = [PathRule(path, rule) for path, rule in view.fields if {*paths.steps(path)} == {paths.ANY_DEPTH}]
-    scope = _scope(policy, topic, (PathRule("", view.value), *everywhere), Drop())
+    scope = _scope(policy, topic, (*_of_all(view.values), *everywhere), (Drop(),))
     return scope._replace(tags={}, unnamed_path="value")
 
 
@@ -197,10 +215,14 @@ def key_scope(policy: Policy, topic: str) -> Scope:
 
     An operator that would make another key of the same one tomorrow drops it: order and compaction rest on keys.
     """
-    scope = _scope(policy, topic, (PathRule("", policy.view(topic).key),), Drop())
+    scope = _scope(policy, topic, _of_all(policy.view(topic).keys), (Drop(),))
     return scope._replace(tags={tag: rule if is_deterministic(rule) else Drop() for tag, rule in policy.tags.items()})
 
 
-def _scope(policy: Policy, topic: str, rules: tuple[PathRule, ...], default: AnyRule) -> Scope:
+def _of_all(rules: Sequence[AnyRule]) -> tuple[PathRule, ...]:
+    return tuple(PathRule("", rule) for rule in dict.fromkeys(rules))
+
+
+def _scope(policy: Policy, topic: str, rules: tuple[PathRule, ...], defaults: tuple[AnyRule, ...]) -> Scope:
     identity = (policy.policy, policy.version, policy.hash)
-    return Scope(topic, identity, rules, policy.tags, default, policy.default)
+    return Scope(topic, identity, rules, policy.tags, defaults, policy.default)

@@ -175,7 +175,7 @@ def _parts_by_day(scopes: Iterable[Scope], today: date) -> Mapping[date, set[Ste
     parts: dict[date, set[Steps]] = defaultdict(set, {today: {()}})
     for scope in scopes:
         of_paths = [(rule.rule, literal_part(rule.steps)) for rule in scope.rules]
-        everywhere: list[tuple[AnyRule, Steps]] = [(rule, ()) for rule in (*scope.tags.values(), scope.default)]
+        everywhere: list[tuple[AnyRule, Steps]] = [(rule, ()) for rule in (*scope.tags.values(), *scope.defaults)]
         for rule, part in (*of_paths, *everywhere):
             for day in _days(today, rule)[1:]:
                 parts[day].add(part)
@@ -259,12 +259,9 @@ def _pattern(
 
 
 def _of_value(old: TopicPolicy, new: TopicPolicy, day: date, *, is_alone: bool) -> _Day:
-    """The rules of a value without parts: it has one type, and no tags; an ended rule may meet others all the same."""
-    if not is_alone:
-        written = old.value or Drop(), new.value or Drop()
-        return day, *written, _of_rivals(*written)
+    """The rules of a value without parts: it has one type, and no tags."""
     before, after = (Drop() if one.value is None or _has_ended(one.value, day) else one.value for one in (old, new))
-    return day, before, after, compare_rules(before, after)
+    return day, before, after, (compare_rules if is_alone else _of_rivals)(before, after)
 
 
 def _of_rivals(before: AnyRule, after: AnyRule) -> Strictness:

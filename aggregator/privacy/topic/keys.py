@@ -31,7 +31,7 @@ from aggregator.privacy.operators import is_cacheable, tokenizer
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.policy.file import KeyFormat
 from aggregator.privacy.policy.precedence import AppliedRule, Scope
-from aggregator.privacy.policy.rules import key_name
+from aggregator.privacy.policy.rules import key_name, most_restrictive
 from aggregator.privacy.tokens.tokens import HmacTokenSpec
 from aggregator.privacy.topic.programs import Program, Programs
 from aggregator.schema.wire import GLUE_MAGIC, MAGIC, is_glue_framed
@@ -46,7 +46,7 @@ class KeyStripper:
     """Transforms the keys of one topic.
 
     Args:
-        scope: What the policy says; its one rule is `keep`, `drop` or `pseudonymize`.
+        scope: What the policy says; its rules are `keep`, `drop` or `pseudonymize`.
         key_format: Declared format; None: Avro if the wire says so, else text.
         programs: For Avro keys.
         key_rings: Key rings by name.
@@ -61,13 +61,14 @@ class KeyStripper:
         key_rings: Mapping[str, KeyRing],
         tokens_of: Callable[[HmacTokenSpec], TokensOf | None] = lambda _: None,
     ) -> None:
-        (self._said,) = scope.rules
+        # Of several patterns' rules; once one of them has ended, nothing of a key is left.
+        self._rule = most_restrictive([one.rule for one in scope.rules])
         self._scope = scope
         self._key_format = key_format
         self._programs = programs
         self._decision = AppliedRule(Drop(), "")
         self._tally = KeyTally()
-        self._tokenizer = tokenizer(self._said.rule, key_rings)
+        self._tokenizer = tokenizer(self._rule, key_rings)
         token_spec = self._tokenizer.of_hex if self._tokenizer else None
         if token_spec and key_format == "bytes":
             token_spec = token_spec._replace(normalize="none")
@@ -76,7 +77,7 @@ class KeyStripper:
     def begin(self, today: date) -> None:
         """Begin a new batch on a day."""
         self._programs.begin(today)
-        self._decision = self._scope.decide(frozenset((0,)), frozenset(), today)
+        self._decision = self._scope.decide_whole(today)
 
     def report(self) -> list[ReportRow]:
         """The rows of the report on all keys so far."""
@@ -145,7 +146,7 @@ class KeyStripper:
             tokens = self._tokens(cells)
             if tokens is not None:
                 self._tally.met(self._decision, self._key_format or "string", len(cells) - cells.count(None), 0)
-                return _alike(cells, ResultColumn(tokens), self._said.rule.operator)
+                return _alike(cells, ResultColumn(tokens), self._rule.operator)
         keys = cells.tolist()
         values: dict[bytes, Value] = {}
         distinct = {key for key in set(keys) if key is not None}
@@ -164,7 +165,7 @@ class KeyStripper:
         self._tally.met(
             self._decision, self._key_format or "string", len(keys) - keys.count(None), len(column.rejected)
         )
-        return column if self._tokenizer is None else _alike(cells, column, self._said.rule.operator)
+        return column if self._tokenizer is None else _alike(cells, column, self._rule.operator)
 
 
 def other_versions(scope: Scope, key_rings: Mapping[str, KeyRing]) -> Iterator[dict[str, KeyRing]]:

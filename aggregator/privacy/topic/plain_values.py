@@ -173,7 +173,7 @@ def whole_decision(value_format: ValueFormat, scope: Scope, today: date) -> Appl
         scope: What the policy says of them.
         today: Decides what has expired.
     """
-    decision = scope.decide(frozenset(range(len(scope.rules))), frozenset(), today)
+    decision = scope.decide_whole(today)
     if not isinstance(decision.rule, Keep | Drop) and result_of_whole(value_format, decision.rule) is None:
         return AppliedRule(Drop(), f"{decision.because}; {decision.rule.operator} does not take {value_format.value}")
     return decision

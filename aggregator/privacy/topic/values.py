@@ -1,6 +1,6 @@
 """The interface (port) of value formats: an implementation strips the values of one topic in one format."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
@@ -10,10 +10,10 @@ from aggregator.privacy.batch.strip import FoundSchema, ReportRow
 from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.json.values import JsonValues
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.precedence import Scope, json_scope, schemaless_scope, value_scope
+from aggregator.privacy.policy.precedence import AppliedRule, Scope, json_scope, schemaless_scope, value_scope
 from aggregator.privacy.tokens.tokens import HmacTokenSpec
 from aggregator.privacy.topic.keys import TokensOf
-from aggregator.privacy.topic.plain_values import PlainValues
+from aggregator.privacy.topic.plain_values import PlainValues, whole_decision
 from aggregator.privacy.topic.programs import Programs
 
 
@@ -63,3 +63,18 @@ def values_of(
             return JsonValues(json_scope(value_scope(policy, topic)), key_rings)
         case ValueFormat.TEXT | ValueFormat.BYTES as value_format:
             return PlainValues(value_format, schemaless_scope(policy, topic), key_rings, tokens_of)
+
+
+def schemaless_decisions(policy: Policy, topic: str, today: date) -> Iterator[tuple[str, AppliedRule]]:
+    """The decision at each path that the policy writes for values without a schema; of a whole one, with no path.
+
+    Args:
+        policy: The policy to explain.
+        topic: Edge topic, whose values have no schema.
+        today: Decides what has expired.
+    """
+    value_format = policy.view(topic).value_format
+    if value_format.has_fields:
+        yield from json_scope(value_scope(policy, topic)).decide_paths(today)
+    else:
+        yield "", whole_decision(value_format, schemaless_scope(policy, topic), today)

@@ -28,6 +28,7 @@ from aggregator.cli.topic_discovery import FoundTopic, is_replicable
 from aggregator.config.load import load_config
 from aggregator.errors import FatalError
 from aggregator.privacy.fields.value_format import ValueFormat
+from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.policy.closed import closed_policy
 from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.privacy.policy.file import load_policy
@@ -169,8 +170,8 @@ def test_whatever_is_found_the_two_files_load_and_open_nothing(tmp_path_factory,
     policy = load_policy(folder / draft.policy_path)
     for topic in found:
         view = policy.view(topic.name)
-        assert (view.key.operator, view.headers, view.fields, view.default.operator) == ("drop", (), (), "drop")
-        assert (view.value_format, view.value.operator) == (topic.value_format or ValueFormat.AVRO, "drop")
+        assert (view.keys, view.headers, view.fields, view.defaults) == ((Drop(),), (), (), (Drop(),))
+        assert (view.value_format, view.values) == (topic.value_format or ValueFormat.AVRO, (Drop(),))
     assert set(policy.tags) == {tag for topic in found for leaf in topic.leaves or () for tag in leaf.tags}
     assert len(read_policies(config, date(2026, 11, 1))) == (1 if found else 0)
     assert {rule.edges for rule in config.topics} <= {None, ("eu",), ("us",)}
@@ -305,7 +306,8 @@ def test_each_kind_of_topic_has_a_rule_of_its_own(tmp_path):
     path = tmp_path / "opened.yaml"
     path.write_text(opened.replace('"…"', "why").replace("owner: …", "owner: dpo"), encoding="utf-8")
     opened_policy = load_policy(path)
-    assert [opened_policy.view(name).value.operator for name in ("log", "images")] == ["scrub_text", "keep"]
+    opened_rules = [rule for name in ("log", "images") for rule in opened_policy.view(name).values]
+    assert [rule.operator for rule in opened_rules] == ["scrub_text", "keep"]
 
 
 @pytest.mark.parametrize(
@@ -395,7 +397,7 @@ def test_a_tag_that_no_file_can_hold_keeps_nobody_from_writing_one(tmp_path, tag
     text = policy_text(Draft("first", "h:1", TWO, [FoundTopic("t", ("eu",), False, leaves)]))
     (tmp_path / "p.yaml").write_text(text, encoding="utf-8")
     policy = load_policy(tmp_path / "p.yaml")
-    assert (set(policy.tags), policy.view("t").fields, policy.view("t").default.operator) == ({"PII"}, (), "drop")
+    assert (set(policy.tags), policy.view("t").fields, policy.view("t").defaults) == ({"PII"}, (), (Drop(),))
     assert "# a    (string) is dropped: no file can name its tag" in text
     assert "# b    (string) is dropped by its tag PII" in text
 

@@ -22,6 +22,12 @@ from aggregator.config.patterns import PatternBranch, full_matches, names
         ("pay.*|payments|pays.*", "pay*"),
         (".*", "*"),
         ("a{2}|b", "*"),
+        ("a{x|b", "a{x b"),
+        ("ab{c|d}e", "ab{c d}e"),
+        ("(a{,2|b)c|d}", "a{,2c bc d}"),
+        ("a{1|b|c}", "a{1 b c}"),
+        ("a{1,2}?b|c", "*"),
+        ("a]|b", "a] b"),
         ("(?i)orders", "*"),
         (r"\Qa|b\E", "*"),
         ("(" * 3 + "a" + ")" * 3, "a"),
@@ -33,13 +39,13 @@ def test_names_are_listed_or_begin(pattern, expected):
     assert found == expected.split()
 
 
-_LETTERS = st.sampled_from([*"ab.", r"\.", "-", "[ab]", r"\d", "[^a]", "(a|b)", "(?:a|)", "^", "$"])
-_REPEAT = st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{1,2}", "*?", "??"])
+_LETTERS = st.sampled_from([*"ab.", r"\.", "-", "[ab]", r"\d", "[^a]", "(a|b)", "(?:a|)", "^", "$", "{", "}", "]"])
+_REPEAT = st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{1,2}", "{1,}", "{,2}", "{1", "*?", "??", "{2}?"])
 _SEQUENCES = st.lists(st.tuples(_LETTERS, _REPEAT).map("".join), max_size=4).map("".join)
 _PATTERNS = st.lists(_SEQUENCES | _SEQUENCES.map(lambda inner: f"({inner})"), min_size=1, max_size=3).map("|".join)
 
 
-@given(_PATTERNS, st.lists(st.text("ab.-1", max_size=5), max_size=20))
+@given(_PATTERNS, st.lists(st.text("ab.-1", max_size=5) | st.text("ab{1,2}]", max_size=6), max_size=20))
 def test_no_name_that_matches_is_left_out(pattern, drawn):
     """What RE2 takes is a listed name, or begins as one that could not be listed."""
     try:

@@ -43,8 +43,8 @@ def _one(name, module, passage, replacement):
 
 PRECEDENCES = [
     _one("a path goes before tag and default", PRECEDENCE, "        if valid:\n", "        if False:\n"),
-    _one("a tag goes before the default", PRECEDENCE, "        if of_tags is not None:\n", "        if False:\n"),
-    _one("the default closes", PRECEDENCE, "if ended else self.default,", "if ended else Keep(),"),
+    _one("a tag goes before the default", PRECEDENCE, "        elif of_tags is not None:\n", "        elif False:\n"),
+    _one("the default closes", PRECEDENCE, 'self._default(today), "default"', 'Keep(), "default"'),
     _one(
         "paths: the most restrictive wins",
         PRECEDENCE,
@@ -65,9 +65,9 @@ PRECEDENCES = [
     ),
     _one(
         "patterns: the most restrictive default",
-        POLICY,
-        "default=most_restrictive(",
-        "default=(lambda rules: rules[-1])(",
+        PRECEDENCE,
+        "else rule for rule in self.defaults]",
+        "else rule for rule in self.defaults[-1:]]",
     ),
     _one(
         "patterns: a key that one of them does not name",
@@ -101,8 +101,32 @@ PRECEDENCES = [
     _one(
         "what ends below an open default closes",
         PRECEDENCE,
-        "self._closing if ended else",
-        "self.default if ended else",
+        "return self.closed if isinstance(default, Keep) else default",
+        "return default",
+    ),
+    _one(
+        "patterns: a key's rule of one of them that has ended",
+        PRECEDENCE,
+        "_of_all(policy.view(topic).keys)",
+        "_of_all([most_restrictive(policy.view(topic).keys)])",
+    ),
+    _one(
+        "patterns: a value's rule of one of them that has ended",
+        PRECEDENCE,
+        "*_of_all(view.values)",
+        "*_of_all([most_restrictive(view.values)])",
+    ),
+    _one(
+        "patterns: a default of one of them that has ended",
+        PRECEDENCE,
+        "self.closed if _has_ended(rule, today) else rule for rule in self.defaults",
+        "rule for rule in self.defaults",
+    ),
+    _one(
+        "what has ended closes what a tag opens",
+        PRECEDENCE,
+        "if of_tags is None or may_pass_unchanged(of_tags) else",
+        "if of_tags is None else",
     ),
     _one("truncate can leave a value whole", OPERATOR.format("truncate"), "rule.length > 0)", "False)"),
     _one(
@@ -148,8 +172,8 @@ EXPIRIES = [
     _one(
         "expiry of the key's keep",
         KEYS,
-        "self._scope.decide(frozenset((0,)), frozenset(), today)",
-        'AppliedRule(self._said.rule, "")',
+        "self._scope.decide_whole(today)",
+        'AppliedRule(self._rule, "")',
     ),
     _one("expiry overnight: a new day compiles anew", PROGRAMS, "if today != self._day:", "if self._day is None:"),
 ]
@@ -482,8 +506,8 @@ PLAIN = [
     _one(
         "text: a pattern of the format without a rule closes",
         POLICY,
-        "whole = [item.value or Drop() for",
-        "whole = [item.value or Keep() for",
+        "whole = tuple(item.value or Drop() for",
+        "whole = tuple(item.value or Keep() for",
     ),
     _one(
         "text: what closes every place closes a text",

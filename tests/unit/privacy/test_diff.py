@@ -337,17 +337,19 @@ J = "reason: r, owner: o, expires: "
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "verdict"),
     [
-        (f"{{truncate: {{length: 5, {J}2027-01-01}}}}", f"{{keep: {{{J}2026-11-01}}}}"),
-        (f"{{truncate: {{length: 3, {J}2026-01-01}}}}", f"{{truncate: {{length: 900, {J}2026-01-01}}}}"),
+        (f"{{truncate: {{length: 5, {J}2027-01-01}}}}", f"{{keep: {{{J}2026-11-01}}}}", "stricter"),
+        (f"{{keep: {{{J}2026-11-01}}}}", f"{{truncate: {{length: 5, {J}2027-01-01}}}}", "looser"),
+        (f"{{truncate: {{length: 3, {J}2026-01-01}}}}", f"{{truncate: {{length: 900, {J}2026-01-01}}}}", None),
+        ("drop", f"{{keep: {{{J}2026-01-01}}}}", None),
     ],
 )
-def test_an_ended_rule_beside_another_one_is_no_drop(old, new):
-    """The other pattern's rule may count where it has ended."""
+def test_an_ended_rule_beside_another_one_is_a_drop(old, new, verdict):
+    """The other pattern's rule does not count where it has ended."""
     beside = f'"log.": {{value_format: text, value: {{truncate: {{length: 500, {J}2030-01-01}}}}}}'
     before, after = (f"topics: {{logs: {{value_format: text, value: {one}}}, {beside}}}" for one in (old, new))
-    assert verdicts(before, after, []) == {'topics."logs".value': "other"}
+    assert verdicts(before, after, []) == ({'topics."logs".value': verdict} if verdict else {})
 
 
 def test_another_end_may_let_another_rule_count():

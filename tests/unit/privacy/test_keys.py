@@ -55,6 +55,15 @@ def test_formats(both, key_format, good, bad):
         assert kept_bad == token_bad == BAD
 
 
+def test_nothing_is_left_of_a_key_once_a_rule_of_one_pattern_has_ended(both):
+    """Tokens by another pattern's rule would go to other partitions than what came before."""
+    ended = "{keep: {reason: r, owner: o, expires: 2020-01-01}}"
+    for form, key in (("string", b"jane"), ("bytes", b"jane"), ("long", struct.pack(">q", 42)), ("json", b"42")):
+        policy = _policy(ended, form).replace("orders: {", f'"order.": {{key: {TOKEN}}}, orders: {{')
+        assert _keys(both, policy, key) == [None]
+        assert _keys(both, policy.replace("2020", "2090"), key) == _keys(both, _policy(TOKEN, form), key)
+
+
 def test_one_identifier_in_every_format(both):
     """The number 42 as text, as eight bytes and as JSON is one customer; JSON keys stay JSON."""
     text = _keys(both, _policy(TOKEN), b"42")[0]

@@ -71,6 +71,16 @@ def test_what_is_left(form, value, given_, left, made):
     assert (list(out.values), out.rejected) == ([left, None, left], {})
 
 
+@pytest.mark.parametrize("made", [KernelStrip, ReferenceStrip])
+def test_nothing_is_left_of_a_value_once_a_rule_of_one_pattern_has_ended(made):
+    """The rule of another pattern that matches the topic does not take its place."""
+    others = f', "order.": {{value_format: text, value: {{truncate: {{length: 3, {WHY}}}}}}}'
+    days = iter([date(2027, 6, 1), date(2027, 6, 2)])
+    ends = "{keep: {reason: r, owner: o, expires: 2027-06-02}}"
+    strip = _strip("text", ends, others=others, made=made, today=lambda: next(days))
+    assert [list(strip.strip(_batch([b"jane"])).values) for _ in range(2)] == [[b"jan"], [b""]]
+
+
 @pytest.mark.parametrize("value", ["", "drop", KEEP, SCRUB, TOKEN, "redact"])
 @pytest.mark.parametrize("bad", [b"\xff", b"jane\xc3", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5\x80\x80\x80"])
 def test_text_that_is_none_is_a_dead_letter(value, bad):

@@ -19,6 +19,7 @@ from aggregator.privacy.operators.nullify import Nullify
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.operators.redact import Redact
 from aggregator.privacy.policy.file import load_policy, parse_policy
+from aggregator.privacy.policy.precedence import key_scope
 from aggregator.schema.memory import MemoryRegistry
 from tests.growth import cpu_s
 from tests.unit.privacy.kernel.differential import KEYS
@@ -44,16 +45,16 @@ topics:
 def test_the_documented_example():
     """Every key of the reference's example is read."""
     view = parse_policy(EXAMPLE).view("bookings")
-    assert view.key == Pseudonymize(key="customer", domain="customer")
+    assert view.keys == (Pseudonymize(key="customer", domain="customer"),)
     assert view.headers == ("traceparent",)
     assert dict(view.fields)["items[].**"] == Keep()
-    assert view.default == Drop()
+    assert view.defaults == (Drop(),)
 
 
 def test_patterns_match_the_whole_topic():
     """`orders` is not `orders-old`; a topic that nothing matches has tags and default only."""
     view = parse_policy(EXAMPLE).view("orders-old")
-    assert (view.key, view.headers, view.fields) == (Drop(), (), ())
+    assert (view.keys, view.headers, view.fields) == ((Drop(),), (), ())
 
 
 def test_order_and_layout_do_not_change_the_hash():
@@ -189,8 +190,11 @@ topics:
   "a|b": {key: keep, headers: [x, y], fields: {f: keep}, default: keep}
   "b|c": {key: {pseudonymize: {key: k, domain: d}}, headers: [y, z], fields: {f: drop}}
 """
-    view = parse_policy(text).view("b")
-    assert (view.headers, view.key.operator, view.default) == (("y",), "pseudonymize", Drop())
+    policy = parse_policy(text)
+    view = policy.view("b")
+    assert (view.headers, [rule.operator for rule in view.keys]) == (("y",), ["keep", "pseudonymize"])
+    assert key_scope(policy, "b").decide_whole(date(2026, 11, 1)).rule == view.keys[1]
+    assert view.defaults == (Keep(), Drop())
     assert sorted(rule.operator for _, rule in view.fields) == ["drop", "keep"]
     two = text.replace("key: keep,", "key: keep, format: long,").replace("headers: [y, z]", "format: json")
     assert parse_policy(two).view("a").format == "long"

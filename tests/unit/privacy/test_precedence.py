@@ -18,18 +18,20 @@ from aggregator.privacy.operators.redact import Redact
 from aggregator.privacy.operators.truncate import Truncate
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.policy.precedence import PathRule, Scope, key_scope, value_scope
+from aggregator.privacy.policy.precedence import PathRule, Scope, key_scope, schemaless_scope, value_scope
 from aggregator.privacy.policy.rules import most_restrictive, privacy_class
 
 TODAY = date(2026, 11, 1)
 TOKEN = Pseudonymize(key="k", domain="d")
 JUSTIFIED = Keep(reason="r", owner="o", expires=date(2027, 1, 1))
 EXPIRED = Keep(reason="r", owner="o", expires=TODAY)
+OPEN_TRUNCATE = Truncate(length=500, reason="r", owner="o", expires=date(2027, 1, 1))
+ENDED_TRUNCATE = Truncate(length=5, reason="r", owner="o", expires=TODAY)
 RULES = [Drop(), Nullify(), Redact(), Redact(value="x"), TOKEN, TOKEN.model_copy(update={"domain": "e"}), Keep()]
 
 
 def _scope(rules=(), tags=None, default=None):
-    return Scope("t", ("p", 1, "h"), tuple(rules), tags or {}, default or Drop(), Drop())
+    return Scope("t", ("p", 1, "h"), tuple(rules), tags or {}, (default or Drop(),), Drop())
 
 
 def _decide(scope, tags=()):
@@ -136,6 +138,46 @@ def test_a_default_that_keeps_ends_on_its_day():
     later = JUSTIFIED.model_copy(update={"expires": date(2030, 1, 1)})
     for order in permutations([Keep(), later, JUSTIFIED]):
         assert most_restrictive(list(order)) == JUSTIFIED
+
+
+_WRITTEN = {rule: json.dumps(text) for rule, text in [
+    (Drop(), "drop"), (Nullify(), "nullify"), (Redact(), "redact"),
+    (TOKEN, {"pseudonymize": {"key": "k", "domain": "d"}}),
+    (Keep(), "keep"), (JUSTIFIED, {"keep": {"reason": "r", "owner": "o", "expires": "2027-01-01"}}),
+    (EXPIRED, {"keep": {"reason": "r", "owner": "o", "expires": "2026-11-01"}}),
+    (OPEN_TRUNCATE, {"truncate": {"length": 500, "reason": "r", "owner": "o", "expires": "2027-01-01"}}),
+    (ENDED_TRUNCATE, {"truncate": {"length": 5, "reason": "r", "owner": "o", "expires": "2026-11-01"}}),
+]}  # fmt: skip
+_OF_PATTERNS = {
+    "key": [Drop(), TOKEN, Keep(), JUSTIFIED, EXPIRED],
+    "value": [Drop(), Redact(), TOKEN, JUSTIFIED, EXPIRED, OPEN_TRUNCATE, ENDED_TRUNCATE],
+    "default": [Drop(), Nullify(), Redact(), Keep(), JUSTIFIED, EXPIRED],
+}
+
+
+@given(st.data(), st.sampled_from(sorted(_OF_PATTERNS)))
+def test_what_has_ended_closes_beside_the_rules_of_other_patterns(data, about):
+    """A key, a whole value and a default: an ended rule of one of several patterns gives way to none of the others."""
+    rules = data.draw(st.lists(st.sampled_from(_OF_PATTERNS[about]), min_size=1, max_size=4))
+    form = "value_format: text, " if about == "value" else ""
+    patterns = (f'"orders|t{n}": {{{form}{about}: {_WRITTEN[rule]}}}' for n, rule in enumerate(rules))
+    policy = parse_policy(f"policy: p\nversion: 1\ndefault: redact\ntopics: {{{', '.join(patterns)}}}\n")
+    scope = {"key": key_scope, "value": schemaless_scope, "default": value_scope}[about](policy, "orders")
+    closed = Redact() if about == "default" else Drop()
+    left = [closed if rule in (EXPIRED, ENDED_TRUNCATE) else rule for rule in rules]
+    decision = scope.decide_whole(TODAY)
+    assert decision.rule == (closed if about != "default" and closed in left else most_restrictive(left))
+    assert ("expired on 2026-11-01" in decision.because) == (left != rules)
+    assert scope.decide_whole(date(2026, 10, 31)).rule == most_restrictive(rules)
+
+
+@pytest.mark.parametrize("of_tag", [JUSTIFIED, OPEN_TRUNCATE, Redact(), TOKEN])
+@pytest.mark.parametrize("beside", [[], [PathRule("**", JUSTIFIED)], [PathRule("x", JUSTIFIED)]])
+def test_what_has_ended_closes_also_what_a_tag_opens(of_tag, beside):
+    """As the tag closes; where the tag does not, as the default."""
+    decision = _decide(_scope([PathRule("x", EXPIRED), *beside], {"T": of_tag}, Keep()), ["T"])
+    assert decision.rule == (Drop() if privacy_class(of_tag) is PrivacyClass.CLEAR else of_tag)
+    assert "x is void: expired on 2026-11-01" in decision.because
 
 
 def test_classes_are_ordered():

@@ -205,7 +205,7 @@ def test_every_place_is_a_line_of_a_policy():
         lines = as_yaml("events", found, form)
         policy = parse_policy("policy: p\nversion: 1\ntopics:\n" + "".join(f"  {line}\n" for line in lines))
         view = policy.view("events")
-        assert (view.value_format, view.key.operator, view.headers) == (form, "pseudonymize", ())
-        assert view.value.operator == ("redact" if form is ValueFormat.TEXT else "drop")
+        assert (view.value_format, [rule.operator for rule in view.keys], view.headers) == (form, ["pseudonymize"], ())
+        assert [rule.operator for rule in view.values] == ["redact" if form is ValueFormat.TEXT else "drop"]
         assert "header x-user is not to pass: PII.EMAIL" in "".join(lines)
         assert "x.example" not in "".join(lines)
