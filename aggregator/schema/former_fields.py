@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from aggregator.schema.avro import Field, Kind, Node, Schema, TagCount
-from aggregator.schema.tag_history import NO_TAGS, Key, NamedType, Place, Steps, TagHistory, Type
+from aggregator.schema.tag_history import NO_TAGS, Called, Key, NamedType, Place, Steps, TagHistory, Type, called
 
 _WRAPPERS = (Kind.ARRAY, Kind.MAP)
 # Steps that a node and an alias are worth: a few looks at each.
@@ -87,7 +87,7 @@ class _Entering:
         if node.kind is Kind.UNION:
             place.tags = self._noted(place.tags, node)
             branches = [*node.children]
-        keys = [(self._history.key(self._nodes[branch]), self._nodes[branch].name) for branch in branches]
+        keys = [(self._history.key(self._nodes[branch]), called(self._nodes[branch])) for branch in branches]
         for branch in branches:
             if self._nodes[branch].kind is Kind.NULL:
                 place.tags = self._noted(place.tags, self._nodes[branch])
@@ -235,10 +235,10 @@ class _Finding:
         stood = list(self._history.stood(place).items()) if place else []
         self._steps.spend(len(place.newest_keys) if place else 0)
         newest = place.newest if place and not extra else Counter[Key]()
-        here = [(keys[branch], self._schema.nodes[branch].name) for branch in branches]
+        here = [(keys[branch], called(self._schema.nodes[branch])) for branch in branches]
         matching = _Matching(self._history, [*stood, *extra], here, newest, self._took_over)
-        for branch, (key, name) in zip(branches, here, strict=True):
-            known, left = matching.of(key, name)
+        for branch, (key, known_as) in zip(branches, here, strict=True):
+            known, left = matching.of(key, known_as)
             self._type(branch, key, known, left)
 
     def _type(self, number: int, key: Key, known: Sequence[Type], left: Sequence[_Left]) -> None:
@@ -317,7 +317,7 @@ class _Matching:
     Args:
         history: Where they stood.
         stood: What stood there, or may have come there.
-        here: What stands there now, with its name.
+        here: What stands there now, and what Avro matches it by.
         newest: What surely stood there in the version before.
         took_over: Types that are there under a name of now, which the version before did not have.
     """
@@ -326,7 +326,7 @@ class _Matching:
         self,
         history: TagHistory,
         stood: Sequence[tuple[Key, Type]],
-        here: Sequence[tuple[Key, str]],
+        here: Sequence[tuple[Key, Called | None]],
         newest: Counter[Key],
         took_over: Collection[Key],
     ) -> None:
@@ -338,27 +338,27 @@ class _Matching:
         self._by_key: dict[Key, list[Type]] = {}
         for key, one in stood:
             self._by_key.setdefault(key, []).append(one)
-        new = Counter(_short(name) for key, name in here if name and not self._is_sure(key))
-        # Avro takes types of one name without the namespace for the same.
-        similar: dict[str, list[tuple[Key, Type]]] = {}
-        gone: dict[str, list[tuple[Key, Type]]] = {}
+        new = Counter(known_as for key, known_as in here if known_as and not self._is_sure(key))
+        similar: dict[Called, list[tuple[Key, Type]]] = {}
+        gone: dict[Called, list[tuple[Key, Type]]] = {}
         for key, one in stood:
-            name = _short(one.called)
-            if name in new and newest[key]:
-                similar.setdefault(name, []).append((key, one))
-                if newest[key] > self._keys[key]:
-                    gone.setdefault(name, []).append((key, one))
-        self._renamed = {name for name, pairs in gone.items() if len(pairs) >= new[name]}
-        self._taken = {key for name in self._renamed for key, one in gone[name] if one.most == 1}
-        self._similar = {name: _Left(gone.get(name, pairs), is_by_name=True) for name, pairs in similar.items()}
+            for known_as in one.ever_called & new.keys() if newest[key] else ():
+                similar.setdefault(known_as, []).append((key, one))
+                if newest[key] > self._keys[key] and known_as == one.called:
+                    gone.setdefault(known_as, []).append((key, one))
+        self._renamed = {known_as for known_as, pairs in gone.items() if len(pairs) >= new[known_as]}
+        self._taken = {key for known_as in self._renamed for key, one in gone[known_as] if one.most == 1}
+        self._similar = {
+            known_as: _Left(gone.get(known_as, pairs), is_by_name=True) for known_as, pairs in similar.items()
+        }
 
-    def of(self, key: Key, name: str) -> tuple[Sequence[Type], Sequence[_Left]]:
+    def of(self, key: Key, known_as: Called | None) -> tuple[Sequence[Type], Sequence[_Left]]:
         """The types that have this key, and those that it may have taken the place of."""
         known = self._by_key.get(key, [])
         if self._is_sure(key) or not self._stood:
             return known, ()
-        similar = [self._similar[_short(name)]] if _short(name) in self._similar else []
-        if _short(name) in self._renamed:
+        similar = [self._similar[known_as]] if known_as in self._similar else []
+        if known_as in self._renamed:
             return known, similar
         within = [_Left(self._within[key])] if key in self._within else []
         return known, [*similar, self._left, *within]
@@ -389,7 +389,3 @@ class _Matching:
                     if key in self._keys:
                         found.setdefault(key, []).append((key, inner))
         return found
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]

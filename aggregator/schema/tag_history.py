@@ -70,13 +70,16 @@ class NamedType(_Joinable):
 
 # What tells types at one place apart: a named one itself, or the kind of another.
 Key = NamedType | Kind
+# What Avro matches named types by: the kind, and the name without its namespace.
+Called = tuple[Kind, str]
 
 
 class Type:
     """A type where it stood.
 
     Attributes:
-        called: The name it last stood under; empty for one without a name.
+        called: What it last stood as; None for one without a name.
+        ever_called: All that it stood as.
         tags: What it was tagged with there.
         key_tags: What the keys of a map were tagged with.
         inside: The place of an array's items, or a map's values.
@@ -85,10 +88,11 @@ class Type:
         most: How many stood there at once that are one type by now.
     """
 
-    __slots__ = ("called", "first", "inside", "key_tags", "last", "most", "tags")
+    __slots__ = ("called", "ever_called", "first", "inside", "key_tags", "last", "most", "tags")
 
-    def __init__(self, called: str, version: int) -> None:
-        self.called = called
+    def __init__(self, version: int) -> None:
+        self.called: Called | None = None
+        self.ever_called: frozenset[Called] = frozenset()
         self.first = self.last = version
         self.most = 1
         self.tags = self.key_tags = NO_TAGS
@@ -266,20 +270,23 @@ class TagHistory:
         one.newest_keys = newest
         other.types = {}
 
-    def stand(self, place: Place, keys: Iterable[tuple[Key, str]]) -> Iterator[Type]:
+    def stand(self, place: Place, keys: Iterable[tuple[Key, Called | None]]) -> Iterator[Type]:
         """The types of a version at a place, which are the newest there; where two fields share it, what both have."""
         stood, keys = self.stood(place), list(keys)
         newest = Counter(key for key, _ in keys)
         sure = place.newest & newest if place.version == self.version else newest
         place.newest_keys = tuple(sure.elements())
         place.version = self.version
-        for key, called in keys:
+        for key, known_as in keys:
             if key is Kind.NULL:
                 continue
             if key not in stood:
-                stood[key] = Type(called, self.version)
+                stood[key] = Type(self.version)
             here = stood[key]
-            here.called, here.last, here.most = called, self.version, max(here.most, newest[key])
+            here.called, here.last, here.most = known_as, self.version, max(here.most, newest[key])
+            if known_as and known_as not in here.ever_called:
+                self._steps.spend(len(here.ever_called))
+                here.ever_called |= {known_as}
             yield here
 
     def inside(self, one: Type) -> Place:
@@ -318,10 +325,17 @@ class TagHistory:
             known.most = known.most + one.most if met else max(known.most, one.most)
             known.first, known.last = min(known.first, one.first), max(known.last, one.last)
             known.tags = self.noted(known.tags, one.tags)
+            self._steps.spend(len(known.ever_called) + len(one.ever_called))
+            known.ever_called |= one.ever_called
             known.key_tags = self.noted(known.key_tags, one.key_tags)
             if known.inside and one.inside:
                 self.join_places(known.inside, one.inside)
             known.inside = known.inside or one.inside
+
+
+def called(node: Node) -> Called | None:
+    """What Avro matches a type by; None for one without a name."""
+    return (node.kind, node.name.rpartition(".")[2]) if node.name else None
 
 
 def _now(key: Key) -> Key:

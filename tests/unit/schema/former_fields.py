@@ -248,6 +248,20 @@ STAYS = {
     "keys of a map that are items now": (
         [record("R", ("x", array(record("C", SSN, "n")))), record("R", ("x", map_of(record("C", "n")))),
          record("R", ("x", array(record("E", "key", ("value", record("C", "n"))))))], "x.key"),
+    "another namespace and an enum, beside a record": (
+        [record("R", ("f", [record("m.A", SSN), "null"])),
+         record("R", ("f", [{"type": "enum", "name": "n.A", "symbols": ["s"]}, record("n.B", "ssn"), "null"]))],
+        "f.ssn"),
+    "a name of two versions ago, in another namespace": (
+        [record("R", ("f", [record("m.A", SSN), "null"])), record("R", ("f", [record("m.B", "i"), "null"])),
+         record("R", ("f", [record("m.B", "i"), record("n.A", "ssn"), "null"]))], "f.ssn"),
+    "such a name, beside what may have come instead": (
+        [record("R", ("f", [record("m.A", SSN), "null"])), record("R", ("f", [record("m.B", "i"), "null"])),
+         record("R", ("f", [record("n.A", "i"), record("X", "ssn"), "null"]))], "f.ssn"),
+    "such a name of many versions ago": (
+        [record("R", ("f", [record("m.A", SSN), "null"])),
+         *[record("R", ("f", [record(f"m.B{at}", "i"), "null"])) for at in range(9)],
+         record("R", ("f", [record("m.B8", "i"), record("n.A", "ssn"), "null"]))], "f.ssn"),
     "a record, a map, a list of pairs": (
         [record("R", ("x", record("A", SSN))), record("R", ("x", map_of("string"))),
          record("R", ("x", array(record("E", "key", "value"))))], "x.key"),
