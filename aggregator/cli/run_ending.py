@@ -1,15 +1,19 @@
 """Reports how a run ended: what it did not complete, in sentences on stderr and as an exit code."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import progress
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.count_text import format_first
 from aggregator.errors import ExitCode, in_one_line
 from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:
     from aggregator.replicate.driver import RunReport
+    from aggregator.replicate.flow.cursor import Hold
     from aggregator.state.lake_holds import LakeHold
 
 
@@ -54,13 +58,23 @@ def _totals(config: HubConfig) -> Iterator[str]:
             yield f"  which and why: aggregator dlq list --edge {edge}"
 
 
+def _stands(holds: "Sequence[Hold]") -> Iterator[str]:
+    """One line for all partitions that stand for the same reason, and below it the next step."""
+    from aggregator.replicate.flow.gaps import accept_command
+
+    by_reason = defaultdict[tuple[str, str], list[EdgePartition]](list)
+    for hold in sorted(holds, key=lambda one: one.source):
+        by_reason[hold.reason, hold.detail].append(hold.source)
+    for (reason, detail), places in by_reason.items():
+        yield from f"held: {format_first(places, 1)} ({reason}): {detail}".split("\n")
+    for edge, topic in sorted({(hold.source.edge, hold.source.topic) for hold in holds if hold.gap}):
+        yield f"next: {accept_command(edge, topic)} goes on without what {edge} lost of {topic}"
+
+
 def _sentences(config: HubConfig, report: "RunReport", *, drained: bool) -> Iterator[str]:
     if drained:
         yield from _totals(config)
-    for hold in report.holds:
-        yield from f"held: {hold.source} ({hold.reason}): {hold.detail}".split("\n")  # the next step is on a line below
-    if any(hold.gap for hold in report.holds):
-        yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
+    yield from _stands(report.holds)
     why = "central has not decided what was written" if report.undecided_partitions else "its edge fell silent"
     for flow in report.undrained:
         yield f"not drained: {flow}: {why}; run again when it answers"

@@ -3,7 +3,6 @@
 Invariant: pure. A heading appears only if it has entries.
 """
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -139,6 +138,8 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
 
 def _next_lines(seen: "HubStatus") -> Iterator[str]:
     """The remedies for paused edges and held flows, one line for those that need the same remedy."""
+    from aggregator.replicate.flow.gaps import accept_command
+
     paused = [
         f"aggregator edge resume {one.edge} lets it go on"
         for one in seen.edges
@@ -146,9 +147,7 @@ def _next_lines(seen: "HubStatus") -> Iterator[str]:
     ]
     hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
     lost = dict.fromkeys(
-        f'aggregator gaps accept --edge {flow.edge} --topic {shlex.quote(flow.topic)} --reason "…" goes on without it'
-        for flow in seen.flows
-        if flow.gap
+        f"{accept_command(flow.edge, flow.topic)} goes on without it" for flow in seen.flows if flow.gap
     )
     told = [f"next: {one}" for one in (*paused, *filter(None, hints), *lost)]
     yield from ["", *told] if told else []

@@ -17,7 +17,7 @@ from aggregator.observe.hub_status import EdgeStatus, Trouble
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.states import Badge, badge_of, badness
 from aggregator.replicate.flow.cursor import HoldReason
-from aggregator.replicate.flow.gaps import sentence
+from aggregator.replicate.flow.gaps import accept_command, sentence
 from aggregator.state.lake_holds import LakeHold
 
 _HELD = Badge("Held", "stalled", "bad")
@@ -108,11 +108,9 @@ def _edges(seen: Snapshot) -> Iterator[Need]:
 def _gaps(seen: Snapshot) -> Iterator[Need]:
     for gap in seen.status.gaps:
         source = gap.source
-        flow = f"--edge {source.edge} --topic {shlex.quote(source.topic)} --partition {source.partition}"
+        command = accept_command(source.edge, source.topic, source.partition)
         why = f"{sentence(gap.gap, gap.position.next_offset)}. The flow waits for your decision."
-        yield Need(
-            _GAP, str(source), why, f'aggregator gaps accept {flow} --reason "…"', source.edge, "accepted-gap.md"
-        )
+        yield Need(_GAP, str(source), why, command, source.edge, "accepted-gap.md")
 
 
 def _flows(seen: Snapshot) -> Iterator[Need]:

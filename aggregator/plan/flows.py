@@ -12,13 +12,14 @@ from itertools import chain
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
+from aggregator.errors import NEXT
 from aggregator.plan.prospects import Prospect
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, EdgeTopic, start_of
 from aggregator.replicate.epoch.plan import EpochFlows
 from aggregator.replicate.epoch.takeover import Takeover
 from aggregator.replicate.flow.flow import FlowPlan
-from aggregator.replicate.flow.gaps import gap, sentence
+from aggregator.replicate.flow.gaps import accept_command, gap, sentence
 from aggregator.state.ledger import LedgerRecord
 
 Ledger = Mapping[EdgePartition, LedgerRecord]
@@ -134,7 +135,10 @@ class PlannedFlows:
             )
             # The end is asked for before the ledger is read, so a running hub may have passed it by then.
             lost = gap(flow.entry.next_offset, start, max(end, flow.entry.next_offset), since_ms=self._now_ms)
-        return sentence(lost, flow.entry.next_offset) if lost else ""
+        if lost is None:
+            return ""
+        remedy = accept_command(flow.source.edge, flow.source.topic)
+        return f"{sentence(lost, flow.entry.next_offset)}{NEXT}{remedy} goes on without it"
 
     def held(self, edge: str, topic: str) -> tuple[str, ...]:
         """The reasons why partitions of a topic would stand still."""

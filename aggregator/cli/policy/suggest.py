@@ -164,8 +164,11 @@ def _words(record_key: bytes, registry: Registry) -> list[str | int]:
 def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
     rows = [(one.place, one.path or ".", one.values, one.tag, evidence(one)) for one in found]
     read = f"{format_count(answer['records'], 'record')} of {answer['topic']} ({answer['format']})"
+    head = f"{read}, {answer['unreadable']:,} of them unreadable"
+    if not found:
+        return [head, "nothing in them looks like personal data; what has no rule is dropped all the same"]
     return [
-        f"{read}, {answer['unreadable']:,} of them unreadable",
+        head,
         "",
         *table(("place", "path", "values", "tag", "because"), rows),
         "",

@@ -5,6 +5,7 @@ moves exactly the position that it was made for. A rewind raises the incarnation
 as two records.
 """
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -198,6 +199,12 @@ def sentence(lost: Gap, next_offset: int) -> str:
             )
         case GapKind.RECREATED:
             return f"the topic was created again: what the former one held from offset {lost.start} on is unknown"
+
+
+def accept_command(edge: str, topic: str, partition: int | None = None) -> str:
+    """The command that lets flows of an edge topic go on without what was lost, as a person completes it."""
+    one = "" if partition is None else f" --partition {partition}"
+    return f'aggregator gaps accept --edge {edge} --topic {shlex.quote(topic)}{one} --reason "…"'
 
 
 def segments(position: Position, log_start: int, decisions: Iterable[GapDecision]) -> list[IncarnationRange]:

@@ -391,7 +391,8 @@ HERITAGES = [
         "            for one in ():\n",
     ),
     _one("tags of a type at all its places", LINEAGE, "            tags |= key.now.tags\n", ""),
-    _one("one name in two namespaces", LINEAGE, "if name in new and newest[key]:", "if False:"),
+    _one("one name in two namespaces", LINEAGE, "new.keys() if newest[key] else ()", "new.keys() if False else ()"),
+    _one("a name of two versions ago", LINEAGE, "one.ever_called & new.keys()", "{one.called} & new.keys()"),
     _one("what was there no more", LINEAGE, "if self._is_left(*pair)], NO_TAGS", "if False], NO_TAGS"),
     _one(
         "what stood within it",
