@@ -111,6 +111,20 @@ def lake_status(config: HubConfig) -> list[TableStatus]:
     return [replace(one, held=_standing(one, told.lake), upkeep=_kept_up(one.table, told.upkeep)) for one in found]
 
 
+def former_tables(config: HubConfig, fed: Iterable[str]) -> list[str]:
+    """Tables that were begun, and that no rule names any more; nobody but a person removes one.
+
+    Args:
+        config: Of the hub.
+        fed: The tables that its flows feed.
+
+    Raises:
+        TableUnavailable: the storage or the catalogue does not answer.
+    """
+    beside = {f"{name}{suffix}" for name in fed for suffix in ("", QUARANTINE, CURRENT)}
+    return sorted(set(open_tables(config).names()) - beside) if config.lake else []
+
+
 def _standing(table: TableStatus, holds: Iterable[LakeHold]) -> tuple[LakeHold, ...]:
     """The holds of a table that still are so."""
     return tuple(one for one in holds if one.table == table.table and one.stands(table.next_offsets, table.end_offsets))

@@ -62,6 +62,9 @@ def test_a_wider_type_goes_into_another_table(changed, partition):
     trial.produce_raw("eu", [(b"k", trial.value(3), 2)])
     drained(trial, 0)
     assert rows(trial, f"{trial.topic}_v2") == [1, 2, 3]
+    told = trial.typed("lake", "status")
+    assert f"no rule feeds {trial.topic} any more" in told.stderr
+    assert f"{trial.topic}_v2" in told.stdout
 
 
 def test_a_table_that_was_begun_before_the_type_became_wider(changed):

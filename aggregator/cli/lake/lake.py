@@ -8,6 +8,7 @@ are still kept up, and the exit code is 1.
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +24,16 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, p
 from aggregator.config.fields import versions_kept
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
-from aggregator.errors import ExitCode, FatalError
+from aggregator.count_text import format_first
+from aggregator.errors import AggregatorError, ExitCode, FatalError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
 
 if TYPE_CHECKING:
     from aggregator.lake.status import TableStatus
     from aggregator.lake.upkeep.maintenance import Upkeep
+
+_MAX_NAMED = 10
 
 
 def _keep(value: object) -> timedelta:
@@ -51,11 +55,15 @@ lake.add_command(wait)
 @output_option
 def status(config: Path, output: str) -> None:
     """Every table that the hub feeds: version, rows, lag, files, and what holds it; ends with 4 if something does."""
-    from aggregator.lake.status import lake_status
+    from aggregator.lake.status import former_tables, lake_status
 
-    now_ms = utc_now_ms()
-    found = lake_status(load_config(config, os.environ))
+    now_ms, hub = utc_now_ms(), load_config(config, os.environ)
+    found = lake_status(hub)
     emit([_plain(one) for one in found], output, lambda: _text(found, now_ms) if found else ["no tables yet"])
+    with suppress(AggregatorError):  # a lake that does not answer is told with each table above
+        if former := former_tables(hub, [one.table for one in found]):
+            named = format_first(former, _MAX_NAMED)
+            progress(f"no rule feeds {named} any more: what is there stays until you remove it")
     if any(one.hold_reason for one in found):
         raise SystemExit(ExitCode.HELD)
 
