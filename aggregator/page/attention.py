@@ -137,7 +137,8 @@ def _lake(seen: Snapshot) -> Iterator[Need]:
             yield Need(_LAKE, table.table, table.problem, "aggregator lake status")
         elif table.verdict == Verdict.HOLD:
             release = f'aggregator lake release {table.table} --reason "…"'
-            yield Need(_QUALITY, table.table, "the quality gate holds its next commit", release)
+            why = "the quality gate holds its next commit"
+            yield Need(_QUALITY, table.table, why, release, runbook="held-table.md")
         else:
             for reason, holds in _by_reason(table.held).items():
                 yield Need(
@@ -145,6 +146,7 @@ def _lake(seen: Snapshot) -> Iterator[Need]:
                     format_first([hold.place for hold in holds], 1),
                     reason.partition("\n")[0],
                     "aggregator lake status",
+                    runbook="held-table.md",
                 )
 
 

@@ -370,7 +370,9 @@ def test_a_card_has_the_whole_command_and_its_runbook():
         assert command in page.words
         check_command(shlex.split(command)[1:])
     linked = {link for link in page.links if link.startswith("/runbooks/")}
-    assert linked == {f"/runbooks/{name}.md" for name in ("accepted-gap", "changed-policy", "edge-not-up")}
+    assert linked == {
+        f"/runbooks/{name}.md" for name in ("accepted-gap", "changed-policy", "edge-not-up", "held-table")
+    }
     assert {one.runbook for one in needs(troubled())} - {""} <= runbooks().keys()
     assert "An accepted gap The edge lost records" in read("/runbooks/accepted-gap.md").words
     assert client(troubled()).get("/runbooks/..%2fpage.md").status_code == 404
