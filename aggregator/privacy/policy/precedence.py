@@ -10,6 +10,7 @@ or a path's rule that takes more never opens what was closed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from itertools import compress
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -111,8 +112,9 @@ class Scope(NamedTuple):
         reaching = [self.rules[number] for number in sorted(rules)]
         by_tag = {tag: self._of_tag(tag, today) for tag in sorted(tags)}
         of_tags = most_restrictive(list(by_tag.values())) if by_tag else None
-        void = [item for item in reaching if not _holds(item, of_tags, today)]
-        valid = [item for item in reaching if item not in void]
+        holds = [_holds(item, of_tags, today) for item in reaching]
+        valid = list(compress(reaching, holds))
+        void = [item for item, is_valid in zip(reaching, holds, strict=True) if not is_valid]
         note = "".join(f" ({self._why(item, today)})" for item in void)
         closing = self._closing(today) if of_tags is None or may_pass_unchanged(of_tags) else of_tags
         if valid:

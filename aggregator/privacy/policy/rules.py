@@ -6,6 +6,7 @@ the place of a rule in a file never matters. An operator that this version does 
 
 from collections.abc import Sequence
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BeforeValidator, Discriminator
@@ -102,13 +103,19 @@ def most_restrictive(rules: Sequence[AnyRule]) -> AnyRule:
     """
     if len(rules) == 1:
         return rules[0]
-    most = max(map(restriction, rules))
-    rivals = [rule for rule in rules if restriction(rule) == most]
-    coarsest = [rule for rule in rivals if not any(_is_coarser(other, rule) for other in rivals)]
-    return max(coarsest, key=lambda rule: (-_end(rule), bare(rule).model_dump_json(), rule.model_dump_json()))
+    by_restriction: dict[tuple[int, int], list[AnyRule]] = {}
+    for rule in dict.fromkeys(rules):
+        by_restriction.setdefault(restriction(rule), []).append(rule)
+    rivals = sorted(by_restriction[max(by_restriction)], key=_order, reverse=True)
+    return next(rule for rule in rivals if not any(_is_coarser(other, rule) for other in rivals))
+
+
+@lru_cache(maxsize=4096)
+def _order(rule: AnyRule) -> tuple[int, str, str]:
+    return -_end(rule), bare(rule).model_dump_json(), rule.model_dump_json()
 
 
 def _is_coarser(rule: AnyRule, other: AnyRule) -> bool:
     """Whether a rule of the same operator leaves less, and not as much."""
-    one, two, coarser = bare(rule), bare(other), descriptor(rule).is_coarser
-    return one != two and coarser(one, two) and not coarser(two, one)
+    coarser = descriptor(rule).is_coarser
+    return coarser(rule, other) and not coarser(other, rule)

@@ -75,4 +75,4 @@ def _at_most(rule: AnyRule, other: AnyRule) -> bool:
         return not descriptor(other).is_constant
     if type(rule) is not type(other) or privacy_class(rule) < privacy_class(other):
         return False
-    return descriptor(rule).is_coarser(bare(rule), bare(other))
+    return descriptor(rule).is_coarser(rule, other)

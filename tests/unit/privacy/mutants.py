@@ -60,8 +60,8 @@ PRECEDENCES = [
     _one(
         "most restrictive is the most, not the least",
         RULES,
-        "most = max(map(restriction, rules))",
-        "most = min(map(restriction, rules))",
+        "by_restriction[max(by_restriction)]",
+        "by_restriction[min(by_restriction)]",
     ),
     _one(
         "patterns: the most restrictive default",

@@ -20,6 +20,7 @@ from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import PathRule, Scope, key_scope, schemaless_scope, value_scope
 from aggregator.privacy.policy.rules import most_restrictive, privacy_class
+from tests.growth import cpu_s, grows_linearly
 
 TODAY = date(2026, 11, 1)
 TOKEN = Pseudonymize(key="k", domain="d")
@@ -178,6 +179,24 @@ def test_what_has_ended_closes_also_what_a_tag_opens(of_tag, beside):
     decision = _decide(_scope([PathRule("x", EXPIRED), *beside], {"T": of_tag}, Keep()), ["T"])
     assert decision.rule == (Drop() if privacy_class(of_tag) is PrivacyClass.CLEAR else of_tag)
     assert "x is void: expired on 2026-11-01" in decision.because
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda number: TOKEN.model_copy(update={"domain": str(number)}),
+        lambda number: Truncate(length=number, reason="r", owner="o", expires=date(2027, 1, 1)),
+        lambda number: Redact(value=str(number)),
+    ],
+)
+def test_many_rules_of_one_level_cost_what_they_are_many(rule):
+    """Of a hundred tags on each of two thousand fields, which is what the budget of tags allows."""
+    rules = {size: [rule(number) for number in range(size)] for size in (100, 400)}
+    assert grows_linearly(lambda size: most_restrictive(rules[size]), 100)
+    tags = {f"T{number}": one for number, one in enumerate(rules[400])}
+    scope = _scope(tags=tags)
+    assert cpu_s(lambda: [_decide(scope, sorted(tags)[at : at + 100]) for at in range(200)], enough_s=0.5) <= 0.5
 
 
 def test_classes_are_ordered():
