@@ -448,7 +448,7 @@ def _doubling(count):
     return inner
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["{default: keep}", f"{{default: keep, fields: {{'**.f1': {TOKEN}}}}}"])
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_hostile_schema(name, policy):
