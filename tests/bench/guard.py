@@ -167,7 +167,7 @@ class _World:
 
 @functools.cache
 def _visits() -> list[bytes]:
-    return list(Backlog(TOPIC, RECORDS, 160, 0.1)._values())
+    return [value for _, value in Backlog(TOPIC, RECORDS, 160, 0.1).pairs()]
 
 
 class Guarded:

@@ -44,7 +44,9 @@ def jars(say=_on_stderr) -> Path:
     return ensure_jars(Distribution("mirrormaker", "connect-mirror", "34 MB", pins_of(PINS.read_text())), say)
 
 
-def settings(alias: str, source: str, target: str, topic: str, *, exactly_once: bool, port: int) -> dict[str, str]:
+def settings(
+    alias: str, source: str, target: str, topic: str, *, exactly_once: bool, port: int, codec: str = "none"
+) -> dict[str, str]:
     """Everything in its properties file.
 
     Args:
@@ -54,6 +56,7 @@ def settings(alias: str, source: str, target: str, topic: str, *, exactly_once: 
         topic: What to copy.
         exactly_once: KIP-618's exactly-once source support, with a source that is read committed.
         port: Of its own REST listener, which exactly once needs.
+        codec: What it compresses with.
     """
     flow = f"{alias}->central"
     made = {
@@ -72,6 +75,7 @@ def settings(alias: str, source: str, target: str, topic: str, *, exactly_once: 
     made["config.storage.replication.factor"] = "1"
     made |= {f"{flow}.{name}": value for name, value in (TUNED | _QUIET).items()}
     made |= {f"central.producer.{name}": value for name, value in TUNED_PRODUCER.items()}
+    made["central.producer.compression.type"] = codec
     if exactly_once:
         made["central.exactly.once.source.support"] = "enabled"
         made[f"{flow}.consumer.isolation.level"] = "read_committed"
