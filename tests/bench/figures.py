@@ -33,6 +33,15 @@ _SIZES = {
     "160_bytes_all_distinct": "160 bytes, all identifiers distinct",
     "1_kb": "1 kB, a tenth of the identifiers distinct",
 }
+_WARM = {
+    "mm2_exactly_once": "MirrorMaker 2, exactly once",
+    "hub_keep": "hub, everything kept",
+    "hub_drop_5": "hub, seven fields dropped",
+    "hub_mixed_1": "hub, five dropped, two and the key pseudonymised, 1 % distinct",
+    "hub_mixed_10": "hub, five dropped, two and the key pseudonymised, 10 % distinct",
+    "hub_mixed_100": "hub, five dropped, two and the key pseudonymised, all distinct",
+}
+_WARM_RATIOS = ("warm_cpu_us", "warm_records_per_s", "peak_mb")
 Result = Mapping[str, Any]
 
 
@@ -62,6 +71,7 @@ def kind_of(result: Result) -> str:
         ("mirrormaker_2", "offsets"),
         ("formats", "commits"),
         ("many_tables", "tables"),
+        ("warm_codecs", "warm"),
     ):
         if key in result:
             return kind
@@ -109,19 +119,46 @@ def contest(result: Result) -> str:
     return "\n\n".join((*parts, _plot(result)))
 
 
+def warm(result: Result) -> str:
+    """Beside MirrorMaker 2 when everybody is warm, by codec."""
+    parts = [_warm_command(result)]
+    head = ("contestant", "records/s", "CPU µs/record", "CPU ratio", "throughput ratio", "memory ratio")
+    for codec, found in result["warm_codecs"].items():
+        count = result["records" if codec == "none" else "compressed"]
+        rows = [
+            (
+                words,
+                f"{found[name]['warm_records_per_s']:,.0f}",
+                f"{found[name]['warm_cpu_us']:.2f}",
+                *(_spread(found[name][f"{what}_ratio"]) for what in _WARM_RATIOS),
+            )
+            for name, words in _WARM.items()
+            if name in found
+        ]
+        words = "not compressed" if codec == "none" else f"{codec} at the writer and at central"
+        parts += [f"{count:,} orders of {result['record_bytes']} bytes, {words}:", table(head, rows)]
+    return "\n\n".join(parts)
+
+
 def headline(result: Result) -> str:
-    """The contest in a few lines: ratios at 160 bytes."""
-    found = result["160_bytes"]
+    """The warm contest in a few lines: ratios of what is not compressed."""
+    found = result["warm_codecs"]["none"]
     rows = [
-        (
-            _NAMES[name],
-            _spread(found["cpu_ratio_vs_mm2_eos"][name]),
-            _spread(found["throughput_ratio_vs_mm2_eos"][name]),
-        )
-        for name in found["medians"]
+        (words, _spread(found[name]["warm_cpu_us_ratio"]), _spread(found[name]["warm_records_per_s_ratio"]))
+        for name, words in _WARM.items()
     ]
-    head = ("160 bytes, MirrorMaker 2 exactly once = 1", "CPU per record", "records per second")
-    return "\n\n".join((_command(result), table(head, rows), _plot(result)))
+    head = ("MirrorMaker 2 exactly once = 1, everybody warm", "CPU per record", "records per second")
+    drawn = {words: found[name]["warm_cpu_us_ratio"]["median"] for name, words in _WARM.items()}
+    plot = bars("CPU per record, warm, MirrorMaker 2 exactly once = 1", "ratio", drawn)
+    return "\n\n".join((_warm_command(result), table(head, rows), plot))
+
+
+def _warm_command(result: Result) -> str:
+    asked = (
+        f"python -m tests.bench.warm --rounds {result['rounds']} --records {result['records']}"
+        f" --compressed {result['compressed']} -o json"
+    )
+    return f"{_measured(asked, result)}, the hub's workers with {result['hub_malloc']}"
 
 
 def _command(result: Result) -> str:
@@ -388,9 +425,10 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "offsets": offsets,
     "commits": commits,
     "tables": tables,
+    "warm": warm,
 }
 # Kinds of blocks that are made of another kind's result.
-_MADE_OF = {"headline": "contest"}
+_MADE_OF = {"headline": "warm"}
 
 
 def rendered(page: str, results: Mapping[str, Result]) -> str:

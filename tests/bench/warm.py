@@ -98,6 +98,7 @@ def main() -> None:
                 answer[codec] = summary(found)
             finally:
                 arena.sandbox.down()
+    sample = Backlog("", 10_000, 0, 0.1, shape=ORDERS)
     print(
         json.dumps(
             {
@@ -105,9 +106,7 @@ def main() -> None:
                 "rounds": options.rounds,
                 "records": options.records,
                 "compressed": options.compressed,
-                "record_bytes": round(
-                    mean(len(value) for _, value in Backlog("", 10_000, 0, 0.1, shape=ORDERS).pairs())
-                ),
+                "record_bytes": round(mean(len(value) for _, value in sample.pairs())),
                 "hub_malloc": faster_malloc() or "glibc's malloc",
                 "mm2_settings": mirrormaker.TUNED | mirrormaker.TUNED_PRODUCER,
             },
