@@ -1,9 +1,12 @@
-"""MirrorMaker 2 itself reads our heartbeats: at the edge where they are written, and at central after their way."""
+"""Heartbeats on real brokers: MirrorMaker 2 itself reads them, and they outlive their topic."""
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.edges.heartbeats import decode
-from tests.trial import read_all
+from aggregator.kafka.writers.lossy_producer import LossyProducer
+from tests.chaos.promptness import state_of
+from tests.trial import read_all, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -31,3 +34,42 @@ def test_mirrormaker_reads_our_heartbeats(trial, java):
                 f"Heartbeat{{sourceClusterAlias={beat.source}, targetClusterAlias={beat.target},"
                 f" timestamp={beat.timestamp_ms}}}"
             )
+
+
+# As long as librdkafka waits before it believes that a topic is gone, and some time after that.
+GONE_S = 45.0
+AGAIN_S = 60.0
+
+
+def test_heartbeats_go_on_after_their_topic_was_deleted(trial):
+    """The hub makes it anew; no thread ends, and the edge is up again without a restart."""
+
+    def beats() -> int:
+        found = read_all(trial.sandbox.edges["eu"].bootstrap, "heartbeats")
+        return sum(decode(one.key(), one.value()).source == trial.hub for one in found)
+
+    with trial.running("--only", "replicate") as hub:
+        wait_for(lambda: "heartbeats" in trial.admin("eu").list_topics(timeout=10).topics, timeout=60, what="the topic")
+        wait_for(beats, timeout=60, what="the first beat")
+        settle(trial.admin("eu").delete_topics(["heartbeats"]))
+        wait_for(lambda: beats() > GONE_S, timeout=GONE_S + AGAIN_S, what="beats in a topic made anew")
+        wait_for(lambda: state_of(trial, "eu")[0] == "UP", timeout=AGAIN_S, what="the state UP")
+        assert "heartbeats-eu" not in hub.log.read_text()
+
+
+def test_what_may_be_lost_is_dropped_where_its_topic_is_gone(trial):
+    """Telemetry and heartbeats: nobody who writes them ends for it."""
+    outlet = LossyProducer(trial.sandbox.edges["eu"].config)
+    trial.delete("eu")
+
+    def is_gone() -> bool:
+        try:
+            outlet._connection.client.produce(trial.topic, b"of a topic that is gone", None, 0)
+        except KafkaException as error:
+            return error.args[0].code() == KafkaError._UNKNOWN_TOPIC
+        return False
+
+    wait_for(is_gone, timeout=GONE_S, what="the client's word that the topic is gone")
+    outlet.offer(trial.topic, b"this is dropped")
+    assert is_gone()
+    outlet.close()

@@ -51,9 +51,10 @@ class HeartbeatWriter:
         except BufferError:  # the edge has been away for a long time
             producer.poll(0)
             return
-        except (KafkaException, SystemError):  # SystemError: the client has failed for good, now or before
+        except (KafkaException, SystemError) as failed:  # SystemError: the client has failed for good, now or before
             where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
-            raise FatalError(f"{where}: the client was refused", hint=_WRITE) from None
+            code = failed.args[0].code() if isinstance(failed, KafkaException) else None
+            raise FatalError(f"{where}: the client was refused", hint=_REFUSED.get(code, _WRITE)) from None
         for error in errors:
             if error.code() in _REFUSED:
                 where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"

@@ -1,14 +1,17 @@
 """This producer is for records that may be lost, such as telemetry and heartbeats; it uses no transaction.
 
-Invariant: the producer never blocks, and never raises an error because a cluster does not answer. A record that it
-cannot deliver is dropped.
+Invariant: the producer never blocks, and never raises an error because a cluster does not answer, or does not have the
+topic any more. A record that it cannot deliver is dropped.
 """
 
-import contextlib
+from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.connection import Connection, drop
+
+# What a client says once it knows that the topic is gone; it asks for it again by itself.
+_GONE = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - public codes
 
 
 class LossyProducer:
@@ -21,8 +24,13 @@ class LossyProducer:
         """Queue one record for partition 0."""
         self._connection.renew()
         producer = self._connection.client
-        with contextlib.suppress(BufferError):
+        try:
             producer.produce(topic, value, key, 0)
+        except BufferError:
+            pass
+        except KafkaException as error:
+            if error.args[0].code() not in _GONE:
+                raise
         producer.poll(0)
 
     def close(self, timeout_s: float = 1.0) -> None:

@@ -116,6 +116,18 @@ class Matcher:
         """Whether a pattern that is still alive has this name for its next step."""
         return any(name in self._states[number].onwards for number in states)
 
+    def names_on_the_way(self, states: frozenset[int], name: str, ways: frozenset[int]) -> bool:
+        """Whether that is so for a pattern on one of these ways, as `ways_to` has them."""
+        return any(self._states[number].onwards.get(name) in ways for number in states)
+
+    def ways_to(self, rules: frozenset[int]) -> frozenset[int]:
+        """States in which one of these rules ends, or from which it can be reached."""
+        found: set[int] = set()
+        for state in reversed(self._states):  # later states have higher numbers
+            if not rules.isdisjoint(state.rules) or not found.isdisjoint(state.onwards.values()):
+                found.add(state.number)
+        return frozenset(found)
+
     def leading_to(self, rules: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
         """States from which one of these rules can be reached: through a member of an object, through an array's item.
 

@@ -2,11 +2,13 @@
 
 A path names one place. Its rule applies to a text, number or truth value at that place, and to nothing else. The
 content of a container is open only by a path of its own (`items[].sku`) or by `**`. A rule that removes data applies to
-everything below its place. Names of an object that the policy writes out are the policy's words and stay. Any other
-name is data, and passes only by its own rule: `**` or `*` with `keep`, or `{key}` beside `{}`.
+everything below its place. Names of an object that the policy writes out are the policy's words and stay, if a path
+that opens something has them. Any other name is data, and passes only by its own rule: `**` or `*` with `keep`, or
+`{key}` beside `{}`.
 
-Invariants: a place is shown in the policy's words alone (an unlisted name is `{}`). The decision for one place and one
-type is made once.
+Invariants: a rule that drops, or has ended, opens nothing, neither by the names in its path nor by what it leads into.
+A place is shown in the policy's words alone (an unlisted name is `{}`). The decision for one place and one type is made
+once.
 """
 
 from collections.abc import Mapping
@@ -116,7 +118,8 @@ class JsonPlace:
             matcher = self._allowed.matcher
             alive = matcher.advance(self.alive, step) | matcher.advance(self.alive, paths.VALUES)
             place = self._below(alive, name if is_written else paths.VALUES)
-            self._members[step] = Member(place, None if is_written else self._name())
+            is_word = is_written and matcher.names_on_the_way(self.alive, name, self._allowed.ways)
+            self._members[step] = Member(place, None if is_word else self._name())
         return self._members[step]
 
     def _name(self) -> PlaceRule:
@@ -142,8 +145,9 @@ class AllowList:
         self.closing = frozenset(
             n for n, item in enumerate(scope.rules) if not isinstance(item.rule, Keep) or item.rule.expired(today)
         )
-        opening = (n for n, item in enumerate(scope.rules) if not isinstance(item.rule, Drop))
-        self.to_members, self.to_items = self.matcher.leading_to(frozenset(opening))
+        opening = frozenset(n for n, item in enumerate(scope.rules) if not item.only_closes(today))
+        self.to_members, self.to_items = self.matcher.leading_to(opening)
+        self.ways = self.matcher.ways_to(opening)
         self._places = 0
         self._shared: dict[tuple[frozenset[int], frozenset[int]], JsonPlace] = {}
         self.root = JsonPlace(self, self.matcher.start, frozenset(), "")

@@ -39,6 +39,10 @@ class PathRule(NamedTuple):
         """Whether it names its places by a wildcard."""
         return not {paths.ANY, paths.ANY_DEPTH}.isdisjoint(self.steps)
 
+    def only_closes(self, today: date) -> bool:
+        """Whether nothing passes by it: it drops, or has ended."""
+        return isinstance(self.rule, Drop) or _has_ended(self.rule, today)
+
     def covers_below(self, today: date) -> bool:
         """Whether the rule holds for what lies below: all do, but a `keep` for one step opens that step only.
 
@@ -116,7 +120,6 @@ class Scope(NamedTuple):
         valid = list(compress(reaching, holds))
         void = [item for item, is_valid in zip(reaching, holds, strict=True) if not is_valid]
         note = "".join(f" ({self._why(item, today)})" for item in void)
-        closing = self._closing(today) if of_tags is None or may_pass_unchanged(of_tags) else of_tags
         if valid:
             winner = most_restrictive([item.rule for item in valid])
             because = self._named(min(item.path for item in valid if item.rule == winner))
@@ -128,7 +131,10 @@ class Scope(NamedTuple):
             ends = (f"; its keep expired on {_end(rule)}" for rule in self.defaults if _has_ended(rule, today))
             note += next(ends, "")
         closer = next((item for item in void if _has_ended(item.rule, today) or _takes(item.rule)), None)
-        if closer and most_restrictive([winner, closing]) != winner:
+        if closer is None:
+            return AppliedRule(winner, because + note)
+        closing = self._closing(today) if of_tags is None or may_pass_unchanged(of_tags) else of_tags
+        if most_restrictive([winner, closing]) != winner:
             why = "has ended" if _has_ended(closer.rule, today) else "takes what the tag takes"
             winner, because = closing, f"{self._named(closer.path)} {why}"
         return AppliedRule(winner, because + note)
@@ -143,7 +149,8 @@ class Scope(NamedTuple):
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
         rule = self.tags.get(tag, self.closed)
-        return rule if not may_pass_unchanged(rule) or _is_justified(rule, today) else self.closed
+        is_void = _has_ended(rule, today) or (may_pass_unchanged(rule) and not _is_justified(rule, today))
+        return self.closed if is_void else rule
 
     def _named(self, path: str) -> str:
         return f"path {path}" if path else self.unnamed_path

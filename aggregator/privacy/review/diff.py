@@ -229,10 +229,11 @@ def _written(old: Policy, new: Policy, today: date, seen: Mapping[str, AbstractS
 
 
 def _of_tag(old: Policy, new: Policy, tag: str, day: date) -> _Day:
-    """The rules of what has the tag: only what can leave a value whole ends there, and leaves it to the default."""
+    """The rules of what has the tag: what has ended, or has no reason and needs one, leaves it to the default."""
     before, after = (
         policy.default
-        if may_pass_unchanged(rule) and not (isinstance(rule, Justified) and rule.justified(day))
+        if _has_ended(rule, day)
+        or (may_pass_unchanged(rule) and not (isinstance(rule, Justified) and rule.justified(day)))
         else rule
         for policy, rule in ((policy, policy.tags.get(tag, policy.default)) for policy in (old, new))
     )

@@ -9,11 +9,11 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
@@ -28,6 +28,8 @@ EVERY_S = 1.0
 _TOPICS_TIMEOUT_S, _ENDS_TIMEOUT_S = 5.0, 2.0
 # How often the settings of known topics are asked for, if central's settings follow them.
 _SETTINGS_EVERY_S = 30.0
+# How often the topic of heartbeats is made anew where it is gone; each refusal is logged.
+_BEATS_EVERY_S = 60.0
 # Longer than all questions of one turn take together, with their time-outs.
 _BOUND_S = 300.0
 # The log names at most so many waiting topics at once, because two hundred topics may be created together.
@@ -86,7 +88,7 @@ class EdgeWatch:
         self._cluster = config.edges[edge]
         self._judge = judge
         self._discovers = discovers
-        self._settings_s = -math.inf
+        self._settings_s = self._beats_s = -math.inf
         self._flows: Callable[[], Iterable[EdgePartition]] | None = None
         self._stop = threading.Event()
 
@@ -127,7 +129,7 @@ class EdgeWatch:
         before = self.answer.trouble
         try:
             there = self._known_leaders()
-            if self._discovers and self.shown is None and self._config.heartbeats.emit:
+            if self._lacks_heartbeats(there):
                 self._ensure_heartbeats()
                 there = self._known_leaders()
             counts = {name: len(led) for name, led in there.items()}
@@ -203,12 +205,18 @@ class EdgeWatch:
         if more := over[_MAX_NAMED:]:
             log.info("edge %s: %d more topics wait no more", self.edge, len(more))
 
+    def _lacks_heartbeats(self, there: Collection[str]) -> bool:
+        """Whether their topic is to be made: at the start, and where somebody deleted it since."""
+        is_due = time.monotonic() - self._beats_s > _BEATS_EVERY_S
+        return self._discovers and self._config.heartbeats.emit and HEARTBEATS not in there and is_due
+
     def _ensure_heartbeats(self) -> None:
         try:
             topics.ensure(self._cluster, [BEATS_AT_AN_EDGE])
         except AggregatorError as error:
             topics.topic_names(self._cluster)  # raises an error if the edge is silent; a missing right is only logged
             log.warning("edge %s: heartbeats cannot be written: %s", self.edge, error.message)
+        self._beats_s = time.monotonic()
 
 
 def _is_led(there: Mapping[str, tuple[bool, ...]], source: EdgePartition) -> bool:

@@ -79,8 +79,8 @@ PRECEDENCES = [
     _one(
         "an undeclared tag closes",
         PRECEDENCE,
-        "        return rule if not may_pass_unchanged(rule) or",
-        "        return Keep() if tag not in self.tags else rule if not may_pass_unchanged(rule) or",
+        "return self.closed if is_void else rule",
+        "return Keep() if tag not in self.tags else self.closed if is_void else rule",
     ),
     _one(
         "a tag is kept only with a reason",
@@ -168,7 +168,8 @@ EXPIRIES = [
         "return not _has_ended(rule, today)",
         "return True",
     ),
-    _one("expiry of a tag's keep", PRECEDENCE, "not may_pass_unchanged(rule) or _is_justified(rule, today)", "True"),
+    _one("expiry of a tag's keep", PRECEDENCE, "return self.closed if is_void else rule", "return rule"),
+    _one("expiry of a tag's rule that takes enough", PRECEDENCE, "is_void = _has_ended(rule, today) or", "is_void ="),
     _one(
         "expiry of the key's keep",
         KEYS,
@@ -498,8 +499,18 @@ JSON = [
         "                rule = Keep()\n",
     ),
     _one(
-        "JSON: names that the policy does not write are data", ALLOWLIST, "None if is_written else self._name()", "None"
+        "JSON: a rule that closes makes no words",
+        ALLOWLIST,
+        "self.matcher.ways_to(opening)",
+        "self.matcher.ways_to(frozenset(range(len(scope.rules))))",
     ),
+    _one(
+        "JSON: what has ended leads into nothing",
+        ALLOWLIST,
+        "if not item.only_closes(today)",
+        "if not isinstance(item.rule, Drop)",
+    ),
+    _one("JSON: names that the policy does not write are data", ALLOWLIST, "None if is_word else self._name()", "None"),
     _one("JSON: a name comes once", "aggregator.privacy.json.text", "if len(found) < len(pairs):", "if False:"),
 ]
 

@@ -89,7 +89,7 @@ CASES = [
      {"a": "2000-01-08"}),
     ({"a": "{date_shift: {entity: b, days: [5, 7], key: customer}}"}, {"a": "2000-01-01", "b": {"id": 42}},
      {"a": "[REDACTED]"}),
-    ({"a": "{keep: {reason: r, owner: o, expires: 2020-01-01}}"}, {"a": 1}, {}),
+    ({"a": "{keep: {reason: r, owner: o, expires: 2020-01-01}}", "b": "keep"}, {"a": 1}, {}),
 ]  # fmt: skip
 
 
@@ -197,19 +197,22 @@ class _Oracle:
         onwards = [rest for size in range(5) for rest in product((ITEM, MEMBER), repeat=size)]
         return any(_reaches(path, (*steps, first, *rest)) for path in self.keep for rest in onwards)
 
-    def is_written(self, steps, name):
+    def is_written(self, steps, name, rules=None):
         """Whether the policy has this name as the next step."""
-        patterns = [(path[:n], path[n]) for path in self.keep + self.drop for n in range(len(path))]
+        patterns = [(path[:n], path[n]) for path in rules or self.keep + self.drop for n in range(len(path))]
         return name in "abc" and any(step == name and _reaches(before, steps) for before, step in patterns)
+
+    def is_word(self, steps, name):
+        """Whether a path that keeps something has it: else the name is data."""
+        return bool(self.keep) and self.is_written(steps, name, self.keep)
 
     def left(self, value, steps=()):
         """What is left, as a list of one; empty for nothing."""
         if isinstance(value, dict):
             made = {}
             for name, inner in value.items():
-                is_written = self.is_written(steps, name)
-                words = {"{}", name} if is_written else {"{}"}
-                if is_written or self.is_kept((*steps, {"{key}"})):
+                words = {"{}", name} if self.is_written(steps, name) else {"{}"}
+                if self.is_word(steps, name) or self.is_kept((*steps, {"{key}"})):
                     for kept in self.left(inner, (*steps, words)):
                         made[name] = kept
             return [made] if self.opens(steps, MEMBER) else []
@@ -230,6 +233,31 @@ def test_the_allow_list_against_its_definition(rules, values):
     oracle = _Oracle(rules)
     expected = [(oracle.left(value) or [None])[0] for value in values]
     assert _left(rules, *values) == expected
+
+
+def _leaves(value, way=()):
+    """Every scalar, name and container of a value, by its way."""
+    if isinstance(value, dict):
+        return {(way, "object")}.union(*(_leaves(inner, (*way, name)) for name, inner in value.items()))
+    if isinstance(value, list):
+        return {(way, "array")}.union(*(_leaves(inner, (*way, "[]")) for inner in value))
+    return {(way, json.dumps(value))}
+
+
+ENDED = "{keep: {reason: r, owner: o, expires: 2020-01-01}}"
+
+
+@settings(max_examples=examples(300))
+@given(RULES, PATHS, VALUES)
+@example({"a.{}.c": "keep"}, "a.b.a", {"a": {"b": {"a": 1, "c": "jane"}}})
+@example({"{}": "keep", "{key}": "keep"}, "a[].c", {"a": ["jane"]})
+@example({"*": "keep", "a": "drop"}, "**.c", {"a": {}, "b": {"jane": []}})
+def test_a_drop_opens_nothing_and_what_has_ended_is_one(rules, path, value):
+    """Neither by a name that it writes, nor by a container that it leads into."""
+    kept = {other: rule for other, rule in rules.items() if other != path}
+    (before,), (dropped,), (ended,) = (_left(kept | more, value) for more in ({}, {path: "drop"}, {path: ENDED}))
+    assert dropped == ended
+    assert dropped is None or _leaves(dropped) <= _leaves(before)
 
 
 @settings(max_examples=examples(200))
