@@ -11,7 +11,7 @@ A place is shown in the policy's words alone (an unlisted name is `{}`). The dec
 once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -122,9 +122,21 @@ class JsonPlace:
             self._members[step] = Member(place, None if is_word else self._name())
         return self._members[step]
 
+    def reaching(self, steps: Sequence[str]) -> frozenset[int]:
+        """Numbers of the rules that reach a place below, by its path as a policy writes it."""
+        if not steps:
+            return self._rules
+        if steps[0] == paths.KEYS:
+            return self._naming()
+        below = self.item() if steps[0] == paths.ITEMS else self.member(steps[0]).place
+        return below.reaching(steps[1:])
+
     def _name(self) -> PlaceRule:
-        rules = self._inherited | self._allowed.matcher.matched(self._allowed.matcher.advance(self.alive, paths.KEYS))
-        return self._allowed.decision_for(rules, NAME, paths.join(self.path, paths.KEYS))
+        return self._allowed.decision_for(self._naming(), NAME, paths.join(self.path, paths.KEYS))
+
+    def _naming(self) -> frozenset[int]:
+        matcher = self._allowed.matcher
+        return self._inherited | matcher.matched(matcher.advance(self.alive, paths.KEYS))
 
     def _below(self, alive: frozenset[int], step: str) -> "JsonPlace":
         return self._allowed.place(alive, self._inherited, paths.join(self.path, step))
@@ -151,6 +163,17 @@ class AllowList:
         self._places = 0
         self._shared: dict[tuple[frozenset[int], frozenset[int]], JsonPlace] = {}
         self.root = JsonPlace(self, self.matcher.start, frozenset(), "")
+
+    def explained(self) -> Iterator[tuple[str, AppliedRule]]:
+        """The decision at each path that is written, for a value that its operator takes.
+
+        Of a path with `*` or `**`, which are many places, it is that of the places where nothing else reaches.
+        """
+        for path in dict.fromkeys(item.path for item in self._scope.rules):
+            steps = paths.steps(path)
+            alone = frozenset(number for number, item in enumerate(self._scope.rules) if item.path == path)
+            rules = self.root.reaching(steps) if {paths.ANY, paths.ANY_DEPTH}.isdisjoint(steps) else alone
+            yield path, self._scope.decide(rules, frozenset(), self._today)
 
     def place(self, alive: frozenset[int], inherited: frozenset[int], path: str) -> JsonPlace:
         """A place below another one; of too many, those that are treated alike are one, under the path of the first."""

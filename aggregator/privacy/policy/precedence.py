@@ -8,7 +8,7 @@ takes at least as much as the tag does, also where another path would open, and 
 or a path's rule that takes more never opens what was closed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import compress
 from types import MappingProxyType
@@ -98,12 +98,6 @@ class Scope(NamedTuple):
     def decide_whole(self, today: date) -> AppliedRule:
         """The decision for a key, or a value, that has no parts: every rule of the scope is about all of it."""
         return self.decide(frozenset(range(len(self.rules))), frozenset(), today)
-
-    def decide_paths(self, today: date) -> Iterator[tuple[str, AppliedRule]]:
-        """The decision at each path that is written, where no other one reaches."""
-        for path in dict.fromkeys(item.path for item in self.rules):
-            mine = frozenset(number for number, item in enumerate(self.rules) if item.path == path)
-            yield path, self.decide(mine, frozenset(), today)
 
     def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> AppliedRule:
         """The decision for a leaf.

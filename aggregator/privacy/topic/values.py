@@ -8,6 +8,7 @@ from aggregator.config.secrets import KeyRing
 from aggregator.privacy.batch.column import ResultColumn
 from aggregator.privacy.batch.strip import FoundSchema, ReportRow
 from aggregator.privacy.fields.value_format import ValueFormat
+from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.values import JsonValues
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import AppliedRule, Scope, json_scope, schemaless_scope, value_scope
@@ -75,6 +76,6 @@ def schemaless_decisions(policy: Policy, topic: str, today: date) -> Iterator[tu
     """
     value_format = policy.view(topic).value_format
     if value_format.has_fields:
-        yield from json_scope(value_scope(policy, topic)).decide_paths(today)
+        yield from AllowList(json_scope(value_scope(policy, topic)), today).explained()
     else:
         yield "", whole_decision(value_format, schemaless_scope(policy, topic), today)

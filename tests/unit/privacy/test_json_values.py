@@ -17,6 +17,7 @@ from aggregator.privacy.batch.strip import Batch
 from aggregator.privacy.json import allowlist
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.topic.values import schemaless_decisions
 from aggregator.schema.memory import MemoryRegistry
 from tests.effort import examples
 from tests.unit.privacy.conftest import TODAY
@@ -258,6 +259,24 @@ def test_a_drop_opens_nothing_and_what_has_ended_is_one(rules, path, value):
     (before,), (dropped,), (ended,) = (_left(kept | more, value) for more in ({}, {path: "drop"}, {path: ENDED}))
     assert dropped == ended
     assert dropped is None or _leaves(dropped) <= _leaves(before)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"**": "drop", "a": "keep"}, {"**": "drop", "a": "drop"}),
+        ({"a": ENDED, "a.b": "keep", "c": "keep"}, {"a": "drop", "a.b": "drop", "c": "keep"}),
+        ({"x[].y": "keep", "x[]": "drop"}, {"x[]": "drop", "x[].y": "drop"}),
+        ({"{}": "redact", "**": "keep", "{key}": "keep"}, {"**": "keep", "{key}": "keep", "{}": "redact"}),
+        ({"a.{key}": "keep", "a": "drop", "b.{}": "keep"}, {"a": "drop", "a.{key}": "drop", "b.{}": "keep"}),
+    ],
+)
+def test_what_is_told_of_a_path_is_what_a_strip_does_there(fields, told):
+    """Together with whatever else the policy says of the place."""
+    lines = "".join(f'"{path}": {rule}, ' for path, rule in fields.items())
+    policy = parse_policy(f"policy: p\nversion: 1\ntopics: {{t: {{value_format: json, fields: {{{lines}}}}}}}\n")
+    found = {path: decision.rule.operator for path, decision in schemaless_decisions(policy, "t", TODAY)}
+    assert found == told
 
 
 @settings(max_examples=examples(200))
