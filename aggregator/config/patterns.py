@@ -10,6 +10,7 @@ import re
 import string
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from aggregator.config.constructs import has_open_quote, unsupported_syntax
@@ -22,8 +23,9 @@ _LETTERS = "{}]"
 # Escapes of one letter that each match one character.
 _CLASSES = "dDwWsS"
 _CLASS = re.compile(r"\[\^?(?:\\.|[^\[\]\\])+\]")
-# More alternatives than anybody writes by hand.
+# More alternatives, and groups within groups, than anybody writes by hand.
 _MAX_NAMES = 1000
+_MAX_DEPTH = 50
 
 
 class PatternBranch(NamedTuple):
@@ -146,38 +148,39 @@ def _literal(text: str) -> PatternBranch:
     return PatternBranch("".join(taken), is_literal=True)
 
 
-def names(pattern: str) -> list[PatternBranch]:
+@lru_cache(maxsize=10_000)
+def names(pattern: str) -> tuple[PatternBranch, ...]:
     r"""The names that a pattern matches, as far as they can be listed: whole ones, and beginnings of all others.
 
     `orders|payments-(eu|us)|log\..*` has three names, and all that begin with `log.`. Never too few: what cannot be
     told ends a beginning.
     """
-    found, index = _either(pattern, 0)
+    found, index = _either(pattern, 0, 0)
     every = found if index == len(pattern) else [_ANY]
     begins = [one.literal for one in every if not one.is_literal]
-    return [
+    return tuple(
         one
         for one in dict.fromkeys(every)
         if one != _NOTHING
         and not any(one.literal.startswith(start) and one != PatternBranch(start, is_literal=False) for start in begins)
-    ]
+    )
 
 
-def _either(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
+def _either(pattern: str, index: int, depth: int) -> tuple[list[PatternBranch], int]:
     """Alternatives up to the end of their group, and where that is."""
     every: list[PatternBranch] = []
     while True:
-        found, index = _sequence(pattern, index)
+        found, index = _sequence(pattern, index, depth)
         every += found
         if pattern[index : index + 1] != "|":
             return every, index
         index += 1
 
 
-def _sequence(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
+def _sequence(pattern: str, index: int, depth: int) -> tuple[list[PatternBranch], int]:
     found = [PatternBranch("", is_literal=True)]
     while index < len(pattern) and pattern[index] not in "|)":
-        atom, index = _atom(pattern, index)
+        atom, index = _atom(pattern, index, depth)
         if known := _REPEAT.match(pattern, index):
             atom, index = _repeated(pattern[index], atom), known.end()
         every = [
@@ -199,11 +202,11 @@ def _repeated(sign: str, atom: list[PatternBranch]) -> list[PatternBranch]:
             return [_ANY]
 
 
-def _atom(pattern: str, index: int) -> tuple[list[PatternBranch], int]:
+def _atom(pattern: str, index: int, depth: int) -> tuple[list[PatternBranch], int]:
     """The branches of a letter, class, escape or group, and its end; an end past the pattern means unknown."""
     sign, after = pattern[index], pattern[index + 1 : index + 2]
-    if sign == "(" and (after != "?" or pattern.startswith("(?:", index)):
-        found, end = _either(pattern, index + (3 if after == "?" else 1))
+    if sign == "(" and depth < _MAX_DEPTH and (after != "?" or pattern.startswith("(?:", index)):
+        found, end = _either(pattern, index + (3 if after == "?" else 1), depth + 1)
         return (found, end + 1) if pattern[end : end + 1] == ")" else ([_ANY], len(pattern) + 1)
     if sign == "\\" and after:
         if after in string.punctuation:
