@@ -103,7 +103,7 @@ class _Entering:
             self.enter(self._history.inside(here), node.children[0])
         elif node.name and number not in self._entered:
             self._entered.add(number)
-            named = self._history.named(node.name)
+            named = self._history.saw(node)
             definition = self._nodes[self._defined[node.name]]  # this node may have tags of its place alone
             named.tags = self._noted(named.tags, definition)
             for item in node.fields:
@@ -155,7 +155,8 @@ class _Finding:
         self._waiting: list[tuple[int, Place | None, Sequence[tuple[Key, Type]]]] = []
         self._known_below: dict[NamedType, frozenset[str]] = {}
         self._looked_at: set[NamedType] = set()
-        self._took_over: set[NamedType] = set()
+        # Types that are there under a name of now, which the version before did not have.
+        self._took_over = {history.named(node.name) for node in schema.nodes if node.name and history.is_back(node)}
         self._is_late = False
         self._count = TagCount()
         self._nodes: dict[int, frozenset[str]] = {}
@@ -326,7 +327,7 @@ class _Matching:
         self,
         history: TagHistory,
         stood: Sequence[tuple[Key, Type]],
-        here: Sequence[tuple[Key, Called | None]],
+        here: Sequence[tuple[Key, Called]],
         newest: Counter[Key],
         took_over: Collection[Key],
     ) -> None:
@@ -338,11 +339,11 @@ class _Matching:
         self._by_key: dict[Key, list[Type]] = {}
         for key, one in stood:
             self._by_key.setdefault(key, []).append(one)
-        new = Counter(known_as for key, known_as in here if known_as and not self._is_sure(key))
+        new = Counter(known_as for key, known_as in here if isinstance(key, NamedType) and not self._is_sure(key))
         similar: dict[Called, list[tuple[Key, Type]]] = {}
         gone: dict[Called, list[tuple[Key, Type]]] = {}
         for key, one in stood:
-            for known_as in one.ever_called & new.keys() if newest[key] else ():
+            for known_as in key.called & new.keys() if isinstance(key, NamedType) and newest[key] else ():
                 similar.setdefault(known_as, []).append((key, one))
                 if newest[key] > self._keys[key] and known_as == one.called:
                     gone.setdefault(known_as, []).append((key, one))
@@ -352,7 +353,7 @@ class _Matching:
             known_as: _Left(gone.get(known_as, pairs), is_by_name=True) for known_as, pairs in similar.items()
         }
 
-    def of(self, key: Key, known_as: Called | None) -> tuple[Sequence[Type], Sequence[_Left]]:
+    def of(self, key: Key, known_as: Called) -> tuple[Sequence[Type], Sequence[_Left]]:
         """The types that have this key, and those that it may have taken the place of."""
         known = self._by_key.get(key, [])
         if self._is_sure(key) or not self._stood:

@@ -53,7 +53,7 @@ def _with_inherited_tags(text: str, beside: TagPaths, versions: Sequence[SchemaV
                 f"subject {versions[-1].subject}: more than {budget.limit:,} {budget.unit}",
                 hint=DELETE_VERSIONS,
             )
-    while versions and (versions[-1].text, versions[-1].tags) == (text, beside):
+    while versions and not versions[-1].is_referenced and (versions[-1].text, versions[-1].tags) == (text, beside):
         versions = versions[:-1]
     every = [_Said(one.text, one.tags, one.subject if one.is_referenced else "") for one in versions]
     history = _RECENT.take(every)

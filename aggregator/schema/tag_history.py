@@ -51,14 +51,18 @@ class NamedType(_Joinable):
     Attributes:
         tags: What it was tagged with.
         fields: Places of a record's fields, by each of their names.
+        called: All that it was called.
+        version: The last version that had it.
     """
 
-    __slots__ = ("fields", "tags")
+    __slots__ = ("called", "fields", "tags", "version")
 
     def __init__(self) -> None:
         super().__init__()
         self.tags = NO_TAGS
         self.fields: dict[str, Place] = {}
+        self.called: set[Called] = set()
+        self.version = 0
 
     def field(self, name: str) -> "Place | None":
         """The place of a field, if there was one of this name."""
@@ -78,8 +82,7 @@ class Type:
     """A type where it stood.
 
     Attributes:
-        called: What it last stood as; None for one without a name.
-        ever_called: All that it stood as.
+        called: What it last stood as.
         tags: What it was tagged with there.
         key_tags: What the keys of a map were tagged with.
         inside: The place of an array's items, or a map's values.
@@ -88,11 +91,10 @@ class Type:
         most: How many stood there at once that are one type by now.
     """
 
-    __slots__ = ("called", "ever_called", "first", "inside", "key_tags", "last", "most", "tags")
+    __slots__ = ("called", "first", "inside", "key_tags", "last", "most", "tags")
 
-    def __init__(self, version: int) -> None:
-        self.called: Called | None = None
-        self.ever_called: frozenset[Called] = frozenset()
+    def __init__(self, called: Called, version: int) -> None:
+        self.called = called
         self.first = self.last = version
         self.most = 1
         self.tags = self.key_tags = NO_TAGS
@@ -171,6 +173,7 @@ class TagHistory:
         self.places = 0
         self._roots: dict[str, Place] = {}
         self._named: dict[str, NamedType] = {}
+        self._seen: dict[str, tuple[int, Kind]] = {}
         self._count = TagCount(_TAGS_OF_ALL)
         self._steps_left = _STEPS_OF_ALL
         self._steps = Steps(0, 0)
@@ -203,6 +206,22 @@ class TagHistory:
         """What tells a type from others at its place."""
         return self.named(node.name) if node.name else node.kind
 
+    def is_back(self, node: Node) -> bool:
+        """Whether the last version that had a named type had it under other names alone, or as another kind.
+
+        A name may come back to its type, or for another one. Aliases of this version say which.
+        """
+        known = self.named(node.name)
+        names = (node.name, *node.aliases)
+        return known.version > 0 and all(self._seen.get(name) != (known.version, node.kind) for name in names)
+
+    def saw(self, node: Node) -> NamedType:
+        """Note that this version has a named type."""
+        known = self.named(node.name)
+        known.version, self._seen[node.name] = self.version, (self.version, node.kind)
+        known.called.add(called(node))
+        return known
+
     def field(self, of: NamedType, name: str) -> Place:
         """The place of a field, new if there was none of this name."""
         known = of.field(name)
@@ -228,9 +247,11 @@ class TagHistory:
             return False
         if (len(one.fields), len(one.tags)) < (len(other.fields), len(other.tags)):
             one, other = other, one
-        self._steps.spend(len(other.fields))
+        self._steps.spend(len(other.fields) + len(other.called))
         other.joined_to = one
         one.tags = self.noted(one.tags, other.tags)
+        one.called |= other.called
+        one.version = max(one.version, other.version)
         for name, place in other.fields.items():
             known = one.field(name)
             if known is None:
@@ -270,7 +291,7 @@ class TagHistory:
         one.newest_keys = newest
         other.types = {}
 
-    def stand(self, place: Place, keys: Iterable[tuple[Key, Called | None]]) -> Iterator[Type]:
+    def stand(self, place: Place, keys: Iterable[tuple[Key, Called]]) -> Iterator[Type]:
         """The types of a version at a place, which are the newest there; where two fields share it, what both have."""
         stood, keys = self.stood(place), list(keys)
         newest = Counter(key for key, _ in keys)
@@ -281,12 +302,9 @@ class TagHistory:
             if key is Kind.NULL:
                 continue
             if key not in stood:
-                stood[key] = Type(self.version)
+                stood[key] = Type(known_as, self.version)
             here = stood[key]
             here.called, here.last, here.most = known_as, self.version, max(here.most, newest[key])
-            if known_as and known_as not in here.ever_called:
-                self._steps.spend(len(here.ever_called))
-                here.ever_called |= {known_as}
             yield here
 
     def inside(self, one: Type) -> Place:
@@ -325,17 +343,15 @@ class TagHistory:
             known.most = known.most + one.most if met else max(known.most, one.most)
             known.first, known.last = min(known.first, one.first), max(known.last, one.last)
             known.tags = self.noted(known.tags, one.tags)
-            self._steps.spend(len(known.ever_called) + len(one.ever_called))
-            known.ever_called |= one.ever_called
             known.key_tags = self.noted(known.key_tags, one.key_tags)
             if known.inside and one.inside:
                 self.join_places(known.inside, one.inside)
             known.inside = known.inside or one.inside
 
 
-def called(node: Node) -> Called | None:
-    """What Avro matches a type by; None for one without a name."""
-    return (node.kind, node.name.rpartition(".")[2]) if node.name else None
+def called(node: Node) -> Called:
+    """What Avro matches a type by; of one without a name, its kind alone."""
+    return node.kind, node.name.rpartition(".")[2]
 
 
 def _now(key: Key) -> Key:

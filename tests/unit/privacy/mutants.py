@@ -392,8 +392,19 @@ HERITAGES = [
         "            for one in ():\n",
     ),
     _one("tags of a type at all its places", LINEAGE, "            tags |= key.now.tags\n", ""),
-    _one("one name in two namespaces", LINEAGE, "new.keys() if newest[key] else ()", "new.keys() if False else ()"),
-    _one("a name of two versions ago", LINEAGE, "one.ever_called & new.keys()", "{one.called} & new.keys()"),
+    _one(
+        "one name in two namespaces",
+        LINEAGE,
+        "if isinstance(key, NamedType) and newest[key] else ()",
+        "if False else ()",
+    ),
+    _one(
+        "a name of two versions ago",
+        LINEAGE,
+        "for known_as in key.called & new.keys()",
+        "for known_as in {one.called} & new.keys()",
+    ),
+    _one("a name that comes back for another one", LINEAGE, "if node.name and history.is_back(node)", "if False"),
     _one("what was there no more", LINEAGE, "if self._is_left(*pair)], NO_TAGS", "if False], NO_TAGS"),
     _one(
         "what stood within it",

@@ -32,6 +32,11 @@ def array(items):
     return {"type": "array", "items": items}
 
 
+def enum(name):
+    """An enum's schema."""
+    return {"type": "enum", "name": name, "symbols": ["s"]}
+
+
 def map_of(values):
     """A map's schema."""
     return {"type": "map", "values": values}
@@ -250,7 +255,7 @@ STAYS = {
          record("R", ("x", array(record("E", "key", ("value", record("C", "n"))))))], "x.key"),
     "another namespace and an enum, beside a record": (
         [record("R", ("f", [record("m.A", SSN), "null"])),
-         record("R", ("f", [{"type": "enum", "name": "n.A", "symbols": ["s"]}, record("n.B", "ssn"), "null"]))],
+         record("R", ("f", [enum("n.A"), record("n.B", "ssn"), "null"]))],
         "f.ssn"),
     "a name of two versions ago, in another namespace": (
         [record("R", ("f", [record("m.A", SSN), "null"])), record("R", ("f", [record("m.B", "i"), "null"])),
@@ -262,6 +267,23 @@ STAYS = {
         [record("R", ("f", [record("m.A", SSN), "null"])),
          *[record("R", ("f", [record(f"m.B{at}", "i"), "null"])) for at in range(9)],
          record("R", ("f", [record("m.B8", "i"), record("n.A", "ssn"), "null"]))], "f.ssn"),
+    "a former name that comes back, for another record": (
+        [record("R", ("f", [record("m.A", "x"), record("o.A", named("x", tags=["PII"]))])),
+         record("R", ("f", [record("n.A", "x"), record("o.A", "x")])), record("R", ("f", [record("m.A", "x"), "null"]))],
+        "f.x"),
+    "the same, with other names": (
+        [record("R", ("f", [record("m.B", "x"), record("o.B", named("x", tags=["PII"]))])),
+         record("R", ("f", [record("m.A", "x"), record("o.B", "x")])), record("R", ("f", [record("m.B", "x"), "null"]))],
+        "f.x"),
+    "the name of an enum, for a record": (
+        [record("R", ("f", [record("o.A", named("x", tags=["PII"])), enum("m.A")])),
+         record("R", ("f", [record("m.A", "x"), "null"]))], "f.x"),
+    "the same, where both exchange their names": (
+        [record("R", ("f", [record("o.A", named("x", tags=["PII"])), enum("m.A")])),
+         record("R", ("f", [record("m.A", "x"), enum("o.A")]))], "f.x"),
+    "the name of an enum, for a record of another short name": (
+        [record("R", ("f", [record("o.B", named("x", tags=["PII"])), enum("m.A")])),
+         record("R", ("f", [record("m.A", "x"), "null"]))], "f.x"),
     "a record, a map, a list of pairs": (
         [record("R", ("x", record("A", SSN))), record("R", ("x", map_of("string"))),
          record("R", ("x", array(record("E", "key", "value"))))], "x.key"),
@@ -292,6 +314,10 @@ APART = {
          *[record("R", ("x", record("A", "ssn")), ("y", record("B", SSN), "x"))] * 2], "x.ssn"),
     "the type of the tagged field elsewhere": (
         [record("R", named("f", record("A", "x"), tags=["PII"]), ("g", "A"))] * 2, "g.x"),
+    "a name that an alias brings back": (
+        [record("R", ("f", [record("m.A", "x"), record("o.B", named("x", tags=["PII"]))])),
+         record("R", ("f", [record("n.A", "x"), record("o.B", "x")])),
+         record("R", ("f", [record("m.A", "x", aliases=["n.A"]), "null"]))], "f.x"),
     "another field of what was renamed": (
         [record("A", "id", SSN), record("B", "id"), record("B", "id", "ssn")], "id"),
     "a type that replaces one without tags": (

@@ -31,6 +31,18 @@ def test_a_record_that_was_renamed_where_others_refer_to_it_is_that_record(forme
     assert [item.inherited for node in schema.nodes for item in node.fields if item.name == "ssn"] == [{"PII"}]
 
 
+def test_a_schema_that_is_no_more_than_a_reference_is_the_type_that_it_refers_to():
+    """Its text is that of the other subject's version, letter for letter, once it is expanded."""
+    former, later = record("m.A", SSN), record("n.A", "ssn")
+    versions = [
+        SchemaVersion("a-value", 1, 1, json.dumps(former), is_referenced=True),
+        SchemaVersion("a-value", 2, 2, json.dumps(later), is_referenced=True),
+        SchemaVersion("s-value", 1, 3, json.dumps(later)),
+    ]
+    schema = with_inherited_tags(json.dumps(later), (), versions)
+    assert [item.inherited for node in schema.nodes for item in node.fields] == [{"PII"}]
+
+
 @pytest.mark.parametrize("shape", APART)
 def test_what_a_version_had_beside_the_tagged_one_stays_open(shape):
     """Types that one version tells apart, fields that were not tagged, and what was tagged too late."""

@@ -54,6 +54,17 @@ def test_tags_beside_many_versions_have_one_budget():
     assert cpu_s(held, rounds=1) < 20e-6 * sum(map(len, texts))
 
 
+def test_a_type_with_another_name_each_version_is_read():
+    """At many fields: what it was ever called is remembered once."""
+    texts = []
+    for at in range(300):
+        tagged = {"name": "x", "type": "string", **({"confluent:tags": ["PII"]} if at == 0 else {})}
+        used = [{"name": f"f{number}", "type": f"A{at}"} for number in range(1, 50)]
+        texts.append(json.dumps(record("R", {"name": "f0", "type": record(f"A{at}", tagged)}, *used)))
+    schema = with_inherited_tags(texts[-1], (), subject(texts))
+    assert [item.inherited for node in schema.nodes for item in node.fields if item.name == "x"] == [PII]
+
+
 def test_ordinary_tags_beside_a_thousand_versions_are_read():
     """A subject that grew by a field each week."""
     names = [f"field_{at}" for at in range(60)]
