@@ -75,6 +75,9 @@ class JsonPlace:
         alive: States of their automaton.
         inherited: Rules that hold for all below.
         path: In the policy's words.
+
+    Attributes:
+        rules: Numbers of the rules that reach it.
     """
 
     def __init__(self, allowed: "AllowList", alive: frozenset[int], inherited: frozenset[int], path: str) -> None:
@@ -82,7 +85,7 @@ class JsonPlace:
         self.alive = alive
         self._allowed = allowed
         ending = allowed.matcher.matched(alive)
-        self._rules = inherited | ending
+        self.rules = inherited | ending
         self._inherited = inherited | (ending & allowed.closing)
         self._decisions: dict[str, PlaceRule] = {}
         self._members: dict[str, Member] = {}
@@ -101,7 +104,7 @@ class JsonPlace:
     def decision_for(self, kind: str) -> PlaceRule:
         """What happens to a value of a JSON type that has no parts."""
         if kind not in self._decisions:
-            self._decisions[kind] = self._allowed.decision_for(self._rules, kind, self.path)
+            self._decisions[kind] = self._allowed.decision_for(self.rules, kind, self.path)
         return self._decisions[kind]
 
     def item(self) -> "JsonPlace":
@@ -122,19 +125,11 @@ class JsonPlace:
             self._members[step] = Member(place, None if is_word else self._name())
         return self._members[step]
 
-    def reaching(self, steps: Sequence[str]) -> frozenset[int]:
-        """Numbers of the rules that reach a place below, by its path as a policy writes it."""
-        if not steps:
-            return self._rules
-        if steps[0] == paths.KEYS:
-            return self._naming()
-        below = self.item() if steps[0] == paths.ITEMS else self.member(steps[0]).place
-        return below.reaching(steps[1:])
-
     def _name(self) -> PlaceRule:
-        return self._allowed.decision_for(self._naming(), NAME, paths.join(self.path, paths.KEYS))
+        return self._allowed.decision_for(self.naming(), NAME, paths.join(self.path, paths.KEYS))
 
-    def _naming(self) -> frozenset[int]:
+    def naming(self) -> frozenset[int]:
+        """Numbers of the rules that reach the names of an object here."""
         matcher = self._allowed.matcher
         return self._inherited | matcher.matched(matcher.advance(self.alive, paths.KEYS))
 
@@ -172,8 +167,16 @@ class AllowList:
         for path in dict.fromkeys(item.path for item in self._scope.rules):
             steps = paths.steps(path)
             alone = frozenset(number for number, item in enumerate(self._scope.rules) if item.path == path)
-            rules = self.root.reaching(steps) if {paths.ANY, paths.ANY_DEPTH}.isdisjoint(steps) else alone
+            rules = self._reaching(steps) if {paths.ANY, paths.ANY_DEPTH}.isdisjoint(steps) else alone
             yield path, self._scope.decide(rules, frozenset(), self._today)
+
+    def _reaching(self, steps: Sequence[str]) -> frozenset[int]:
+        place = self.root
+        for step in steps:
+            if step == paths.KEYS:
+                return place.naming()
+            place = place.item() if step == paths.ITEMS else place.member(step).place
+        return place.rules
 
     def place(self, alive: frozenset[int], inherited: frozenset[int], path: str) -> JsonPlace:
         """A place below another one; of too many, those that are treated alike are one, under the path of the first."""

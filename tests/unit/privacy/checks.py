@@ -184,6 +184,44 @@ def _weak_wildcard() -> Iterator[str]:
     yield from recognised(done.raw(), TRACES)
 
 
+ENDED = "{keep: {reason: r, owner: o, expires: 2020-01-01}}"
+OPEN = "{truncate: {length: 500, reason: r, owner: o, expires: 2090-01-01}}"
+TEXT, WORDS = "value_format: text, value:", f"'{{}}': {OPEN}, '{{key}}': keep"
+# What has ended, beside what would open its place; the tag of the last one takes enough.
+_ENDS = {
+    "a key": f"topics: {{orders: {{key: {ENDED}}}, 'order.': {{key: {TOKEN}}}}}",
+    "a text": f"topics: {{orders: {{{TEXT} {ENDED}}}, 'order.': {{{TEXT} {OPEN}}}}}",
+    "a default": f"topics: {{orders: {{default: {ENDED}}}, 'order.': {{default: keep}}}}",
+    "a path below a tag": f"tags: {{PII: {OPEN}}}\ntopics: {{orders: {{fields: {{kept: {ENDED}}}}}}}",
+    "a tag": "tags: {PII: {mask: {keep_last: 4, reason: r, owner: o, expires: 2020-01-01}}}\ntopics: {orders: {}}",
+    "a list": f"topics: {{orders: {{value_format: json, fields: {{{WORDS}, 'a[].b': {ENDED}}}}}}}",
+}
+
+
+def _ended() -> Iterator[str]:
+    """Nothing is left by a rule of another pattern, by a tag's, or by what the ended one leads into."""
+    tagged = {"type": "record", "name": "R", "fields": [
+        {"name": "kept", "type": {"type": "string", "confluent:tags": ["PII"]}}]}  # fmt: skip
+    for name, more in _ENDS.items():
+        registry = MemoryRegistry()
+        schema_id = registry.register("orders-value", json.dumps(tagged if "tags" in more else PLAIN))
+        of_kind = {"a text": RAW, "a list": json.dumps({"a": [CANARY]}).encode()}
+        value = of_kind.get(name) or frame(schema_id, long_bytes(len(RAW)) + RAW)
+        policy = f"policy: p\nversion: 1\n{more}\n"
+        out = topic(policy, registry).strip(Batch([RAW], [value], [None]))
+        left = b"".join(filter(None, (*out.keys, *out.values)))
+        if out.rejected or (name == "a key" and out.keys != [None]) or RAW[-4:] in left:
+            yield f"{name} that has ended: {left!r} {out.rejected}"
+
+
+def _drop_in_json() -> list[str]:
+    """A name that only a `drop` writes is data, so that rules for any name open nothing below it."""
+    policy = "topics: {orders: {value_format: json, fields: {'a.{}.d': keep, 'a.b.c': drop}}}"
+    value = json.dumps({"a": {"b": {"c": 1, "d": CANARY}}}).encode()
+    out = topic(f"policy: p\nversion: 1\n{policy}\n", MemoryRegistry()).strip(Batch([None], [value], [None]))
+    return ["below a name that a drop writes"] if RAW in (next(iter(out.values)) or b"") else []
+
+
 def _former_fields() -> Iterator[str]:
     """What an earlier version tagged, in a record that had another name."""
     for shape, (versions, leaf) in STAYS.items():
@@ -242,6 +280,8 @@ CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "inherited tags": _inherited_tags,
     "fields of renamed records": _former_fields,
     "a wildcard below a tag": _weak_wildcard,
+    "rules that have ended": _ended,
+    "a drop in JSON": _drop_in_json,
     "a schema of another subject": _foreign_subject,
     "an id that means another schema": _another_meaning,
     "hostile bytes, reference": lambda: _hostile(ReferenceStrip),

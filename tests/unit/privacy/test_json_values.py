@@ -269,6 +269,7 @@ def test_a_drop_opens_nothing_and_what_has_ended_is_one(rules, path, value):
         ({"x[].y": "keep", "x[]": "drop"}, {"x[]": "drop", "x[].y": "drop"}),
         ({"{}": "redact", "**": "keep", "{key}": "keep"}, {"**": "keep", "{key}": "keep", "{}": "redact"}),
         ({"a.{key}": "keep", "a": "drop", "b.{}": "keep"}, {"a": "drop", "a.{key}": "drop", "b.{}": "keep"}),
+        ({".".join("a" * 400): "keep"}, {".".join("a" * 400): "keep"}),
     ],
 )
 def test_what_is_told_of_a_path_is_what_a_strip_does_there(fields, told):

@@ -269,12 +269,12 @@ STAYS = {
          record("R", ("f", [record("m.B8", "i"), record("n.A", "ssn"), "null"]))], "f.ssn"),
     "a former name that comes back, for another record": (
         [record("R", ("f", [record("m.A", "x"), record("o.A", named("x", tags=["PII"]))])),
-         record("R", ("f", [record("n.A", "x"), record("o.A", "x")])), record("R", ("f", [record("m.A", "x"), "null"]))],
-        "f.x"),
+         record("R", ("f", [record("n.A", "x"), record("o.A", "x")])),
+         record("R", ("f", [record("m.A", "x"), "null"]))], "f.x"),
     "the same, with other names": (
         [record("R", ("f", [record("m.B", "x"), record("o.B", named("x", tags=["PII"]))])),
-         record("R", ("f", [record("m.A", "x"), record("o.B", "x")])), record("R", ("f", [record("m.B", "x"), "null"]))],
-        "f.x"),
+         record("R", ("f", [record("m.A", "x"), record("o.B", "x")])),
+         record("R", ("f", [record("m.B", "x"), "null"]))], "f.x"),
     "the name of an enum, for a record": (
         [record("R", ("f", [record("o.A", named("x", tags=["PII"])), enum("m.A")])),
          record("R", ("f", [record("m.A", "x"), "null"]))], "f.x"),
