@@ -53,6 +53,9 @@ def lint(config: Path, *, elsewhere: bool) -> None:
     unset = () if elsewhere else tuple(unset_variables(loaded, os.environ))
     if unset:
         progress(f"{', '.join(unset)}: not set here; the hub needs each of these variables, and says so when it starts")
+    for path, policy in policies.items():
+        for line in policy.ended(utc_today()):
+            progress(f"{path}: {line}, which closes its place whatever else is written there: take it out")
     edges, rules = format_count(len(loaded.edges), "edge"), format_count(len(loaded.topics), "topic rule")
     say(f"{config}: no faults ({edges}, {rules})")
 

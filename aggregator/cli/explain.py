@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.terminal.output import config_option, emit, output_option, table
+from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.threads import map_concurrently
 
@@ -47,13 +47,15 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
     found = [*map_concurrently(lambda one: explanation(hub, policies, one, topic, today), edges).values()]
     answer = {"topic": topic, "edges": [one.plain() for one in found]}
     emit(answer, output, lambda: _text(topic, found))
+    progress("as the files say now; a hub that runs goes by those of its start, and by policies that it took since")
 
 
 def _text(topic: str, found: list["Explanation"]) -> Iterator[str]:
     for one in found:
         verdict = "replicated" if one.replicated else "would be replicated" if one.rule else "not replicated"
         yield f"{one.edge}/{topic}: {verdict}: {one.why}"
-        named = {"rule": one.rule, "central": one.central, "lake": one.lake, "policy": one.policy, "key": one.key}
+        key = f"{one.key} ({one.key_because})" if one.key else ""
+        named = {"rule": one.rule, "central": one.central, "lake": one.lake, "policy": one.policy, "key": key}
         yield from (f"  {name:8} {text}" for name, text in named.items() if text)
         if one.policy:
             yield f"  headers  {', '.join(one.headers) or 'none pass'}"

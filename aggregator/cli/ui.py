@@ -1,14 +1,14 @@
 """`aggregator ui`: serves the page, independently of a hub. The hub may run anywhere, or not run.
 
-Invariant: the command only reads. It serves until SIGTERM or Ctrl-C, and then ends with exit code 0. stdout holds the
-page's address.
+Invariants: the command only reads. It serves until SIGTERM or Ctrl-C, and then ends with exit code 0. stdout holds the
+page's address. The page begins anew when the hub's file or a policy of it changes: no hub is shown by former files.
 """
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from pydantic import ValidationError
@@ -18,7 +18,11 @@ from aggregator.cli.terminal.output import config_option, progress, say
 from aggregator.cli.terminal.signals import stopping_on_signals
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, UiConfig
+from aggregator.errors import AggregatorError
 from aggregator.threads import Threads
+
+# How often the files are read again; that takes some milliseconds.
+_LOOK_S = 5.0
 
 if TYPE_CHECKING:
     from aggregator.privacy.policy.file import Policy
@@ -34,20 +38,48 @@ def ui(config: Path, listen: str | None, token: str | None, hosts: tuple[str, ..
 
     On loopback nobody is asked for anything; any other address asks every reader for a token.
     """
-    hub = with_ui(load_config(config, os.environ), listen=listen, token=token, hosts=hosts)
+
+    def read() -> _Files:
+        hub = with_ui(load_config(config, os.environ), listen=listen, token=token, hosts=hosts)
+        return _Files(hub, policies_of(hub))
+
+    stop, shown = threading.Event(), read()
+    with stopping_on_signals(stop):
+        while not stop.is_set():
+            shown = _served(shown, read, stop)
+
+
+class _Files(NamedTuple):
+    """What the hub's file and its policies say."""
+
+    hub: HubConfig
+    policies: "Mapping[Path, Policy]"
+
+
+def _served(shown: _Files, read: Callable[[], _Files], stop: threading.Event) -> _Files:
+    """Serve the page until `stop`, or until the files say something else; returns what they say then."""
     from aggregator.page.server import PageServer
 
-    stop = threading.Event()
-    threads = Threads(stop)
-    server = PageServer(hub, policies_of(hub), threads)
+    threads, fault = Threads(stop), ""
+    server = PageServer(*shown, threads)
     try:
-        with monitoring(hub, threads) as monitor, stopping_on_signals(stop):
+        with monitoring(shown.hub, threads) as monitor:
             server.serve(monitor)
             say(server.address)
             progress("Ctrl-C ends it; the hub does not notice")
-            stop.wait()
+            while not stop.wait(_LOOK_S):
+                try:
+                    now = read()
+                except AggregatorError as error:
+                    if fault != (fault := error.message):
+                        progress(f"the files have changed, and the page stays as it was: {fault}")
+                    continue
+                if now != shown:
+                    progress("the files have changed: the page begins anew")
+                    return now
     finally:
         server.close()
+    return shown
 
 
 def with_ui(hub: HubConfig, *, listen: str | None, token: str | None, hosts: tuple[str, ...]) -> HubConfig:

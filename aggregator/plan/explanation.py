@@ -39,6 +39,7 @@ class Explanation:
         lake: The name of its table.
         policy: Policy, version and file.
         key: Operator of the record key.
+        key_because: The rule that says so.
         headers: Names of the headers that pass.
         fields: Leaves of the newest schema with what becomes of them.
         trouble: Why the fields are not known, if so.
@@ -55,6 +56,7 @@ class Explanation:
     lake: str = ""
     policy: str = ""
     key: str = ""
+    key_because: str = ""
     headers: tuple[str, ...] = ()
     fields: tuple[FieldRoute, ...] = ()
     trouble: str = ""
@@ -125,6 +127,7 @@ def _by_rule(
 ) -> Explanation:
     policy = policies[rule.policy]
     view = policy.view(topic)
+    key = key_scope(policy, topic).decide_whole(today)
     fields, schemas, trouble = _fields(config, {rule.policy: policy}, edge, topic, today)
     words = {True: "the edge has it", False: "the edge does not have it yet", None: "the edge does not answer"}
     return Explanation(
@@ -136,7 +139,8 @@ def _by_rule(
         central=target(config, edge, topic),
         lake="" if rule.lake is None or config.lake is None else central_topic(rule.lake, edge, topic),
         policy=f"{policy.policy} version {policy.version}, {rule.policy}",
-        key=key_scope(policy, topic).decide_whole(today).rule.operator,
+        key=key.rule.operator,
+        key_because=key.because,
         headers=view.headers,
         fields=fields,
         trouble=trouble,

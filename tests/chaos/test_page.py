@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+import urllib.request
 from contextlib import contextmanager
 
 import pytest
@@ -79,3 +80,31 @@ def test_the_page_shows_each_state_in_time(trial):
                 assert trial.topic in shown
                 assert "@x.example" not in shown
                 assert visit.complaints == []
+
+
+def test_the_page_begins_anew_when_its_files_change(trial):
+    """A table that a rule names since is shown, and the former one is not; a file with a fault changes nothing."""
+    trial.produce("eu", 10)
+    trial.drain()
+    (port,) = free_ports(1)
+    with beside(trial, port) as address:
+
+        def shows(*tables: str) -> bool:
+            try:
+                with urllib.request.urlopen(address, timeout=10) as answer:
+                    text = answer.read().decode()
+            except OSError:
+                return False
+            return all(
+                (f'rowheader">{table}<' in text) == (table in tables) for table in (trial.topic, f"{trial.topic}_v2")
+            )
+
+        wait_for(lambda: shows(trial.topic), timeout=START_S, what="the table")
+        good = trial.config.read_text()
+        trial.config.write_text(good + "nonsense: 1\n")
+        time.sleep(8)
+        assert shows(trial.topic)
+        trial.config.write_text(good)
+        trial.settings["topics"][0]["lake"] = "{topic}_v2"
+        trial.write()
+        wait_for(lambda: shows(f"{trial.topic}_v2"), timeout=START_S, what="the table that the rule names now")

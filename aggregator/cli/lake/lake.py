@@ -63,7 +63,10 @@ def status(config: Path, output: str) -> None:
     with suppress(AggregatorError):  # a lake that does not answer is told with each table above
         if former := former_tables(hub, [one.table for one in found]):
             named = format_first(former, _MAX_NAMED)
-            progress(f"no rule feeds {named} any more: what is there stays until you remove it")
+            progress(
+                f"no rule feeds {named} any more: what is there stays until you remove it;"
+                " `aggregator audit` says which rows no other table has"
+            )
     if any(one.hold_reason for one in found):
         raise SystemExit(ExitCode.HELD)
 

@@ -7,6 +7,7 @@ quotes a value. The hash depends on the meaning of the file only, not on its ord
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -32,7 +33,7 @@ from aggregator.privacy.fields.field_types import worded
 from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.operators.parameters import each_once
+from aggregator.privacy.operators.parameters import Justified, each_once
 from aggregator.privacy.policy import writable
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, operator_names
@@ -284,6 +285,20 @@ class Policy(Model):
     def sealing(self) -> frozenset[str]:
         """Names of the keys that random nonces wear out, those of `encrypt`."""
         return frozenset(key_name(rule) for rule in self._rules() if rule.operator in operators.GCM_OPERATORS)
+
+    def ended(self, today: date) -> Iterator[str]:
+        """Places of the file whose rules have ended, each with its day: what they name is closed."""
+        for place, rule in self._placed():
+            if isinstance(rule, Justified) and rule.expired(today):
+                yield f"{place}: {rule.operator} ended on {rule.expires}"
+
+    def _placed(self) -> Iterator[tuple[str, AnyRule]]:
+        yield from ((f"tags.{tag}", rule) for tag, rule in self.tags.items())
+        for pattern, topic in self.topics.items():
+            whole = {"key": topic.key, "value": topic.value, "default": topic.default}
+            named = {name: rule for name, rule in whole.items() if rule is not None}
+            named |= {f"fields.{path}": rule for path, rule in topic.fields.items()}
+            yield from ((f'topics."{pattern}".{name}', rule) for name, rule in named.items())
 
     def _rules(self) -> Iterator[AnyRule]:
         yield from self.tags.values()

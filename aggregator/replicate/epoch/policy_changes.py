@@ -57,12 +57,21 @@ def policy_decisions(
             strips[link.about.partition(": ")[0]] = link.about
         elif (word := skip_rule(link)) is not None:
             before = before | {word} if word.skips else before - {word._replace(skips=True)}
-    now = {path.name: f"{one.policy} version {one.version}, {one.hash}" for path, one in policies.items()}
-    abouts = [f"{file}: {text}" for file, text in sorted(now.items())]
-    fresh = [NewDecision(DecisionKind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
+    now = {f"{path.name}: {one.policy} version {one.version}, {one.hash}": one for path, one in policies.items()}
+    fresh = [
+        NewDecision(DecisionKind.POLICY, about, by, now_ms, _why(policy))
+        for about, policy in sorted(now.items(), key=lambda item: item[0])
+        if about not in strips.values()
+    ]
     skipping = {SkipRule.of(rule.match, rule.edges, skips=True) for rule in rules if rule.on_gap == "skip"}
     turned = [
         *sorted(skipping - before, key=str),
         *(one._replace(skips=False) for one in sorted(before - skipping, key=str)),
     ]
     return fresh + [NewDecision(DecisionKind.GAP, word.about, by, now_ms) for word in turned]
+
+
+def _why(policy: Policy) -> str:
+    """Why a version may loosen the one before, and who answers for it; empty where it says nothing of that."""
+    said = policy.loosens
+    return f"loosens version {said.version}: {said.reason} (owner: {said.owner})" if said else ""

@@ -44,6 +44,21 @@ def test_lint_is_quiet_about_a_good_file(hub):
     assert (result.exit_code, result.stdout) == (0, f"{hub}: no faults (1 edge, 1 topic rule)\n")
 
 
+def test_lint_names_what_has_ended_which_is_no_fault(hub):
+    """Each place, whatever the rule is about; nothing of one whose day is to come."""
+    ended, holds = (f"{{keep: {{reason: r, owner: o, expires: {year}-01-01}}}}" for year in (2020, 2090))
+    topic = f"key: {ended}, default: {ended}, fields: {{a: {ended}, b: {holds}}}"
+    text = f"policy: retail\nversion: 1\ntags: {{PII: {ended}}}\ntopics: {{orders: {{{topic}}}}}\n"
+    (hub.parent / "policy.yaml").write_text(text)
+    result = CliRunner().invoke(config, ["lint", "--config", str(hub)])
+    assert result.exit_code == 0
+    told = [
+        line.partition("policy.yaml: ")[2].partition(": keep ended on 2020-01-01")[0]
+        for line in result.stderr.splitlines()
+    ]
+    assert told == ["tags.PII", 'topics."orders".key', 'topics."orders".default', 'topics."orders".fields.a']
+
+
 def test_lint_tells_every_fault_and_ends_with_78(hub):
     """All faults on stderr, with file and line, exit 78."""
     hub.write_text(HUB.replace("hub: demo", "hub: de/mo").replace("orders", "'['"))

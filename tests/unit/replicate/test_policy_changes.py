@@ -56,6 +56,13 @@ def test_a_policy_is_a_decision_when_it_is_another_one():
     assert first[0][1].startswith("retail.yaml: retail version 1, ")
 
 
+def test_a_version_that_loosens_is_on_record_with_its_reason():
+    """And with who answers for it."""
+    text = POLICY.format(2) + "loosens: {version: 1, reason: 'support asked, OPS-7', owner: dpo}\n"
+    (found,) = policy_decisions([], {Path("/a/retail.yaml"): parse_policy(text)}, [], by="hub", now_ms=1)
+    assert found.reason == "loosens version 1: support asked, OPS-7 (owner: dpo)"
+
+
 @pytest.mark.parametrize(
     "about",
     [
