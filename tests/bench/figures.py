@@ -156,7 +156,7 @@ def headline(result: Result) -> str:
 def _warm_command(result: Result) -> str:
     asked = (
         f"python -m tests.bench.warm --rounds {result['rounds']} --records {result['records']}"
-        f" --compressed {result['compressed']} -o json"
+        f" --compressed {result['compressed']} --codecs {' '.join(result['warm_codecs'])} -o json"
     )
     return f"{_measured(asked, result)}, the hub's workers with {result['hub_malloc']}"
 
