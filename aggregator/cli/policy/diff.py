@@ -124,9 +124,9 @@ def _answer(old: Policy, new: Policy, changes: Sequence[PolicyChange], *, loosen
 
 def _broken(one: "Break") -> str:
     return (
-        f"{one.topic}: readers of its new {one.part} schema at central cannot read what is there"
-        f" ({'; '.join(one.changes)}): a running hub would hold it, until it has a new generation"
-        " (docs/policy.md, When a change breaks readers)"
+        f"{one.topic}: readers of its new {one.part} schema cannot read what the old policy left"
+        f" ({'; '.join(one.changes)}): where central has any of that, a running hub would hold the topic, until it has"
+        " a new generation (docs/policy.md, When a change breaks readers)"
     )
 
 

@@ -395,7 +395,7 @@ def test_a_diff_foresees_that_readers_at_central_could_not_follow(aggregator, fo
     assert (broken["topic"], broken["part"]) == ("orders", "value")
     assert any(change.startswith("+") and "order_id" in change for change in broken["changes"])
     told = aggregator("policy", "diff", *arguments).stdout
-    assert "orders: readers of its new value schema at central cannot read what is there (+" in told
+    assert "orders: readers of its new value schema cannot read what the old policy left (+" in told
 
 
 def test_a_diff_over_a_registry_looks_at_every_schema(aggregator, folder):
