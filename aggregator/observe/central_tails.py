@@ -44,14 +44,16 @@ class CentralFeeds:
 
     Args:
         config: The hub's configuration.
+        since_ms: When somebody began to look, in milliseconds since 1970.
 
     Raises:
         Unreachable: central does not answer.
         FatalError: the ledger is damaged.
     """
 
-    def __init__(self, config: HubConfig) -> None:
+    def __init__(self, config: HubConfig, *, since_ms: int) -> None:
         self._config, self._names = config, HubNames(config.hub)
+        self._since_ms = since_ms
         central = config.central
         self.statuses: EdgeStatuses = read_edge_statuses(central, self._names)
         self._ledger_partitions = topics.partition_count(central, self._names.ledger)
@@ -63,6 +65,7 @@ class CentralFeeds:
         self.acceptances: dict[str, ClusterAcceptance] = {}
         self.control = ControlState()
         self.letters: Counter[tuple[str, str, str]] = Counter()
+        self.fresh_letters: Counter[tuple[str, str, str]] = Counter()
         self._damaged: Counter[str] = Counter()
         self._slots, self._backfills, self._fields = SlotFeed(), SlotFeed(), FieldFeed()
         self._control = ControlWatch(central, self._names)
@@ -193,3 +196,4 @@ class CentralFeeds:
                 continue
             if found:
                 self.letters[found] += 1
+                self.fresh_letters[found] += letter.timestamp_ms >= self._since_ms

@@ -35,7 +35,7 @@ from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.wanted_flows import WantedFlows
-from aggregator.observe.warnings import Warnings, foreign, held_flows, level_of, troubles, warnings
+from aggregator.observe.warnings import Warnings, dead_letters, foreign, held_flows, level_of, troubles, warnings
 from aggregator.replicate.discovery.edge_watch import EdgeAnswer, EdgeWatch
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.state.edge_status import EdgeState
@@ -89,7 +89,7 @@ class Monitor:
         self._threads = threads
         self._waivers = waivers(config)
         self._number = number
-        self._feeds = CentralFeeds(config)
+        self._feeds = CentralFeeds(config, since_ms=utc_now_ms())
         self._identities = ClusterIdentities(config, self._feeds)
         self._clock = CentralClock()
         self._wanted = WantedFlows(config)
@@ -381,7 +381,7 @@ class Monitor:
             logs = {edge: seen for edge, probe in self._probes.items() if (seen := probe.snapshot.logs)}
             warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
             found = warnings(logs, list(unsettled(gaps)), troubled, warning_ms=warning_ms)
-            self._warned.say(found | foreign(damaged))
+            self._warned.say(found | foreign(damaged) | dead_letters(self._feeds.fresh_letters))
 
 
 def _watched_ms(answers: Mapping[str, EdgeAnswer], moment: ClockPair) -> dict[str, int]:

@@ -4,9 +4,11 @@ Invariant: a warning is logged once, again each hour while it holds, and anew af
 """
 
 import logging
+import shlex
 import time
 from collections.abc import Collection, Iterable, Mapping
 
+from aggregator.config.patterns import literal
 from aggregator.count_text import format_count
 from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import in_one_line
@@ -77,6 +79,20 @@ def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
         f"damaged {topic} {len(str(count))}": f"{topic}: {format_count(count, 'record')} passed over, none of ours:"
         " who else may write this topic? nothing but the hub should"
         for topic, count in damaged.items()
+    }
+
+
+def dead_letters(letters: Mapping[tuple[str, str, str], int]) -> dict[str, str]:
+    """Warnings about records that became dead letters since somebody looks; they repeat at ten times as many.
+
+    Args:
+        letters: Number of letters by edge, topic and reason.
+    """
+    return {
+        f"dead {edge} {topic} {reason} {len(str(count))}": f"{edge}/{topic}: {format_count(count, 'dead letter')}"
+        f" ({reason}): aggregator dlq list --edge {edge} --topic {shlex.quote(literal(topic))}"
+        for (edge, topic, reason), count in letters.items()
+        if count
     }
 
 

@@ -11,7 +11,7 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.hub_status import Trouble
 from aggregator.observe.rates import Rates
-from aggregator.observe.warnings import held_flows, troubles, warnings
+from aggregator.observe.warnings import dead_letters, held_flows, troubles, warnings
 from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, EdgeStatuses, pulse, refused_flows_record, state_key
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
 from aggregator.state.requests import fold_requests
@@ -147,3 +147,13 @@ def test_why_a_flow_is_not_read_is_told_in_words():
     }
     said = warnings({}, (), {source: why.text for source, why in found.items()}, warning_ms=1)
     assert "eu/a/0: held, schema id 7 has two meanings" in said.values()
+
+
+def test_dead_letters_are_told_once_for_each_reason_and_again_at_ten_times_as_many():
+    """With the command that lists them; a reason without a fresh letter is told of nothing."""
+    found = dead_letters({("eu", "shop.orders", "undecodable"): 9, ("eu", "shop.orders", "bad_key"): 0})
+    assert list(found.values()) == [
+        "eu/shop.orders: 9 dead letters (undecodable): aggregator dlq list --edge eu --topic 'shop\\.orders'"
+    ]
+    few, more, many = (set(dead_letters({("eu", "t", "bad_key"): count})) for count in (10, 99, 100))
+    assert few == more != many
