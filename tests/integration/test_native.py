@@ -304,9 +304,14 @@ def test_what_central_refuses_is_told_with_place_and_code(central, new_topic, pr
         with pytest.raises(KafkaException) as raised:
             producer.commit_transaction(30)
         assert raised.value.args[0].txn_requires_abort()
-        told = producer.failures()
-        producer.abort_transaction(30)  # it waits for the reports that are still on their way
-        told = (*told, *producer.failures())
+        told = [*producer.failures()]
+        producer.abort_transaction(30)
+
+        def is_told() -> bool:  # reports may still be on their way
+            told.extend(producer.failures())
+            return {one.topic for one in told} == {topic for topic, _, _ in puts}
+
+        wait_for(is_told, timeout=10, what="a report on every batch")
         assert "payload" not in repr(told)
         return {(one.topic, one.partition, name_of(one.code)) for one in told}
 
