@@ -33,10 +33,10 @@ from aggregator.privacy.fields.field_types import worded
 from aggregator.privacy.fields.value_format import ValueFormat
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.operators.parameters import Justified, each_once
+from aggregator.privacy.operators.parameters import each_once
 from aggregator.privacy.policy import writable
 from aggregator.privacy.policy.conditions import Condition
-from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, operator_names
+from aggregator.privacy.policy.rules import AnyRule, Rule, end_of, has_ended, key_name, operator_names
 from aggregator.privacy.policy.whole_value import whole_refusal
 from aggregator.regular_files import read_text
 
@@ -280,17 +280,17 @@ class Policy(Model):
 
     def keys(self) -> frozenset[str]:
         """Names of the keys that some rule uses; the hub's configuration must have them all."""
-        return frozenset(name for rule in self._rules() if (name := key_name(rule)))
+        return frozenset(name for _, rule in self._placed() if (name := key_name(rule)))
 
     def sealing(self) -> frozenset[str]:
         """Names of the keys that random nonces wear out, those of `encrypt`."""
-        return frozenset(key_name(rule) for rule in self._rules() if rule.operator in operators.GCM_OPERATORS)
+        return frozenset(key_name(rule) for _, rule in self._placed() if rule.operator in operators.GCM_OPERATORS)
 
     def ended(self, today: date) -> Iterator[str]:
         """Places of the file whose rules have ended, each with its day: what they name is closed."""
         for place, rule in self._placed():
-            if isinstance(rule, Justified) and rule.expired(today):
-                yield f"{place}: {rule.operator} ended on {rule.expires}"
+            if has_ended(rule, today):
+                yield f"{place}: {rule.operator} ended on {end_of(rule)}"
 
     def _placed(self) -> Iterator[tuple[str, AnyRule]]:
         yield from ((f"tags.{tag}", rule) for tag, rule in self.tags.items())
@@ -299,12 +299,6 @@ class Policy(Model):
             named = {name: rule for name, rule in whole.items() if rule is not None}
             named |= {f"fields.{path}": rule for path, rule in topic.fields.items()}
             yield from ((f'topics."{pattern}".{name}', rule) for name, rule in named.items())
-
-    def _rules(self) -> Iterator[AnyRule]:
-        yield from self.tags.values()
-        for topic in self.topics.values():
-            yield from topic.fields.values()
-            yield from (rule for rule in (topic.key, topic.value) if rule is not None)
 
 
 def load_policy(path: Path) -> Policy:

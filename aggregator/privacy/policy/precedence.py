@@ -2,10 +2,9 @@
 
 Invariant: on a tagged leaf, a rule that can leave a value whole counts only with a reason, an owner and a future
 expiry. This holds for `keep` and for every rule that `strength` counts as such. Without them the rule is void, as if it
-were not written. A `keep` that has ended closes its place, also below an open wildcard, and beside a rule of another
-pattern or a tag that opens. A wildcard without a reason
-takes at least as much as the tag does, also where another path would open, and an undeclared tag closes. So a tag's
-or a path's rule that takes more never opens what was closed.
+were not written. A rule that has ended closes its place, also below an open wildcard, and beside a rule of another
+pattern or a tag that opens. A wildcard without a reason takes at least as much as the tag does, also where another path
+would open, and an undeclared tag closes. So a tag's or a path's rule that takes more never opens what was closed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,15 @@ from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.rules import AnyRule, is_deterministic, most_restrictive, other_field, privacy_class
+from aggregator.privacy.policy.rules import (
+    AnyRule,
+    end_of,
+    has_ended,
+    is_deterministic,
+    most_restrictive,
+    other_field,
+    privacy_class,
+)
 
 
 class PathRule(NamedTuple):
@@ -41,7 +48,7 @@ class PathRule(NamedTuple):
 
     def only_closes(self, today: date) -> bool:
         """Whether nothing passes by it: it drops, or has ended."""
-        return isinstance(self.rule, Drop) or _has_ended(self.rule, today)
+        return isinstance(self.rule, Drop) or has_ended(self.rule, today)
 
     def covers_below(self, today: date) -> bool:
         """Whether the rule holds for what lies below: all do, but a `keep` for one step opens that step only.
@@ -49,7 +56,7 @@ class PathRule(NamedTuple):
         Once it has ended, it closes what lies below that step, too.
         """
         is_of_one_step = isinstance(self.rule, Keep) and self.steps[-1:] == (paths.ANY,)
-        return not is_of_one_step or _has_ended(self.rule, today)
+        return not is_of_one_step or has_ended(self.rule, today)
 
 
 class AppliedRule(NamedTuple):
@@ -122,19 +129,19 @@ class Scope(NamedTuple):
             because = f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}"
         else:
             winner, because = self._default(today), "default"
-            ends = (f"; its keep expired on {_end(rule)}" for rule in self.defaults if _has_ended(rule, today))
+            ends = (f"; its keep expired on {end_of(rule)}" for rule in self.defaults if has_ended(rule, today))
             note += next(ends, "")
-        closer = next((item for item in void if _has_ended(item.rule, today) or _takes(item.rule)), None)
+        closer = next((item for item in void if has_ended(item.rule, today) or _takes(item.rule)), None)
         if closer is None:
             return AppliedRule(winner, because + note)
         closing = self._closing(today) if of_tags is None or may_pass_unchanged(of_tags) else of_tags
         if most_restrictive([winner, closing]) != winner:
-            why = "has ended" if _has_ended(closer.rule, today) else "takes what the tag takes"
+            why = "has ended" if has_ended(closer.rule, today) else "takes what the tag takes"
             winner, because = closing, f"{self._named(closer.path)} {why}"
         return AppliedRule(winner, because + note)
 
     def _default(self, today: date) -> AnyRule:
-        return most_restrictive([self.closed if _has_ended(rule, today) else rule for rule in self.defaults])
+        return most_restrictive([self.closed if has_ended(rule, today) else rule for rule in self.defaults])
 
     def _closing(self, today: date) -> AnyRule:
         """The rule that replaces an ended one: the default, if that closes."""
@@ -143,16 +150,15 @@ class Scope(NamedTuple):
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
         rule = self.tags.get(tag, self.closed)
-        is_void = _has_ended(rule, today) or (may_pass_unchanged(rule) and not _is_justified(rule, today))
-        return self.closed if is_void else rule
+        return self.closed if is_void_for_tag(rule, today) else rule
 
     def _named(self, path: str) -> str:
         return f"path {path}" if path else self.unnamed_path
 
     def _why(self, item: PathRule, today: date) -> str:
         what = f"{item.rule.operator} of {item.path or f'the {self.unnamed_path}'} is void"
-        if _has_ended(item.rule, today):
-            return f"{what}: expired on {_end(item.rule)}"
+        if has_ended(item.rule, today):
+            return f"{what}: expired on {end_of(item.rule)}"
         if may_pass_unchanged(item.rule):
             return f"{what}: a tagged field needs reason, owner and expires"
         return f"{what}: a wildcard takes no less than a tag"
@@ -163,26 +169,23 @@ def may_pass_unchanged(rule: AnyRule) -> bool:
     return privacy_class(rule) is PrivacyClass.CLEAR
 
 
+def is_void_for_tag(rule: AnyRule, today: date) -> bool:
+    """Whether a tag's rule does not count: it has ended, or needs a reason and has none."""
+    return has_ended(rule, today) or (may_pass_unchanged(rule) and not _is_justified(rule, today))
+
+
 def _is_justified(rule: AnyRule, today: date) -> bool:
     return isinstance(rule, Justified) and rule.justified(today)
-
-
-def _has_ended(rule: AnyRule, today: date) -> bool:
-    return isinstance(rule, Justified) and rule.expired(today)
-
-
-def _end(rule: AnyRule) -> date | None:
-    return rule.expires if isinstance(rule, Justified) else None
 
 
 def _holds(item: PathRule, of_tags: AnyRule | None, today: date) -> bool:
     """Whether a path's rule counts: not ended, free to open what it opens, and no wildcard below a tag."""
     rule = item.rule
     if of_tags is None:
-        return not _has_ended(rule, today)
+        return not has_ended(rule, today)
     if _is_justified(rule, today):
         return True
-    if may_pass_unchanged(rule) or _has_ended(rule, today):
+    if may_pass_unchanged(rule) or has_ended(rule, today):
         return False
     return not item.is_wild or privacy_class(rule) >= privacy_class(of_tags)
 

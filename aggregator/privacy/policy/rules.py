@@ -88,11 +88,14 @@ def restriction(rule: AnyRule) -> tuple[int, int]:
     return privacy_class(rule), -place(rule)
 
 
-def _end(rule: AnyRule) -> int:
-    """Day on which a rule with a reason is closed again, so that the one that ends first takes most; 0 for no end."""
-    if not isinstance(rule, Justified):
-        return 0
-    return (rule.expires or date.max).toordinal()
+def end_of(rule: AnyRule | None) -> date | None:
+    """The day from which on a rule with a reason opens nothing any more; None for no end."""
+    return rule.expires if isinstance(rule, Justified) else None
+
+
+def has_ended(rule: AnyRule | None, today: date) -> bool:
+    """Whether a rule has ended."""
+    return isinstance(rule, Justified) and rule.expired(today)
 
 
 def most_restrictive(rules: Sequence[AnyRule]) -> AnyRule:
@@ -112,7 +115,7 @@ def most_restrictive(rules: Sequence[AnyRule]) -> AnyRule:
 
 @lru_cache(maxsize=4096)
 def _order(rule: AnyRule) -> tuple[int, str, str]:
-    return -_end(rule), bare(rule).model_dump_json(), rule.model_dump_json()
+    return -(end_of(rule) or date.max).toordinal(), bare(rule).model_dump_json(), rule.model_dump_json()
 
 
 def _is_coarser(rule: AnyRule, other: AnyRule) -> bool:

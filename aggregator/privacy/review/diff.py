@@ -22,11 +22,10 @@ from aggregator.privacy.batch.key_tally import key_path
 from aggregator.privacy.fields.paths import ANY_DEPTH, steps
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
-from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import Policy, TopicPolicy
-from aggregator.privacy.policy.precedence import Scope, key_scope, may_pass_unchanged, value_scope
-from aggregator.privacy.policy.rules import AnyRule, privacy_class
+from aggregator.privacy.policy.precedence import Scope, is_void_for_tag, key_scope, value_scope
+from aggregator.privacy.policy.rules import AnyRule, end_of, has_ended, privacy_class
 from aggregator.privacy.policy.strictness import (
     Strictness,
     closes_at_most,
@@ -118,11 +117,7 @@ def _is_read(old: Policy, new: Policy, schema: WriterSchema) -> bool:
 
 def _days(today: date, *rules: AnyRule | None) -> list[date]:
     """Today, and every later day on which one of the rules ends."""
-    return [today, *sorted({end for rule in rules if (end := _end(rule)) is not None and end > today})]
-
-
-def _end(rule: AnyRule | None) -> date | None:
-    return rule.expires if isinstance(rule, Justified) else None
+    return [today, *sorted({end for rule in rules if (end := end_of(rule)) is not None and end > today})]
 
 
 # Comparison of a schema's fields.
@@ -231,10 +226,7 @@ def _written(old: Policy, new: Policy, today: date, seen: Mapping[str, AbstractS
 def _of_tag(old: Policy, new: Policy, tag: str, day: date) -> _Day:
     """The rules of what has the tag: what has ended, or has no reason and needs one, leaves it to the default."""
     before, after = (
-        policy.default
-        if _has_ended(rule, day)
-        or (may_pass_unchanged(rule) and not (isinstance(rule, Justified) and rule.justified(day)))
-        else rule
+        policy.default if is_void_for_tag(rule, day) else rule
         for policy, rule in ((policy, policy.tags.get(tag, policy.default)) for policy in (old, new))
     )
     return day, before, after, _unseen(before, after, date.min)
@@ -261,7 +253,7 @@ def _pattern(
 
 def _of_value(old: TopicPolicy, new: TopicPolicy, day: date, *, is_alone: bool) -> _Day:
     """The rules of a value without parts: it has one type, and no tags."""
-    before, after = (Drop() if one.value is None or _has_ended(one.value, day) else one.value for one in (old, new))
+    before, after = (Drop() if one.value is None or has_ended(one.value, day) else one.value for one in (old, new))
     return day, before, after, (compare_rules if is_alone else _of_rivals)(before, after)
 
 
@@ -294,7 +286,7 @@ def _of_default(old: tuple[Policy, TopicPolicy], new: tuple[Policy, TopicPolicy]
 
 def _default(policy: Policy, topic: TopicPolicy, day: date) -> AnyRule:
     rule = topic.default or policy.default
-    return policy.default if _has_ended(rule, day) else rule
+    return policy.default if has_ended(rule, day) else rule
 
 
 def _conditions(path: str, before: TopicPolicy, after: TopicPolicy) -> PolicyChange:
@@ -342,19 +334,15 @@ def _never_more(rule: AnyRule | None, other: AnyRule | None, day: date) -> bool:
     """
     if isinstance(rule, Drop):
         return True
-    if _has_ended(rule, day) or _has_ended(other, day):
-        return _has_ended(rule, day) and _has_ended(other, day)
+    if has_ended(rule, day) or has_ended(other, day):
+        return has_ended(rule, day) and has_ended(other, day)
     if rule is None:
         return other is None or isinstance(other, Keep)
     if other is None:
         return False
     # Of two rules of one operator that meet, the one that ends first counts: another end may let another one count.
-    ends_alike = _end(rule) == _end(other) or (isinstance(rule, Keep) and None not in (_end(rule), _end(other)))
+    ends_alike = end_of(rule) == end_of(other) or (isinstance(rule, Keep) and None not in (end_of(rule), end_of(other)))
     return closes_at_most(rule, other) or (ends_alike and is_same_rule(rule, other))
-
-
-def _has_ended(rule: AnyRule | None, day: date) -> bool:
-    return isinstance(rule, Justified) and rule.expired(day)
 
 
 def _only_closes(topic: TopicPolicy) -> bool:

@@ -79,14 +79,14 @@ PRECEDENCES = [
     _one(
         "an undeclared tag closes",
         PRECEDENCE,
-        "return self.closed if is_void else rule",
-        "return Keep() if tag not in self.tags else self.closed if is_void else rule",
+        "return self.closed if is_void_for_tag(rule, today) else rule",
+        "return Keep() if tag not in self.tags else self.closed if is_void_for_tag(rule, today) else rule",
     ),
     _one(
         "a tag is kept only with a reason",
         PRECEDENCE,
-        "if may_pass_unchanged(rule) or _has_ended(rule, today):",
-        "if _has_ended(rule, today):",
+        "if may_pass_unchanged(rule) or has_ended(rule, today):",
+        "if has_ended(rule, today):",
     ),
     _one(
         "a wildcard takes no less than a tag",
@@ -95,7 +95,7 @@ PRECEDENCES = [
         "return True",
     ),
     _one(
-        "what ends below an open wildcard closes", PRECEDENCE, "if _has_ended(item.rule, today) or _takes", "if _takes"
+        "what ends below an open wildcard closes", PRECEDENCE, "if has_ended(item.rule, today) or _takes", "if _takes"
     ),
     _one("a wildcard closes as the tag does", PRECEDENCE, "today) or _takes(item.rule))", "today))"),
     _one(
@@ -119,7 +119,7 @@ PRECEDENCES = [
     _one(
         "patterns: a default of one of them that has ended",
         PRECEDENCE,
-        "self.closed if _has_ended(rule, today) else rule for rule in self.defaults",
+        "self.closed if has_ended(rule, today) else rule for rule in self.defaults",
         "rule for rule in self.defaults",
     ),
     _one(
@@ -165,11 +165,21 @@ EXPIRIES = [
     _one(
         "expiry of a path's keep on any other field",
         PRECEDENCE,
-        "return not _has_ended(rule, today)",
+        "return not has_ended(rule, today)",
         "return True",
     ),
-    _one("expiry of a tag's keep", PRECEDENCE, "return self.closed if is_void else rule", "return rule"),
-    _one("expiry of a tag's rule that takes enough", PRECEDENCE, "is_void = _has_ended(rule, today) or", "is_void ="),
+    _one(
+        "expiry of a tag's keep",
+        PRECEDENCE,
+        "return self.closed if is_void_for_tag(rule, today) else rule",
+        "return rule",
+    ),
+    _one(
+        "expiry of a tag's rule that takes enough",
+        PRECEDENCE,
+        "return has_ended(rule, today) or (may_pass",
+        "return (may_pass",
+    ),
     _one(
         "expiry of the key's keep",
         KEYS,
@@ -187,13 +197,13 @@ WALKS = [
     _one(
         "`*` opens one level",
         PRECEDENCE,
-        "return not is_of_one_step or _has_ended(self.rule, today)",
+        "return not is_of_one_step or has_ended(self.rule, today)",
         "return True",
     ),
     _one(
         "`*` that has ended closes what lies below its level",
         PRECEDENCE,
-        "return not is_of_one_step or _has_ended(self.rule, today)",
+        "return not is_of_one_step or has_ended(self.rule, today)",
         "return not is_of_one_step",
     ),
     _one(
