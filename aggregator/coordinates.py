@@ -4,7 +4,10 @@ Invariant: ranges are half-open. A position names the *next* offset. Positions c
 """
 
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple, Self
+
+from aggregator.count_text import format_first
 
 ORIGIN_HEADER = "hub.origin"
 SEAL_HEADER = "hub.origin.mac"
@@ -20,6 +23,8 @@ CENTRAL = "central"
 HEARTBEATS = "heartbeats"
 # An origin ends with three numbers: partition, offset, incarnation. A further tombstone has a fourth.
 _NUMBERS = 3
+# Of so many topics a partition is named where a sentence speaks of many flows.
+_MAX_TOPICS = 3
 
 
 class EdgePartition(NamedTuple):
@@ -42,6 +47,19 @@ class EdgePartition(NamedTuple):
         edge, topic, partition = text.split("/")
         # Interned texts make a large ledger smaller, and flows are compared without comparing characters.
         return cls(sys.intern(edge), sys.intern(topic), int(partition))
+
+
+def format_flows(sources: Sequence[EdgePartition]) -> str:
+    """Some flows in a sentence: one partition of each of the first topics, and the number of all others.
+
+    Args:
+        sources: The flows, in the order in which they are named; `eu/orders/0, eu/sales/1 and 7 more`.
+    """
+    first: dict[tuple[str, str], EdgePartition] = {}
+    for source in sources:
+        first.setdefault((source.edge, source.topic), source)
+    named = list(first.values())[:_MAX_TOPICS]
+    return format_first([*named, *sources[len(named) :]], len(named))
 
 
 class OffsetRange(NamedTuple):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import progress
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
-from aggregator.count_text import format_first
+from aggregator.coordinates import EdgePartition, format_flows
 from aggregator.errors import ExitCode, in_one_line
 from aggregator.state.names import HubNames
 
@@ -66,7 +65,7 @@ def _stands(holds: "Sequence[Hold]") -> Iterator[str]:
     for hold in sorted(holds, key=lambda one: one.source):
         by_reason[hold.reason, hold.detail].append(hold.source)
     for (reason, detail), places in by_reason.items():
-        yield from f"held: {format_first(places, 1)} ({reason}): {detail}".split("\n")
+        yield from f"held: {format_flows(places)} ({reason}): {detail}".split("\n")
     for edge, topic in sorted({(hold.source.edge, hold.source.topic) for hold in holds if hold.gap}):
         yield f"next: {accept_command(edge, topic)} goes on without what {edge} lost of {topic}"
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, format_flows
 from aggregator.count_text import format_first
 from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.quality.verdicts import Verdict
@@ -124,7 +124,7 @@ def _flows(seen: Snapshot) -> Iterator[Need]:
         if source not in flows:
             found[source.edge, Trouble.of_held(still)].append(source)
     for (edge, trouble), sources in found.items():
-        what = format_first(sources, 1)
+        what = format_flows(sources)
         badge, topic = (_HELD if trouble.held else _WAITS), re.escape(sources[0].topic)
         why = trouble.text.partition("\n")[0].removeprefix("held, ")
         command = f"aggregator status --problems --edge {edge} --topic {shlex.quote(topic)} --partitions"

@@ -92,7 +92,8 @@ def test_an_edge_without_topic_ids_is_held_by_name(trial):
     """Its topics could be created again unseen; not a record of them is delivered, and everything says why."""
     trial.produce(EDGE, 10)
     said = trial.drain(expect=4).stderr
-    assert f"held: {EDGE}/{trial.topic}/0 (discovery): its cluster gives topics no ids" in said
+    flows = f"{EDGE}/heartbeats/0, {EDGE}/{trial.topic}/0 and 2 more"
+    assert f"held: {flows} (discovery): its cluster gives topics no ids" in said
     planned = trial.run("plan")
     assert planned.returncode == 4
     assert f"held: {EDGE}/{trial.topic}: its cluster gives topics no ids" in planned.stdout

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, Partition
-from aggregator.count_text import format_first
+from aggregator.coordinates import EdgePartition, Partition, format_flows
 from aggregator.engine.collector import gc_disabled
 from aggregator.errors import RetryError
 from aggregator.kafka.cluster import topic_settings, topics
@@ -386,7 +385,7 @@ def group_holds_by_reason(holds: Iterable[Hold]) -> Iterator[tuple[str, str]]:
     for hold in holds:
         found[hold.source.edge, hold.detail].append(hold.source)
     for (_, why), sources in found.items():
-        yield f"{format_first(sources, 1)} {'is' if len(sources) == 1 else 'are'}", why
+        yield f"{format_flows(sources)} {'is' if len(sources) == 1 else 'are'}", why
 
 
 def is_old(age_s: float, *, refused: bool) -> bool:

@@ -106,4 +106,7 @@ def test_holds_of_one_reason_are_one_line():
     """A log line for each partition of two hundred topics hides everything else."""
     holds = [Hold(EdgePartition("eu", f"t{n}", 0), HoldReason.DISCOVERY, "no leader") for n in range(3)]
     holds.append(Hold(EdgePartition("us", "t", 0), HoldReason.DISCOVERY, "no leader"))
-    assert list(group_holds_by_reason(holds)) == [("eu/t0/0 and 2 more are", "no leader"), ("us/t/0 is", "no leader")]
+    assert list(group_holds_by_reason(holds)) == [
+        ("eu/t0/0, eu/t1/0, eu/t2/0 are", "no leader"),
+        ("us/t/0 is", "no leader"),
+    ]
