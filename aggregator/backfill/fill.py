@@ -38,4 +38,4 @@ def fill_table(config: HubConfig, plan: Plan, spark: "SparkSession", stop: threa
     flows = {one.source: one for one in plan.partitions}
     report = LakeDriver(where, spark, HubNames(config.hub), flows=lambda: flows).drain(stop=stop)
     log.info("backfill %s: %d rows into the lake", plan.id, report.rows)
-    return tuple(held.reason for held in report.held)
+    return tuple(map(str, report.held))

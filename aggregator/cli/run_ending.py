@@ -8,6 +8,7 @@ from aggregator.cli.terminal.output import progress
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, format_flows
 from aggregator.errors import ExitCode, in_one_line
+from aggregator.state.lake_holds import format_places, group_by_reason
 from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ def report_end(
     config: HubConfig, report: "RunReport", held: "Sequence[LakeHold]", *, drained: bool, judged: bool
 ) -> ExitCode:
     """Print what the run did not complete, and return the exit code."""
-    stood = (f"held: the lake: {one.place}: {one.reason}" for one in held)
-    for line in (*_sentences(config, report, drained=drained), *stood):
-        progress(line)
+    stood = [f"held: the lake: {format_places(holds)}: {reason}" for holds, reason in group_by_reason(held)]
+    for sentence in (*_sentences(config, report, drained=drained), *stood):
+        for line in sentence.split("\n"):
+            progress(line)
     return exit_code(report, lake_held=bool(held)) if judged else ExitCode.DONE
 
 
@@ -65,7 +67,7 @@ def _stands(holds: "Sequence[Hold]") -> Iterator[str]:
     for hold in sorted(holds, key=lambda one: one.source):
         by_reason[hold.reason, hold.detail].append(hold.source)
     for (reason, detail), places in by_reason.items():
-        yield from f"held: {format_flows(places)} ({reason}): {detail}".split("\n")
+        yield f"held: {format_flows(places)} ({reason}): {detail}"
     for edge, topic in sorted({(hold.source.edge, hold.source.topic) for hold in holds if hold.gap}):
         yield f"next: {accept_command(edge, topic)} goes on without what {edge} lost of {topic}"
 

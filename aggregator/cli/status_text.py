@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from aggregator.observe.hub_status import FlowStatus, HubStatus
 
 _MAX_NAMED = 10
+# What the remedy of an edge's state does.
+_EFFECTS: Mapping[str, str] = {
+    AvailabilityState.UNREACHABLE: "shows at which step the connection ends",
+    AvailabilityState.LOSING_DATA: "shows what the edge no longer has",
+    AvailabilityState.PAUSED: "lets it go on",
+}
 
 
 def status_lines(
@@ -140,16 +146,12 @@ def _next_lines(seen: "HubStatus") -> Iterator[str]:
     """The remedies for paused edges and held flows, one line for those that need the same remedy."""
     from aggregator.replicate.flow.gaps import accept_command
 
-    paused = [
-        f"aggregator edge resume {one.edge} lets it go on"
-        for one in seen.edges
-        if one.state == AvailabilityState.PAUSED
-    ]
+    edges = dict.fromkeys(f"{one.remedy} {_EFFECTS[one.state]}" for one in seen.edges if one.remedy)
     hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
     lost = dict.fromkeys(
         f"{accept_command(flow.edge, flow.topic)} goes on without it" for flow in seen.flows if flow.gap
     )
-    told = [f"next: {one}" for one in (*paused, *filter(None, hints), *lost)]
+    told = [f"next: {one}" for one in (*edges, *filter(None, hints), *lost)]
     yield from ["", *told] if told else []
 
 

@@ -24,6 +24,12 @@ from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.state.traffic import EdgeTraffic
 from aggregator.threads import ThreadStatus
 
+_REMEDIES: Mapping[str, str] = {
+    AvailabilityState.UNREACHABLE: "aggregator doctor",
+    AvailabilityState.LOSING_DATA: "aggregator gaps list",
+    AvailabilityState.PAUSED: "aggregator edge resume {}",
+}
+
 
 class Trouble(NamedTuple):
     """Why a flow is not read.
@@ -135,6 +141,11 @@ class EdgeStatus:
     read_bytes_per_s: float | None = None
     written_bytes_per_s: float | None = None
     rate_limit_bytes_per_s: int | None = None
+
+    @property
+    def remedy(self) -> str:
+        """The command to run first for an edge in this state; empty where the status tells what there is to know."""
+        return _REMEDIES.get(self.state, "").format(self.edge)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,7 @@ class StatusSelection(Selection):
             clusters=tuple(clusters),
             lake=tuple(tables),
             groups=tuple(one for one in seen.groups if self.takes_edge(one.edge) and not self.problems),
-            without_rule={
-                edge: names
-                for edge, names in self._unruled(seen)
-                if self.takes_edge(edge) and names and not self.problems
-            },
+            without_rule={edge: names for edge, names in self._unruled(seen) if self.takes_edge(edge) and names},
         )
 
     def _unruled(self, seen: HubStatus) -> Iterator[tuple[str, tuple[str, ...]]]:

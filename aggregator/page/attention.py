@@ -6,19 +6,17 @@ Invariant: pure. Every entry comes from the snapshot. The list is empty when not
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition, format_flows
-from aggregator.count_text import format_first
-from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.observe.hub_status import EdgeStatus, Trouble
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.states import Badge, badge_of, badness
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.gaps import accept_command, sentence
-from aggregator.state.lake_holds import LakeHold
+from aggregator.state.lake_holds import format_places, group_by_reason
 
 _HELD = Badge("Held", "stalled", "bad")
 _WAITS = Badge("Waits", "lagging", "warn")
@@ -28,11 +26,6 @@ _QUALITY = Badge("Quality", "losing", "bad")
 _CLUSTER = Badge("Cluster", "stalled", "bad")
 _THREAD = Badge("Thread", "stalled", "bad")
 _POLICY = Badge("Policy", "stalled", "bad")
-# The first command to run for an edge in this state.
-_OF_STATE: Mapping[str, str] = {
-    AvailabilityState.UNREACHABLE: "aggregator doctor",
-    AvailabilityState.LOSING_DATA: "aggregator gaps list",
-}
 # The runbook for a held flow, where its sentence does not say it all.
 _RUNBOOKS: Mapping[str, str] = {
     HoldReason.UNDECIDED: "undecided-transaction.md",
@@ -101,7 +94,7 @@ def _clusters(seen: Snapshot) -> Iterator[Need]:
 def _edges(seen: Snapshot) -> Iterator[Need]:
     for edge in sorted(seen.status.edges, key=lambda one: -badness(one.state)):
         if needs_somebody(edge):
-            command = _OF_STATE.get(edge.state, "aggregator status --problems --edge {}").format(edge.edge)
+            command = edge.remedy or f"aggregator status --problems --edge {edge.edge}"
             yield Need(badge_of(edge.state), edge.edge, edge.reason, command, edge.edge, "edge-not-up.md")
 
 
@@ -140,18 +133,6 @@ def _lake(seen: Snapshot) -> Iterator[Need]:
             why = "the quality gate holds its next commit"
             yield Need(_QUALITY, table.table, why, release, runbook="held-table.md")
         else:
-            for reason, holds in _by_reason(table.held).items():
-                yield Need(
-                    _LAKE,
-                    format_first([hold.place for hold in holds], 1),
-                    reason.partition("\n")[0],
-                    "aggregator lake status",
-                    runbook="held-table.md",
-                )
-
-
-def _by_reason(held: Iterable[LakeHold]) -> dict[str, list[LakeHold]]:
-    found: dict[str, list[LakeHold]] = defaultdict(list)
-    for one in held:
-        found[one.reason].append(one)
-    return found
+            for holds, reason in group_by_reason(table.held):
+                why = reason.partition("\n")[0]
+                yield Need(_LAKE, format_places(holds), why, "aggregator lake status", runbook="held-table.md")

@@ -12,7 +12,7 @@ from aggregator.backfill.monitor import Progress
 from aggregator.edges.availability import AvailabilityState
 from aggregator.lake.status import TableStatus
 from aggregator.observe.formatting import ago
-from aggregator.observe.hub_status import EdgeStatus
+from aggregator.observe.hub_status import EdgeStatus, known
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.attention import Need, needs, needs_somebody
 from aggregator.page.charts import ChartLine, line
@@ -60,7 +60,8 @@ class Overview:
         needs_more: Number of needs that are not shown.
         edges: One row per edge.
         per_s: Records a second, all edges.
-        lag_records: What waits, all edges.
+        lag_records: What waits at the edges that tell it; None: no edge tells.
+        untold: Edges of which nobody knows what waits.
         dead: Dead letters since the first start.
         stripped: Topics with what is stripped.
         stripped_more: Number of stripped topics that are not shown.
@@ -82,7 +83,8 @@ class Overview:
     needs_more: int
     edges: tuple[EdgeRow, ...]
     per_s: float
-    lag_records: int
+    lag_records: int | None
+    untold: tuple[str, ...]
     dead: int
     stripped: tuple[StrippedTopic, ...]
     stripped_more: int
@@ -114,7 +116,8 @@ def overview(seen: Snapshot) -> Overview:
         max(0, len(found) - _MAX_NEEDS),
         rows,
         sum(per_s.values()),
-        sum(edge.lag_records or 0 for edge in status.edges),
+        known([edge.lag_records for edge in status.edges], sum),
+        tuple(edge.edge for edge in status.edges if edge.lag_records is None),
         sum(edge.dead for edge in status.edges),
         fields[:_MAX_TOPICS],
         max(0, len(fields) - _MAX_TOPICS),

@@ -14,6 +14,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from aggregator.coordinates import CentralPartition
+from aggregator.count_text import format_first
 from aggregator.kafka.readers.typed_decoder import Count, Moment, Number, TypedDecoder
 
 KEY = "lake"
@@ -71,6 +72,19 @@ class LakeHold:
             "since_ms": self.since_ms,
             "reason": self.reason,
         }
+
+
+def group_by_reason(holds: Iterable[LakeHold]) -> list[tuple[list[LakeHold], str]]:
+    """Holds by their reason: one entry for all partitions of a table with the same reason."""
+    found: dict[tuple[str, str], list[LakeHold]] = {}
+    for one in holds:
+        found.setdefault((one.table, one.reason), []).append(one)
+    return [(alike, reason) for (_, reason), alike in found.items()]
+
+
+def format_places(holds: Sequence[LakeHold]) -> str:
+    """The place of the first hold, and how many others there are."""
+    return format_first([one.place for one in holds], 1)
 
 
 def holds_record(holds: Sequence[LakeHold]) -> tuple[str, bytes]:

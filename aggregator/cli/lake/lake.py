@@ -28,6 +28,7 @@ from aggregator.count_text import format_first
 from aggregator.errors import AggregatorError, ExitCode, FatalError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.observe.formatting import ago
+from aggregator.state.lake_holds import format_places, group_by_reason
 
 if TYPE_CHECKING:
     from aggregator.lake.status import TableStatus
@@ -187,7 +188,7 @@ def _text(found: "Sequence[TableStatus]", now_ms: int) -> Iterator[str]:
         if one.upkeep and one.upkeep.problem:
             yield ""
             yield f"{one.table} is not kept up: {one.upkeep.problem}"
-    for hold in (hold for one in found for hold in one.held):
+    for holds, reason in group_by_reason(hold for one in found for hold in one.held):
         yield ""
-        yield f"held for {ago(max(0, now_ms - hold.since_ms))}: {hold.place}"
-        yield from (f"  {line}" for line in hold.reason.split("\n"))
+        yield f"held for {ago(max(0, now_ms - min(one.since_ms for one in holds)))}: {format_places(holds)}"
+        yield from (f"  {line}" for line in reason.split("\n"))

@@ -121,8 +121,7 @@ def split_by_fit(
             for file in outcome.files:
                 schema = merge_schemas(schema, pa.ipc.read_schema(pa.py_buffer(file.schema)), promotes)
         except HoldError as error:
-            partitions = [one.span.partition for one in outcome.reached]
-            held += [TableHold(one, f"central {one.topic}-{one.partition}: {error}") for one in partitions]
+            held += [TableHold(one.span.partition, str(error)) for one in outcome.reached]
         else:
             fitting.append(outcome)
     return schema, fitting, tuple(held)

@@ -27,10 +27,23 @@ class Span(NamedTuple):
 
 
 class TableHold(NamedTuple):
-    """Says why a central partition cannot go on. Without a partition it says why the whole table cannot."""
+    """Says why a central partition cannot go on. Without a partition it says why the whole table cannot.
+
+    Attributes:
+        partition: The partition, which the reason does not name: partitions with the same reason are told as one.
+        reason: The reason, and the next step.
+    """
 
     partition: CentralPartition | None
     reason: str
+
+    @property
+    def place(self) -> str:
+        """`central eu.orders-0`; empty for the whole table."""
+        return f"central {self.partition.topic}-{self.partition.partition}" if self.partition else ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}" if self.partition else self.reason
 
 
 class SpanProgress(NamedTuple):
@@ -110,12 +123,9 @@ def backlog(
     for partition, (first, end) in bounds.items():
         start = positions.get(partition, first)
         if start < first:
-            reason = f"offsets {start} to {first - 1} were removed before the lake read them"
-            held.append(TableHold(partition, f"central {partition}: {reason}"))
+            held.append(TableHold(partition, f"offsets {start} to {first - 1} were removed before the lake read them"))
         elif start > end:
-            held.append(
-                TableHold(partition, f"central {partition} ends at {end}, before the lake's next offset {start}")
-            )
+            held.append(TableHold(partition, f"it ends at {end}, before the lake's next offset {start}"))
         elif start < end:
             spans.append(Span(partition, OffsetRange(start, end)))
     return Backlog(tuple(_cut(spans, records)), tuple(held))

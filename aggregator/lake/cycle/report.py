@@ -4,11 +4,13 @@ Invariant: everything that could not be brought into the lake is named, as held 
 entry means that everything is in the lake.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aggregator.coordinates import CentralPartition
-from aggregator.errors import RetryError
+from aggregator.count_text import format_first
+from aggregator.errors import RetryError, in_one_line
 from aggregator.lake.cycle.ranges import TableHold
 
 
@@ -104,12 +106,16 @@ class CycleReport:
     @property
     def troubles(self) -> dict[str, str]:
         """The problems that stop tables, in sentences by subject."""
+        by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for table in self.tables:
+            for one in table.held:
+                by_reason[table.table, one.reason].append(one.place)
         found = {
-            f"{table.table} {one.partition} {one.reason}": f"table {table.table} is held: {one.reason}"
-            for table in self.tables
-            for one in table.held
+            f"{table} {reason}": f"table {table} is held{_at(places)}: {in_one_line(reason)}"
+            for (table, reason), places in by_reason.items()
         }
-        waits = {one.table: f"table {one.table} waits: {one.failed}" for one in self.tables if one.failed}
+        failed = {one.table: one.failed for one in self.tables if one.failed}
+        waits = {table: f"table {table} waits: {in_one_line(str(error))}" for table, error in failed.items()}
         return found | waits
 
     @property
@@ -117,6 +123,10 @@ class CycleReport:
         """Whether another cycle would find work that this one left by its bounds."""
         ends = {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}
         return any(table.rows + table.diverted > 0 and table.short_of(ends) for table in self.tables)
+
+
+def _at(places: list[str]) -> str:
+    return f" at {format_first(places, 1)}" if places[0] else ""
 
 
 def lag_records(next_offsets: Mapping[CentralPartition, int], end_offsets: Mapping[CentralPartition, int]) -> int:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from aggregator.config.model import HubConfig
 from aggregator.config.suites import Suite, SuiteFaults, load_suite
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.errors import ConfigError, HoldError
+from aggregator.errors import ConfigError, HoldError, in_one_line
 from aggregator.lake.columns.columns import FIXED_COLUMNS, merge_schemas
 from aggregator.lake.cycle.commit import Commit, CommitResult, split_by_fit
 from aggregator.lake.cycle.ranges import CommittableOutcomes, Span, StagingOutcome, TableHold
@@ -201,7 +201,7 @@ class QualityGate:
             return self._quarantine.restage_accepted(outcomes)
         vetted = self._vet(handle, outcomes)
         if vetted.held or vetted.unfit:
-            reasons = "; ".join(dict.fromkeys(one.reason for one in (*vetted.unfit, *vetted.held)))
+            reasons = "; ".join(in_one_line(str(one)) for one in (*vetted.unfit, *vetted.held))
             raise HoldError(f"table {self._name}: {reasons}", hint="aggregator lake quality shows what each rule found")
         accepted = [split.accepted for split in vetted.splits]
         if not self._diverts:
@@ -347,8 +347,7 @@ def _published(
 def _held(spans: Sequence[Span], findings: Sequence[RuleFinding]) -> tuple[TableHold, ...]:
     why = "; ".join(str(one) for one in findings if not one.passed and (one.raised or one.rule.action == "hold"))
     return tuple(
-        TableHold(one.partition, f"central {one.partition} offsets {one.offsets.start} to {one.offsets.end - 1}: {why}")
-        for one in spans
+        TableHold(one.partition, f"offsets {one.offsets.start} to {one.offsets.end - 1}: {why}") for one in spans
     )
 
 

@@ -69,6 +69,27 @@ def test_topics_that_no_rule_takes_are_named_ten_at_most():
     assert "no rule takes" not in shown()
 
 
+def test_topics_without_a_rule_are_among_the_problems():
+    """Records of them wait for somebody's decision, whoever asks for problems alone."""
+    seen = replace(snapshot().status, without_rule={"eu": ("wages",), "us": ("wages", "rent")})
+    chosen = StatusSelection("us", "w.*", problems=True).of(seen, feeds)
+    assert chosen.without_rule == {"us": ("wages",)}
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        (AvailabilityState.UNREACHABLE, "next: aggregator doctor shows at which step the connection ends"),
+        (AvailabilityState.LOSING_DATA, "next: aggregator gaps list shows what the edge no longer has"),
+        (AvailabilityState.PAUSED, "next: aggregator edge resume eu lets it go on"),
+    ],
+)
+def test_an_edge_that_is_not_well_has_a_next_step(state, step):
+    """The state and its reason are no remedy."""
+    assert step in shown(edges=(edge(state=state), edge("us", state=state))).splitlines()
+    assert "next:" not in shown(edges=(edge(state=AvailabilityState.UP),))
+
+
 def test_what_there_is_nothing_of_has_no_heading():
     """`--problems` of a hub that is well is one sentence."""
     nothing = replace(snapshot().status, edges=(), flows=(), lake=())

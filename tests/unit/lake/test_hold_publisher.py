@@ -4,17 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from aggregator.cli.run_ending import report_end
+from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
-from aggregator.errors import RetryError
+from aggregator.errors import ExitCode, RetryError
 from aggregator.kafka.readers.typed_decoder import CorruptRecord
 from aggregator.lake.cycle.ranges import TableHold
 from aggregator.lake.cycle.report import CycleReport, TableReport
 from aggregator.lake.hold_publisher import lake_holds
 from aggregator.lake.status import TableStatus
 from aggregator.observe.lake_poller import Stalls
+from aggregator.replicate.driver import RunReport
 from aggregator.state.edge_status import EdgeStatuses
 from aggregator.state.lake_holds import decode_holds, holds_record
 
+CONFIG = HubConfig(hub="h", central={"bootstrap_servers": "127.0.0.1:9"}, edges={})
 HERE, THERE = CentralPartition("eu.orders", "id", 0), CentralPartition("eu.orders", "id", 1)
 HELD = TableReport(
     "orders", 300, next_offsets={HERE: 17, THERE: 90}, held=(TableHold(HERE, "does not decode\n  next: x"),)
@@ -32,6 +36,29 @@ def test_a_hold_keeps_its_beginning_and_comes_back_from_the_topic():
     assert (told.lake, told.damaged) == (first, 0)
     assert hold.stands({HERE: 17, THERE: 400}, {HERE: 30, THERE: 400})
     assert not hold.stands({HERE: 18, THERE: 400}, {HERE: 30, THERE: 400})
+
+
+def test_partitions_with_one_reason_are_told_as_one(capsys):
+    """In the log, at the end of a run and by a command: six lines alike hide the seventh."""
+    whys = ["cents is text\n  next: mend it"] * 6 + ["does not decode"]
+    held = tuple(TableHold(CentralPartition("t", "id", n), why) for n, why in enumerate(whys))
+    report = CycleReport(
+        (TableReport("orders", held=held), TableReport("sales", failed=RetryError("full", hint="free")))
+    )
+    assert [*report.troubles.values()] == [
+        "table orders is held at central t-0 and 5 more: cents is text; next: mend it",
+        "table orders is held at central t-6: does not decode",
+        "table sales waits: full; next: free",
+    ]
+    found = lake_holds(report, (), 0)
+    assert report_end(CONFIG, RunReport(), found, drained=False, judged=True) == ExitCode.HELD
+    assert capsys.readouterr().err.splitlines() == [
+        "held: the lake: orders: central t-0 at offset 0 and 5 more: cents is text",
+        "  next: mend it",
+        "held: the lake: orders: central t-6 at offset 0: does not decode",
+        "held: the lake: sales: waits: full",
+        "  next: free",
+    ]
 
 
 def test_a_table_that_waits_is_told_while_it_is_behind():

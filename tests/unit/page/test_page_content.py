@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aggregator.edges.availability import AvailabilityState
 from aggregator.edges.history import WINDOWS_MS, StateSpan
+from aggregator.lake.status import TableStatus
 from aggregator.observe.fields import FieldSum
 from aggregator.page.attention import needs
 from aggregator.page.charts import BAR_WIDTH, bar, line
@@ -23,6 +24,7 @@ from aggregator.page.runbooks import runbooks
 from aggregator.page.states import badge_of, badness
 from aggregator.page.stripped_fields import by_schema
 from aggregator.page.timeline import changes
+from aggregator.state.lake_holds import LakeHold
 from aggregator.state.telemetry import SlotReport
 from tests.documented_commands import check_command
 from tests.growth import cpu_s
@@ -354,6 +356,22 @@ def test_a_held_flow_is_told_by_its_reason_and_not_by_its_words():
         "eu/c/0": ("Held", ""),
         "eu/d/0": ("Waits", ""),
     }
+
+
+def test_partitions_of_a_table_with_one_reason_are_one_card():
+    """Six cards alike hide the seventh."""
+    held = tuple(LakeHold("orders", "eu.orders", n, 7, AT_MS, "cents is text\n  next: mend it") for n in range(6))
+    seen = snapshot(lake=(TableStatus("orders", 4, held=held),))
+    (card,) = needs(seen)
+    assert (card.what, card.why) == ("orders: central eu.orders-0 at offset 7 and 5 more", "cents is text")
+
+
+def test_what_waits_where_nobody_knows_is_not_nothing():
+    """An edge that does not answer tells no ends: the others' sum is shown, and the edge is named."""
+    ends = edge("eu", lag_records=1200), edge("us", lag_records=None)
+    assert "Waiting 1,200 unknown at us" in read("/", snapshot(ends)).words
+    assert "Waiting - unknown at us" in read("/", snapshot(ends[1:])).words
+    assert "unknown at" not in read("/", snapshot(ends[:1])).words
 
 
 def test_a_card_has_the_whole_command_and_its_runbook():
