@@ -177,7 +177,7 @@ def schema_steps(
 def _unusable(error: DeadLetterError | HoldError, *place: str) -> SchemaStep:
     edge, topic, subject, writer = place
     action = DEAD if isinstance(error, DeadLetterError) else REFUSED
-    return SchemaStep(edge, topic, subject, writer, action, error.message, "")
+    return SchemaStep(edge, topic, subject, writer, action, str(error), "")
 
 
 def central_registry(config: HubConfig) -> Registry:

@@ -76,9 +76,9 @@ def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[s
             columns = tables.narrowed(arrow_schema(text))
             schema = columns if schema is None else merge_schemas(schema, columns, tables.promotes)
     except HoldError as error:
-        return TableStep(name, REFUSED, (), sources, error.message)
+        return TableStep(name, REFUSED, (), sources, str(error))
     except AggregatorError as error:
-        return TableStep(name, UNKNOWN, (), sources, error.message)
+        return TableStep(name, UNKNOWN, (), sources, str(error))
     new = tuple(schema.names) if schema is not None else ()
     if not filled:
         return TableStep(name, NOTHING, (), sources, "" if handle else "when its first record is at central")

@@ -106,7 +106,7 @@ def test_publish_warn_divert_hold(gated):
     lake.write(GOOD | {"price": Decimal(5000)})
     (report,) = driver.cycle().tables
     assert (report.verdict, report.rows, report.version) == ("hold", 0, None)
-    assert [one.reason for one in report.held] == ["central eu.orders@AAA-0 offsets 7 to 7: s/dear failed"]
+    assert [one.reason for one in report.held] == ["offsets 7 to 7: s/dear failed"]
     audits = read(lake.tables.folder, TABLE)
     (report,) = driver.cycle().tables
     assert report.held, "a hold stands until something changes"

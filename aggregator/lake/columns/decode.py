@@ -295,7 +295,7 @@ class RecordHeld(HoldError):
 
     Args:
         offset: Its central offset; everything before it can be committed.
-        message: Where it is and what is wrong with it.
+        message: What is wrong with it.
     """
 
     def __init__(self, offset: int, message: str, *, hint: str = "") -> None:
@@ -320,13 +320,12 @@ def newest_schema(batch: CommittedRecords) -> int:
 
 
 def record_held(batch: CommittedRecords, index: int, what: str, hint: str = "") -> RecordHeld:
-    """The error for a record of a batch that the table cannot go past, with its place and its fault."""
-    offset = batch.offsets[index]
-    return RecordHeld(
-        offset,
-        f"central {batch.topic}-{batch.partition} offset {offset} {what}",
-        hint=hint or "the table waits before this record; central holds it unchanged",
-    )
+    """The error for a record of a batch that the table cannot go past.
+
+    Its text does not name the record, so that partitions with the same fault are told as one; its offset does.
+    """
+    hint = hint or "the table waits before this record; central holds it unchanged"
+    return RecordHeld(batch.offsets[index], f"its record {what}", hint=hint)
 
 
 def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]) -> int:

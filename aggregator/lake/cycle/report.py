@@ -51,6 +51,12 @@ class TableReport:
         """Offsets between the table and the ends, an upper bound of records."""
         return lag_records(self.next_offsets, self.end_offsets)
 
+    def place_of(self, hold: TableHold) -> str:
+        """`central eu.orders-0 at offset 17`; empty for a hold of the whole table."""
+        if hold.partition is None or hold.partition not in self.next_offsets:
+            return hold.place
+        return f"{hold.place} at offset {self.next_offsets[hold.partition]}"
+
     def short_of(self, until: Mapping[tuple[str, int], int]) -> bool:
         """Whether the table is not yet at these ends, and not because it is held.
 
@@ -109,7 +115,7 @@ class CycleReport:
         by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
         for table in self.tables:
             for one in table.held:
-                by_reason[table.table, one.reason].append(one.place)
+                by_reason[table.table, one.reason].append(table.place_of(one))
         found = {
             f"{table} {reason}": f"table {table} is held{_at(places)}: {in_one_line(reason)}"
             for (table, reason), places in by_reason.items()

@@ -7,7 +7,7 @@ input's values on both sides. A kept value is then shown as kept, and a name tha
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from aggregator.coordinates import OWN_HEADERS
 from aggregator.count_text import format_count
@@ -25,7 +25,6 @@ from aggregator.schema.registry import Registry
 from aggregator.schema.wire import MAGIC, split
 
 KEPT = "(kept)"
-_UNREADABLE = "(cannot be decoded)"
 _NO_SUCH_VALUE = (
     DeadLetterError,
     Malformed,
@@ -42,6 +41,16 @@ _UNNAMED = "{key}"
 _MOVED = (_UNNAMED, "[")
 _STEPS = re.compile(r"[.\[\]]+")
 Record = tuple[bytes | None, bytes | None, Headers | None]
+
+
+class _Unreadable(str):
+    """The words that stand for bytes which cannot be decoded, with their number."""
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes) -> Self:
+        """Make the words for these bytes."""
+        return super().__new__(cls, f"(cannot be decoded, {format_count(len(raw), 'byte')})")
 
 
 class PreviewLine(NamedTuple):
@@ -77,7 +86,7 @@ def previewed(
         body, key = None if named is None else _decoded(named, edge, value_format), _key(named_key, edge)
         left_key, left = _key(stripped.keys[index], central), _body(stripped, index, central, value_format)
         if hide:
-            unread = {"value"} if body == _UNREADABLE else set()
+            unread = {"value"} if isinstance(body, _Unreadable) else set()
             if named_key and named_key.startswith(MAGIC) and key == text_of(named_key):
                 unread.add("key")
             # Names that the strip has made. They are unknown where only the strip can read the input.
@@ -129,7 +138,7 @@ def _sniffed(value: bytes | None, headers: Headers, registry: Registry) -> tuple
         try:
             return decoded(*named), _schema_names(named[0])
         except _NO_SUCH_VALUE:
-            return _UNREADABLE, set()
+            return _Unreadable(value), set()
     return (text_of(value) if json_of(value) is None else json.loads(value)), set()
 
 
@@ -208,8 +217,8 @@ def _key(key: bytes | None, registry: Registry) -> Any:
     """What is in a key: in wire format by its schema, as long as it has one, and otherwise text."""
     if key is None:
         return None
-    read = _decoded(key, registry, ValueFormat.AVRO) if key.startswith(MAGIC) else _UNREADABLE
-    return text_of(key) if read == _UNREADABLE else read
+    read = _decoded(key, registry, ValueFormat.AVRO) if key.startswith(MAGIC) else _Unreadable(key)
+    return text_of(key) if isinstance(read, _Unreadable) else read
 
 
 def _decoded(value: bytes, registry: Registry, value_format: ValueFormat) -> Any:
@@ -218,7 +227,7 @@ def _decoded(value: bytes, registry: Registry, value_format: ValueFormat) -> Any
             measured(value.decode())
         return read_value(value, value_format, registry)
     except _NO_SUCH_VALUE:
-        return _UNREADABLE
+        return _Unreadable(value)
 
 
 def _beside(before: dict[str, Any], after: dict[str, Any]) -> Iterator[PreviewLine]:
@@ -272,5 +281,5 @@ def kind_of(value: Any) -> str:
         case EscapedBytes():
             return format_count(value.size, "byte")
         case str():
-            return f"text of {len(value)}"
+            return str(value) if isinstance(value, _Unreadable) else f"text of {len(value)}"
     return "empty"

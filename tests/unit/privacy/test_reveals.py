@@ -121,6 +121,14 @@ def test_hiding_hides_names_of_json():
     assert "value.a" in [line.path for line in lines]
 
 
+def test_what_cannot_be_decoded_is_told_with_its_size():
+    """Not as text of so many letters, which are those of the words for it."""
+    registry = MemoryRegistry()
+    value = frame(registry.register("orders-value", json.dumps({"type": "fixed", "name": "F", "size": 9})), b"short")
+    told = {dict(looked_at((None, value, None), registry, hide=hide))["value"].strip('"') for hide in (True, False)}
+    assert told == {"(cannot be decoded, 10 bytes)"}
+
+
 def test_hiding_hides_what_is_no_number():
     """NaN equals nothing, itself included, and is kept all the same."""
     schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "double"}]}
@@ -219,7 +227,7 @@ def test_what_is_too_deep_or_has_a_refused_schema_is_shown_as_unreadable():
         {"type": "record", "name": "jane-doe", "fields": []},
     ):
         framed = frame(registry.register("t-value", json.dumps(schema)), b"\0")
-        assert dict(looked_at((framed, framed, None), registry, hide=True))["value"].startswith("text of ")
+        assert dict(looked_at((framed, framed, None), registry, hide=True))["value"].startswith("(cannot be decoded, ")
 
 
 def test_a_header_at_an_edge_is_data_whatever_its_name():
