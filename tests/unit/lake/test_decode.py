@@ -147,7 +147,7 @@ def test_rows_keep_central_order_across_schemas_and_tombstones():
 
 @pytest.mark.parametrize("bad", [b"canary-no-frame", b"\0\0\0\0\7\x60canary", b"", b"\0\0\0\0\x09canary"])
 def test_what_does_not_decode_is_named_without_its_content(bad):
-    """The error has topic, partition and offset, and nothing of the record."""
+    """The error has the offset, which its holder tells with the partition, and nothing of the record."""
     values = [framed(SIMPLE, {"text": "a"}), bad, framed(SIMPLE, {"text": "b"})]
 
     def schema_text(schema_id: int) -> str:
@@ -155,7 +155,7 @@ def test_what_does_not_decode_is_named_without_its_content(bad):
             raise HoldError(f"schema id {schema_id} is not there")
         return SIMPLE
 
-    with pytest.raises(RecordHeld, match="orders-1 offset 12") as caught:
+    with pytest.raises(RecordHeld, match="its record (does not|is not|has schema)") as caught:
         BatchDecoder(schema_text).table(batch(values))
     assert caught.value.offset == 12
     assert "canary" not in str(caught.value)
