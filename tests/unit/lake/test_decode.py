@@ -155,7 +155,7 @@ def test_what_does_not_decode_is_named_without_its_content(bad):
             raise HoldError(f"schema id {schema_id} is not there")
         return SIMPLE
 
-    with pytest.raises(RecordHeld, match="its record (does not|is not|has schema)") as caught:
+    with pytest.raises(RecordHeld, match=r"its record (does not|is not|has schema)") as caught:
         BatchDecoder(schema_text).table(batch(values))
     assert caught.value.offset == 12
     assert "canary" not in str(caught.value)
