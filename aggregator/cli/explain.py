@@ -5,6 +5,7 @@ Invariant: the command only reads. An edge that does not answer is shown as such
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,9 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
     answer = {"topic": topic, "edges": [one.plain() for one in found]}
     emit(answer, output, lambda: _text(topic, found))
     progress("as the files say now; a hub that runs goes by those of its start, and by policies that it took since")
-    progress(f"next: aggregator status --topic {re.escape(topic)} tells how its records flow, and what stands still")
+    progress(
+        f"next: aggregator status --topic {shlex.quote(re.escape(topic))} tells how its records flow, and what stands still"
+    )
 
 
 def _text(topic: str, found: list["Explanation"]) -> Iterator[str]:
