@@ -49,9 +49,8 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
     answer = {"topic": topic, "edges": [one.plain() for one in found]}
     emit(answer, output, lambda: _text(topic, found))
     progress("as the files say now; a hub that runs goes by those of its start, and by policies that it took since")
-    progress(
-        f"next: aggregator status --topic {shlex.quote(re.escape(topic))} tells how its records flow, and what stands still"
-    )
+    quoted = shlex.quote(re.escape(topic))
+    progress(f"next: aggregator status --topic {quoted} tells how its records flow, and what stands still")
 
 
 def _text(topic: str, found: list["Explanation"]) -> Iterator[str]:
