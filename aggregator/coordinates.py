@@ -141,5 +141,10 @@ class CentralPartition(NamedTuple):
     topic_id: str
     partition: int
 
+    @property
+    def place(self) -> str:
+        """`central eu.orders-0`, for people: without the id."""
+        return f"central {self.topic}-{self.partition}"
+
     def __str__(self) -> str:
         return f"{self.topic}@{self.topic_id}-{self.partition}"

@@ -147,4 +147,4 @@ def _has_records(config: HubConfig, behind: Mapping[CentralPartition, OffsetRang
 def _lacking(one: CentralPartition, offsets: OffsetRange, held: list[LakeHold]) -> PendingPartition:
     at = (one.topic, one.partition, offsets.start)
     why = next((it.reason for it in held if not it.topic or (it.topic, it.partition, it.next_offset) == at), "")
-    return PendingPartition(f"central {one.topic}-{one.partition}", *offsets, why.partition("\n")[0])
+    return PendingPartition(one.place, *offsets, why.partition("\n")[0])

@@ -261,7 +261,7 @@ class _Table:
         plan = decoding(self._config, self._tables, self._name, handle, spans, scratch)
         outcomes = run_job(spark, plan)
         for one in (reached for outcome in outcomes for reached in outcome.reached if reached.held):
-            where = f"table {self._name}: central {one.span.partition} at offset {one.next_offset}"
+            where = f"table {self._name}: {one.span.partition.place} at offset {one.next_offset}"
             raise HoldError(f"{where}: {one.held}", hint="mend it, then resume this restate")
         return outcomes
 

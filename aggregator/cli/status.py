@@ -41,7 +41,7 @@ _WAIT_S = 5.0
 @config_option
 @click.option("--edge", default="", help="One edge; all by default.")
 @click.option("--topic", type=PATTERN, help="Regular expression on the whole topic name, as edges call it.")
-@click.option("--problems", is_flag=True, help="Only what is not well: edges, flows and tables that stand still.")
+@click.option("--problems", is_flag=True, help="Only what is not well or stands still, and topics without a rule.")
 @click.option("--partitions", is_flag=True, help="A line for each partition; one for each topic by default.")
 @click.option("--watch", is_flag=True, help="Show it again whenever it changed, until Ctrl-C.")
 @click.option("--exit-when-healthy", is_flag=True, help="Watch until every edge is UP and nothing stands still.")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.terminal.output import cluster_lines, drift_lines, table
 from aggregator.count_text import format_count, format_first
-from aggregator.edges.availability import AvailabilityState
 from aggregator.errors import NEXT
 from aggregator.observe.formatting import ago, per_second, share, size
 
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from aggregator.observe.hub_status import FlowStatus, HubStatus
 
 _MAX_NAMED = 10
-# What the remedy of an edge's state does.
-_EFFECTS: Mapping[str, str] = {
-    AvailabilityState.UNREACHABLE: "shows at which step the connection ends",
-    AvailabilityState.LOSING_DATA: "shows what the edge no longer has",
-    AvailabilityState.PAUSED: "lets it go on",
-}
 
 
 def status_lines(
@@ -143,10 +136,10 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
 
 
 def _next_lines(seen: "HubStatus") -> Iterator[str]:
-    """The remedies for paused edges and held flows, one line for those that need the same remedy."""
+    """The remedies for edges that are not well and for held flows, one line for those that need the same remedy."""
     from aggregator.replicate.flow.gaps import accept_command
 
-    edges = dict.fromkeys(f"{one.remedy} {_EFFECTS[one.state]}" for one in seen.edges if one.remedy)
+    edges = dict.fromkeys(str(one.remedy) for one in seen.edges if one.remedy)
     hints = dict.fromkeys(flow.trouble.partition(NEXT)[2] for flow in seen.flows if not flow.gap)
     lost = dict.fromkeys(
         f"{accept_command(flow.edge, flow.topic)} goes on without it" for flow in seen.flows if flow.gap

@@ -24,11 +24,15 @@ from aggregator.state.telemetry import SlotReport, StandStill
 from aggregator.state.traffic import EdgeTraffic
 from aggregator.threads import ThreadStatus
 
-_REMEDIES: Mapping[str, str] = {
-    AvailabilityState.UNREACHABLE: "aggregator doctor",
-    AvailabilityState.LOSING_DATA: "aggregator gaps list",
-    AvailabilityState.PAUSED: "aggregator edge resume {}",
-}
+
+class Remedy(NamedTuple):
+    """The command to run first for an edge that is not well, and what it does."""
+
+    command: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{self.command} {self.effect}"
 
 
 class Trouble(NamedTuple):
@@ -143,9 +147,16 @@ class EdgeStatus:
     rate_limit_bytes_per_s: int | None = None
 
     @property
-    def remedy(self) -> str:
-        """The command to run first for an edge in this state; empty where the status tells what there is to know."""
-        return _REMEDIES.get(self.state, "").format(self.edge)
+    def remedy(self) -> Remedy | None:
+        """The command to run first for an edge in this state; None where the status tells what there is to know."""
+        match self.state:
+            case AvailabilityState.UNREACHABLE:
+                return Remedy("aggregator doctor", "shows at which step the connection ends")
+            case AvailabilityState.LOSING_DATA:
+                return Remedy("aggregator gaps list", "shows what the edge no longer has")
+            case AvailabilityState.PAUSED:
+                return Remedy(f"aggregator edge resume {self.edge}", "lets it go on")
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def _clusters(seen: Snapshot) -> Iterator[Need]:
 def _edges(seen: Snapshot) -> Iterator[Need]:
     for edge in sorted(seen.status.edges, key=lambda one: -badness(one.state)):
         if needs_somebody(edge):
-            command = edge.remedy or f"aggregator status --problems --edge {edge.edge}"
+            command = edge.remedy.command if edge.remedy else f"aggregator status --problems --edge {edge.edge}"
             yield Need(badge_of(edge.state), edge.edge, edge.reason, command, edge.edge, "edge-not-up.md")
 
 

@@ -37,13 +37,8 @@ class TableHold(NamedTuple):
     partition: CentralPartition | None
     reason: str
 
-    @property
-    def place(self) -> str:
-        """`central eu.orders-0`; empty for the whole table."""
-        return f"central {self.partition.topic}-{self.partition.partition}" if self.partition else ""
-
     def __str__(self) -> str:
-        return f"{self.place}: {self.reason}" if self.partition else self.reason
+        return f"{self.partition.place}: {self.reason}" if self.partition else self.reason
 
 
 class SpanProgress(NamedTuple):

@@ -53,9 +53,10 @@ class TableReport:
 
     def place_of(self, hold: TableHold) -> str:
         """`central eu.orders-0 at offset 17`; empty for a hold of the whole table."""
-        if hold.partition is None or hold.partition not in self.next_offsets:
-            return hold.place
-        return f"{hold.place} at offset {self.next_offsets[hold.partition]}"
+        if hold.partition is None:
+            return ""
+        at = self.next_offsets.get(hold.partition)
+        return hold.partition.place if at is None else f"{hold.partition.place} at offset {at}"
 
     def short_of(self, until: Mapping[tuple[str, int], int]) -> bool:
         """Whether the table is not yet at these ends, and not because it is held.
