@@ -27,24 +27,24 @@ class RepeatedWarnings:
     again_s: float = AGAIN_S
     _met: dict[str, _Met] = field(default_factory=dict)
 
-    def due(self, found: Mapping[str, str], now_s: float) -> list[str]:
-        """The sentences that are due to be said now.
+    def due(self, found: Mapping[str, str], now_s: float) -> dict[str, str]:
+        """The sentences that are due to be said now, by the subject of each.
 
         Args:
             found: Present faults: a sentence by the subject of each.
             now_s: Time on a clock that only goes forward, in seconds.
         """
-        said = []
+        said = dict[str, str]()
         for key, sentence in found.items():
             met = self._met.get(key)
             if met is None:
                 self._met[key] = _Met(now_s, now_s, 1)
-                said.append(sentence)
+                said[key] = sentence
                 continue
             met.count += 1
             if now_s - met.said_s >= self.again_s:
                 met.said_s = now_s
                 hours = round((now_s - met.began_s) / 3600)
-                said.append(f"still so after {hours} h, met {met.count:,} times: {sentence}")
+                said[key] = f"still so after {hours} h, met {met.count:,} times: {sentence}"
         self._met = {key: met for key, met in self._met.items() if key in found}
         return said

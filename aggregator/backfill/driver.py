@@ -255,7 +255,7 @@ class BackfillDriver:
         restates = self._plan.mode is Mode.RESTATE
         known.require_own_letters(one.source for one in self._plan.writes if one.letters or restates)
         for sentence in usage_warnings(self._config.keys, [*known.ledger.values(), *entries.values()]):
-            log.warning("%s", sentence)
+            log.warning("use of keys: %s", sentence)
         flows_at_central = self._flows_at_central(known, epoch.ids)
         paused = pauses.paused()
         clusters = self._cluster_state(shown, settings, paused)

@@ -143,7 +143,7 @@ class LakeDriver:
             done |= {one.table: one for one in ([] if is_over else self._stage_and_commit(found, force=force))}
             done |= {one.name: one.idle() for one in found if is_over}
         report = CycleReport(tuple(done[name] for name in sorted(done)))
-        for line in self._repeated.due(report.troubles, time.monotonic()):
+        for line in self._repeated.due(report.troubles, time.monotonic()).values():
             log.warning("%s", line)
         return report
 

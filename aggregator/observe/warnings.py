@@ -25,6 +25,14 @@ _LEVELS = {
     AvailabilityState.UNREACHABLE: logging.WARNING,
     AvailabilityState.LOSING_DATA: logging.ERROR,
 }
+# The code of a line in the log, by the first word of its subject.
+CODES = {
+    "damaged": "topic.foreign_record",
+    "dead": "letter.written",
+    "gap": "flow.gap",
+    "margin": "flow.retention_short",
+    "trouble": "flow.stands_still",
+}
 log = logging.getLogger(__name__)
 
 
@@ -40,8 +48,8 @@ class Warnings:
         Args:
             found: Sentences by what they are about.
         """
-        for line in self._repeated.due(found, time.monotonic()):
-            log.warning("%s", in_one_line(line))
+        for subject, line in self._repeated.due(found, time.monotonic()).items():
+            log.warning("%s", in_one_line(line), extra={"code": CODES[subject.partition(" ")[0]]})
 
 
 def level_of(state: AvailabilityState | None, *, maintenance: bool) -> int:

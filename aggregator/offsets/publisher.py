@@ -75,7 +75,7 @@ class OffsetsPublisher:
                 self._publish(look)
             except (RetryError, HoldError) as error:
                 look.troubles["central"] = error.message
-            for sentence in self._said.due(look.troubles, time.monotonic()):
+            for sentence in self._said.due(look.troubles, time.monotonic()).values():
                 log.warning("positions of consumer groups: %s", sentence)
             self._stop.wait(self._settings.interval.total_seconds())
 

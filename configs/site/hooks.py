@@ -13,6 +13,8 @@ import click
 
 from aggregator import errors
 from aggregator.cli.main import main
+from aggregator.cli.terminal.log_codes import CODES
+from aggregator.observe.warnings import CODES as STANDING
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -37,7 +39,7 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     from mkdocs.structure.files import File  # noqa: PLC0415 - tests read the rest without it
 
     made = {page: (ROOT / name).read_text(encoding="utf-8") for name, page in PAGES.items()}
-    made |= {"commands.md": commands(), "configuration.md": configuration(), "errors.md": tree()}
+    made |= {"commands.md": commands(), "configuration.md": configuration(), "errors.md": tree(), "log.md": log_lines()}
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
     return files
@@ -101,3 +103,15 @@ def tree() -> str:
         f"# Errors\n\n```text\n{errors.__doc__}```\n\n## Exit codes\n\n{codes}\n\n"
         f"[What to do](operate.md)\n\n## Reasons of dead letters\n\n{reasons}\n"
     )
+
+
+def log_lines() -> str:
+    """Every code of the log, with the templates of its lines."""
+    lines: dict[str, list[str]] = {}
+    for templates in CODES.values():
+        for template, code in templates.items():
+            lines.setdefault(code, []).append(f"`{template}`" if template != "%s" else "")
+    for subject, code in STANDING.items():
+        lines.setdefault(code, []).append(f"about a {subject}")
+    rows = "\n".join(f"| `{code}` | {'<br>'.join(sorted(filter(None, lines[code])))} |" for code in sorted(lines))
+    return f"# Lines of the log\n\n[The log](operate.md#the-log)\n\n| code | says |\n|---|---|\n{rows}\n"

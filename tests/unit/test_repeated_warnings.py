@@ -6,7 +6,7 @@ from aggregator.repeated_warnings import RepeatedWarnings
 def test_a_standing_warning_is_said_once_and_then_hourly_with_its_count():
     """132 lines in twenty minutes told nothing that the first one had not."""
     warnings = RepeatedWarnings()
-    said = [line for at in range(0, 7201, 10) for line in warnings.due({"a": "table orders is held"}, float(at))]
+    said = [line for at in range(0, 7201, 10) for line in warnings.due({"a": "table orders is held"}, float(at)).values()]
     assert said == [
         "table orders is held",
         "still so after 1 h, met 361 times: table orders is held",
@@ -17,6 +17,6 @@ def test_a_standing_warning_is_said_once_and_then_hourly_with_its_count():
 def test_what_is_over_is_news_when_it_begins_again():
     """And nothing beside it is said again."""
     warnings = RepeatedWarnings()
-    assert warnings.due({"a": "one", "b": "two"}, 0.0) == ["one", "two"]
-    assert warnings.due({"b": "two"}, 1.0) == []
-    assert warnings.due({"a": "one", "b": "two"}, 2.0) == ["one"]
+    assert warnings.due({"a": "one", "b": "two"}, 0.0) == {"a": "one", "b": "two"}
+    assert warnings.due({"b": "two"}, 1.0) == {}
+    assert warnings.due({"a": "one", "b": "two"}, 2.0) == {"a": "one"}

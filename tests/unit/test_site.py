@@ -42,7 +42,7 @@ def test_every_page_of_the_project_is_listed():
 
     pages = list(listed(yaml_load(CONFIG.read_text())["nav"]))
     there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert sorted(pages) == sorted({*there, *PAGES.values(), "commands.md", "configuration.md", "errors.md"})
+    assert sorted(pages) == sorted({*there, *PAGES.values(), "commands.md", "configuration.md", "errors.md", "log.md"})
 
 
 def test_made_pages_hold_what_they_are_made_of():

@@ -12,6 +12,7 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from aggregator.cli.terminal.log_codes import code_of
 from aggregator.escapes import json_line, visible
 
 LogFormat = Literal["auto", "text", "json"]
@@ -43,6 +44,7 @@ def configure_logs(level: str, log_format: LogFormat, stream: TextIO, environ: M
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
             processors=[
+                *([] if text else [_coded]),
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 _shown,
@@ -77,6 +79,13 @@ def _rendering(*, text: bool, colour: bool) -> Processor:
         plain = structlog.dev.plain_traceback
         return structlog.dev.ConsoleRenderer(colors=colour, exception_formatter=plain, timestamp_key="time")
     return structlog.processors.JSONRenderer(serializer=lambda event, **_: json_line(event))
+
+
+def _coded(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """An event with its code, if it has one."""
+    record: logging.LogRecord = event["_record"]
+    code = getattr(record, "code", None) or code_of(record.name, record.msg)
+    return {**event, "code": code} if code else event
 
 
 def _shown(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

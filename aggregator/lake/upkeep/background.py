@@ -163,7 +163,7 @@ class BackgroundUpkeep:
     def _warn(self, names: Iterable[str]) -> None:
         found = {name: self._done[name].problem for name in names if name in self._done}
         problems = {name: f"table {name} is not kept up: {why}" for name, why in found.items() if why}
-        for line in self._repeated.due(problems, time.monotonic()):
+        for line in self._repeated.due(problems, time.monotonic()).values():
             log.warning("%s", line)
 
     def _now_ms(self) -> int:

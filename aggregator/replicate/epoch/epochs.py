@@ -146,7 +146,7 @@ class EpochRunner:
         count = self._config.replication.slots
         epoch, ledger, undecided = self._open_epoch(count, places, snapshots)
         for sentence in usage_warnings(self._config.keys, ledger.values()):
-            log.warning("%s", sentence)
+            log.warning("use of keys: %s", sentence)
         unsettled = UndecidedWatch(self._central, undecided)
         now_ms = utc_now_ms()
         requests = self._read_requests()
@@ -196,7 +196,7 @@ class EpochRunner:
         requests = self._central.read_requests()
         self._guard.accept(requests.acceptances)
         for sentence in requests.damaged:
-            log.warning("%s", sentence)
+            log.warning("requests: %s", sentence)
         self._known, self._outdated = {decision.key for decision in requests.decisions}, False
         self._paused = paused_edges(requests.pauses.values())
         for edge in sorted(self._paused & self._config.edges.keys()):
@@ -206,7 +206,7 @@ class EpochRunner:
     def _take_over(self, ledger: Mapping[EdgePartition, LedgerRecord], snapshots: Snapshots) -> Takeovers:
         found = take_over(self._config, ledger, snapshots, fences=True)
         for sentence in takeover_lines(found.topics):
-            log.info("%s", sentence)
+            log.info("takeover: %s", sentence)
         return found
 
     def _report_holds(self, holds: Sequence[Hold]) -> None:
@@ -267,7 +267,7 @@ class EpochRunner:
         )
         self.opened, self._named = opened.epoch, set(opened.held)
         for reason in opened.held.values():
-            log.warning("%s", reason)
+            log.warning("held at central: %s", reason)
         return opened
 
     def _undecided_former_topics(
@@ -316,7 +316,8 @@ class EpochRunner:
         for name, given in wanted.items():
             for key, value in given.items():
                 why = refused.get((name, key))
-                log.warning("%s", f"{key}: {why}" if why else f"{name} at central gets {key}={value}, as at its edges")
+                told = f"{key}: {why}" if why else f"{name} at central gets {key}={value}, as at its edges"
+                log.warning("settings: %s", told)
         return bool(wanted)
 
     def _follow_edges(self, shapes: Shapes, growth: Growth) -> bool:
@@ -350,7 +351,7 @@ class EpochRunner:
         """Whether a person asked for something that the running slots do not know."""
         asked = self._central.poll_requests()
         for sentence in asked.damaged:
-            log.warning("%s", sentence)
+            log.warning("requests: %s", sentence)
         for edge, pause in asked.pauses.items():
             self._outdated |= pause.paused != (edge in self._paused)
         for word in self._guard.accept(asked.acceptances):
