@@ -3,12 +3,15 @@
 import gc
 import os
 
+import click
 import pytest
 from hypothesis import settings
 
+from aggregator.cli.terminal import output
 from aggregator.sandbox.lock import exclusive
 from aggregator.sandbox.sandbox import Sandbox
 from tests.epochs import Epochs
+from tests.json_shapes import departures, promised
 from tests.programs import summary
 from tests.trial import Trial
 
@@ -44,6 +47,22 @@ def pytest_terminal_summary(terminalreporter):
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
     for line in summary(reasons):
         terminalreporter.write_line(line, yellow=True, bold=True)
+
+
+@pytest.fixture(autouse=True)
+def _answers_keep_their_shape(monkeypatch):
+    """Every answer that a command writes as JSON in this process has the shape that docs/json.md promises."""
+    found: list[str] = []
+    rendered = output.rendered
+
+    def compared(answer, form):
+        command = click.get_current_context().command_path
+        found.extend(f"{command}: {one}" for one in departures(promised(command, answer), answer))
+        return rendered(answer, form)
+
+    monkeypatch.setattr(output, "rendered", compared)
+    yield
+    assert found == []
 
 
 @pytest.fixture(scope="session")
