@@ -6,7 +6,8 @@ from aggregator.repeated_warnings import RepeatedWarnings
 def test_a_standing_warning_is_said_once_and_then_hourly_with_its_count():
     """132 lines in twenty minutes told nothing that the first one had not."""
     warnings = RepeatedWarnings()
-    said = [line for at in range(0, 7201, 10) for line in warnings.due({"a": "table orders is held"}, float(at)).values()]
+    looks = [warnings.due({"a": "table orders is held"}, float(at)) for at in range(0, 7201, 10)]
+    said = [line for look in looks for line in look.values()]
     assert said == [
         "table orders is held",
         "still so after 1 h, met 361 times: table orders is held",
