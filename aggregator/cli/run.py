@@ -27,8 +27,8 @@ from aggregator.cli.terminal.missing_rights import require_own_clusters
 from aggregator.cli.terminal.output import config_option, progress
 from aggregator.cli.terminal.signals import stopping_on_signals
 from aggregator.config.load import load_config
-from aggregator.config.model import HubConfig, MetricsConfig
-from aggregator.errors import AnotherHub
+from aggregator.config.model import HubConfig, LineageConfig, MetricsConfig
+from aggregator.errors import AnotherHub, ConfigError
 from aggregator.health.beacon import Beacon
 from aggregator.health.beats import Stage
 from aggregator.state.names import HubNames
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from aggregator.lake.cycle.report import CycleReport
     from aggregator.lake.driver import LakeDriver
     from aggregator.lake.hold_publisher import HoldPublisher
+    from aggregator.lake.storage.folder import Folder
     from aggregator.lake.upkeep.background import BackgroundUpkeep
+    from aggregator.lineage.publisher import LineagePublisher
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.discovery.edge_watch import EdgeWatch
@@ -218,7 +220,7 @@ def _run(
 
     stop, threads, beacon = process
     catch_up = CatchUp(sys.stderr)
-    lake = None if options.only == "replicate" else _lake(config, spark, catch_up)
+    lake = None if options.only == "replicate" else _lake(config, spark, catch_up, threads)
     lake_thread: Supervised | None = None
     over, report, written = threading.Event(), RunReport(), ReportWriter(config, options.report)
     servers = (_page(config, policies, threads),) if options.ui else ()
@@ -263,6 +265,8 @@ def _run(
         lake.driver.drain(stop=stop)
     catch_up.end()
     held = lake.publisher.end() if lake else ()
+    if lake and lake.lineage:
+        lake.lineage.end()
     return report_end(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
 
 
@@ -274,17 +278,18 @@ def _end_lake(lake: Supervised | None, stop: threading.Event) -> None:
 
 
 class _Lake(NamedTuple):
-    """The lake of a hub that has one, the publisher of its holds, and its upkeep."""
+    """The lake of a hub that has one, the publishers of its holds and its lineage, and its upkeep."""
 
     driver: "LakeDriver"
     publisher: "HoldPublisher"
     upkeep: "BackgroundUpkeep"
+    lineage: "LineagePublisher | None"
 
 
-def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp) -> _Lake | None:
+def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp, threads: Threads) -> _Lake | None:
     from aggregator.lake.driver import LakeDriver
     from aggregator.lake.hold_publisher import HoldPublisher
-    from aggregator.lake.tables.formats import open_tables
+    from aggregator.lake.tables.formats import lake_folder, open_tables
     from aggregator.lake.upkeep.background import BackgroundUpkeep
     from aggregator.state.edge_status import read_edge_statuses
 
@@ -299,11 +304,23 @@ def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp) -> _Lake 
         known=lambda: read_edge_statuses(config.central, names).upkeep,
     )
 
+    lineage = _lineage(config, config.lineage, lake_folder(config), threads) if config.lineage else None
+
     def publish(report: "CycleReport") -> None:
         publisher(report)
         upkeep.take(report)
+        if lineage:
+            lineage(report)
 
-    return _Lake(LakeDriver(config, spark, names, publish=publish), publisher, upkeep)
+    return _Lake(LakeDriver(config, spark, names, publish=publish), publisher, upkeep, lineage)
+
+
+def _lineage(config: HubConfig, settings: LineageConfig, folder: "Folder", threads: Threads) -> "LineagePublisher":
+    try:
+        from aggregator.lineage.publisher import LineagePublisher
+    except ImportError as error:
+        raise ConfigError(f"lineage: {error}", hint="pip install 'aggregator[lineage]'") from None
+    return LineagePublisher(config, settings, folder, threads)
 
 
 def _end_after(seconds: float | None, stop: threading.Event, over: threading.Event) -> None:

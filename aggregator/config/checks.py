@@ -81,7 +81,7 @@ class Parts:
             registry_faults=tuple(_registry_faults(data)),
             lake=bool(data.get("lake")),
             tables={name: table for name, draft in _tables(data) if (table := _valid(_TABLE, draft))},
-            lake_faults=tuple(_lake_faults(data.get("lake"))),
+            lake_faults=(*_lake_faults(data.get("lake")), *_lineage_faults(data)),
             key_faults=tuple(_key_faults(data)),
         )
 
@@ -103,6 +103,11 @@ def _lake_faults(lake: object) -> Iterator[ConfigFault]:
         yield ConfigFault(("lake", "storage"), "is for an address as s3://; a folder needs no options")
     if lake.get("format") == "iceberg" and "://" in path and not path.startswith("file://") and not registered:
         yield ConfigFault(("lake", "path"), "is an object store, where no SQLite file can lie: give `catalog.options`")
+
+
+def _lineage_faults(data: Mapping[str, Any]) -> Iterator[ConfigFault]:
+    if data.get("lineage") and not data.get("lake"):
+        yield ConfigFault(("lineage",), "tells of the commits of tables, and there is no `lake`")
 
 
 def _tables(data: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -157,6 +157,16 @@ def is_loopback(listen: str) -> bool:
         return host == "localhost"
 
 
+def web_address(value: str) -> str:
+    """An address of a service, http:// or https://, without a word that lets somebody in."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("is the address of a service, as https://lineage.example.com")
+    if parts.username or parts.password:
+        raise ValueError("holds a user or a password, which logs would show: refer to it beside the address")
+    return value
+
+
 def host_name(value: str) -> str:
     """A name or an address, without a port."""
     if not re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", value):

@@ -80,6 +80,8 @@ def _settings(config: HubConfig) -> Iterator[tuple[Place, Mapping[str, str | Sec
         yield ("lake", "catalog", "options"), config.lake.catalog.options
     yield ("ui",), {"token": config.ui.token}
     yield ("metrics",), {"token": config.metrics.token}
+    if config.lineage:
+        yield ("lineage",), {"api_key": config.lineage.api_key}
     yield ("spark",), {"secret": config.spark.secret}
 
 

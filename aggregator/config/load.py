@@ -242,6 +242,11 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
             update={"token": config.metrics.token and _reference(config.metrics.token, folder)}
         ),
     }
+    if config.lineage:
+        key, file = config.lineage.api_key, config.lineage.file
+        changes["lineage"] = config.lineage.model_copy(
+            update={"api_key": key and _reference(key, folder), "file": file and folder / file}
+        )
     if config.spark.secret:
         changes["spark"] = config.spark.model_copy(update={"secret": _reference(config.spark.secret, folder)})
     if config.lake:

@@ -25,6 +25,7 @@ from aggregator.config.fields import (
     servers,
     spark_conf,
     topic_pattern,
+    web_address,
 )
 from aggregator.config.lake_model import LakeConfig
 from aggregator.config.transport import insecure_client_settings
@@ -290,6 +291,28 @@ class MetricsConfig(ListeningConfig):
     partitions: bool = False
 
 
+class LineageConfig(Model):
+    """Where OpenLineage's events go: to a service, or into a file.
+
+    Attributes:
+        url: The service's address; with an `api_key` it has to be https.
+        api_key: Reference to what signs the hub in; None: nothing does.
+        file: A file to which events are appended, a line each.
+    """
+
+    url: Annotated[str, AfterValidator(web_address)] | None = None
+    api_key: Secret | None = None
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def _goes_somewhere(self) -> Self:
+        if (self.url is None) == (self.file is None):
+            raise ValueError("name either the `url` of a service or a `file`")
+        if self.api_key is not None and not (self.url or "").startswith("https://"):
+            raise ValueError("`api_key` would go over the network in clear: write an https:// `url`")
+        return self
+
+
 class UiConfig(ListeningConfig):
     """The page, of a running hub (`run --ui`) or beside one (`aggregator ui`)."""
 
@@ -304,6 +327,7 @@ class HubConfig(Model):
         chain_key: Name of the key that this hub shares with the hubs before and behind it: by its seal it knows records
             that have passed its central before.
         offsets: What is told of consumer groups; None: nothing.
+        lineage: Where commits of tables are told as lineage; None: nowhere.
         config_sync: What becomes of topic settings in which central differs from its edges: `tell` them in `plan` and
             `status`, or `apply` them.
     """
@@ -323,6 +347,7 @@ class HubConfig(Model):
     replication: ReplicationConfig = ReplicationConfig()
     heartbeats: HeartbeatConfig = HeartbeatConfig()
     offsets: OffsetsConfig | None = None
+    lineage: LineageConfig | None = None
     availability: AvailabilityConfig = AvailabilityConfig()
     metrics: MetricsConfig = MetricsConfig()
     ui: UiConfig = UiConfig()

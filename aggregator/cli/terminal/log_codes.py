@@ -92,6 +92,9 @@ CODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "lake.upkeep.orphans": {
             "removed %d files without a commit from %s": "table.swept",
         },
+        "lineage.publisher": {
+            "lineage is incomplete: %s": "lineage.incomplete",
+        },
         "observe.lake_poller": {
             "the lake is looked at again: %s": "monitor.looks_again",
         },
