@@ -225,8 +225,22 @@ def same_type(text: str, other: str) -> bool:
     return first.nodes[first.root].name == second.nodes[second.root].name
 
 
+def standing(text: str, versions: Iterable[str]) -> str | None:
+    """The version that a derived schema is but for the policy's name: the topic has its records already.
+
+    A policy gets another version for the sake of other topics, too. A writer's schema that was there before is then
+    derived anew as it was, and readers of the topic have met it.
+
+    Args:
+        text: The derived schema.
+        versions: Texts of what is registered under its subject.
+    """
+    shape = _unlabelled(text)
+    return next((one for one in versions if _unlabelled(one) == shape), None)
+
+
 def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
-    """Why a derived schema cannot follow the newest version of its type, or None.
+    """Why a derived schema cannot follow the newest version of its type, or None; one that is `standing` always may.
 
     Args:
         subject: Central subject.
@@ -236,9 +250,12 @@ def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]
     Raises:
         HoldError: a text is no Avro schema.
     """
-    for version, newest in versions:
+    there = list(versions)
+    for version, newest in there:
         if same_type(text, newest):
-            return None if may_follow(text, newest) else breaking(subject, version, text, newest)
+            if may_follow(text, newest) or standing(text, (one for _, one in there)) is not None:
+                return None
+            return breaking(subject, version, text, newest)
     return None
 
 
@@ -272,6 +289,17 @@ def _parsed(text: str) -> Schema:
         raise HoldError(
             f"compatibility cannot be judged: {error.message}", hint="see what is registered under the central subject"
         ) from None
+
+
+def _unlabelled(text: str) -> str:
+    """A derived schema without the name of its policy, which its outermost types alone have."""
+    try:
+        shape = json.loads(text)
+    except (ValueError, RecursionError):  # somebody else's, under a subject of ours
+        return text
+    parts = shape if isinstance(shape, list) else [shape]
+    bare = [{k: v for k, v in one.items() if k != POLICY} if isinstance(one, dict) else one for one in parts]
+    return json.dumps(bare)
 
 
 def _policy(text: str) -> str | None:

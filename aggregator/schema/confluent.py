@@ -25,7 +25,7 @@ from aggregator.budgets import SCHEMA_CHARACTERS, SCHEMA_REFERENCES, SUBJECT_VER
 from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
-from aggregator.schema.compatibility import breaking
+from aggregator.schema.compatibility import breaking, standing
 from aggregator.schema.connection import RegistryConnection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
 from aggregator.schema.entries import (
@@ -263,9 +263,13 @@ class ConfluentRegistry(RemoteRegistry):
         if known is not None:
             return identifier(known)
         verdict = self._found(lambda: self._post(f"compatibility/{path}/versions/latest", text))
-        if verdict is not None and not is_compatible(verdict):
+        if verdict is None or is_compatible(verdict):
+            return self._registered(subject, text)
+        ids = {one.text: one.schema_id for one in self._versions(subject)}
+        before = standing(text, ids)
+        if before is None:
             raise self._breaking(subject, text)
-        return self._registered(subject, text)
+        return ids[before]
 
     def _registered(self, subject: str, text: str) -> int:
         try:

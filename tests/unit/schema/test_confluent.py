@@ -461,6 +461,14 @@ def test_an_older_version_needs_no_check(double, registry):
     assert open_registry(double.address).register_compatible("a", record(("x", "long"), ("y", "int"))) == first
 
 
+def test_a_version_that_stands_there_is_taken_where_the_registry_refuses_it_anew(double, registry):
+    """Under another version of the policy, which was made for another topic: its id serves, and no version is added."""
+    narrow = registry.register_compatible("a", record(("x", "int"), policy="p/1"))
+    registry.register_compatible("a", record(("x", "long"), policy="p/1"))
+    assert registry.register_compatible("a", record(("x", "int"), policy="p/5")) == narrow
+    assert len(double.subjects["a"]) == 2
+
+
 @pytest.mark.parametrize("status", [409, 422])
 def test_a_refusal_at_registration_holds_the_flow(double, registry, status):
     """A registry with rules of its own: told, without its text."""

@@ -134,6 +134,11 @@ def test_a_breaking_schema_is_held_with_what_differs(registry):
     assert [each.version for each in registry.versions("a")] == [1, 2]
 
 
+def test_what_stands_there_may_come_again_under_a_later_policy(registry):
+    """Nothing of it is different but the policy's version."""
+    assert [registry.register_compatible("a", text) for text in (V1, V2, V1.replace("p/1", "p/5"))] == [1, 2, 3]
+
+
 def test_each_type_of_a_topic_follows_its_own(registry):
     """A topic with several kinds of record: another root name is another line of versions."""
     other = V1.replace('"R"', '"S"')
