@@ -5,17 +5,20 @@ schemas, merged into the table as a commit merges them. This module only reads.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
-from aggregator.lake.columns.columns import arrow_schema, merge_schemas
+from aggregator.lake.columns.columns import arrow_schema, initial_schema, merge_schemas
 from aggregator.lake.cycle.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
 from aggregator.plan.actions import CREATE, NOTHING, REFUSED, UNKNOWN, WIDEN_TABLE
+from aggregator.state.edge_status import read_edge_statuses
+from aggregator.state.lake_holds import LakeHold, format_places, group_by_reason
+from aggregator.state.names import HubNames
 
 # The lake's words for such records, with the next step.
 _BARE = (
@@ -57,23 +60,38 @@ def table_steps(
     if config.lake is None:
         return
     tables = open_tables(config)
+    known = read_edge_statuses(config.central, HubNames(config.hub)).lake
     for name, sources in sorted(lake_sources(config, flows).items()):
         partitions = central_partitions(config.central, sources.intersection(have))
-        holds = any(len(offsets) for offsets in offset_bounds(config.central, partitions).values())
+        bounds = offset_bounds(config.central, partitions)
         own = sorted({text for source in sources for text in texts.get(source, ())})
-        filled = holds or not sources.isdisjoint(fed)
+        filled = any(map(len, bounds.values())) or not sources.isdisjoint(fed)
         if plain := sorted(sources.intersection(bare)):
             yield TableStep(name, REFUSED, (), tuple(sorted(sources)), f"{', '.join(plain)} {_BARE}")
         else:
-            yield _step(tables, name, tuple(sorted(sources)), own, filled=filled)
+            step = _step(tables, name, tuple(sorted(sources)), own, filled=filled)
+            held = _held(tables, [one for one in known if one.table == name], bounds)
+            yield replace(step, action=REFUSED, columns=(), detail=held) if held and step.action != UNKNOWN else step
+
+
+def _held(tables: Tables, holds: Sequence[LakeHold], bounds: Mapping[CentralPartition, OffsetRange]) -> str:
+    """Why a table stands before a record that a run has found already; empty where it does not."""
+    try:
+        handle = tables.open(holds[0].table) if holds else None
+        positions = handle.positions(list(bounds)) if handle else {}
+    except AggregatorError:  # the step tells it
+        return ""
+    ends = {partition: offsets.end for partition, offsets in bounds.items()}
+    standing = [one for one in holds if one.topic and one.stands(positions, ends)]
+    return "; ".join(f"{format_places(places)}: {reason}" for places, reason in group_by_reason(standing))
 
 
 def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[str], *, filled: bool) -> TableStep:
     try:
         handle = tables.open(name)
-        schema = handle.schema() if handle else None
-        for text in texts:
-            columns = tables.narrowed(arrow_schema(text))
+        found = [tables.narrowed(arrow_schema(text)) for text in texts]
+        schema = handle.schema() if handle else initial_schema(found, tables.promotes)
+        for columns in found:
             schema = columns if schema is None else merge_schemas(schema, columns, tables.promotes)
     except HoldError as error:
         return TableStep(name, REFUSED, (), sources, str(error))

@@ -276,9 +276,9 @@ def breaking(subject: str, version: int, text: str, newest: str) -> Incompatible
         f" which is in the topic: {changes or 'the registry sees a difference that is none of names and types'}",
         hint=(_BY_WRITERS if same else "undo that part of the policy, drop the field, or begin")
         + " a new generation of the topic: stop the hub, drain (aggregator run --drain), then say"
-        ' central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column changed its type, in the rule of this topic'
-        " (one of its own where it shares one; it holds for each edge of the rule); the flow goes on there with this"
-        " record",
+        ' central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column changed its type ("{edge}_{topic}_v2" if it'
+        " did so at one edge of several), in the rule of this topic (one of its own where it shares one; it holds for"
+        " each edge of the rule); the flow goes on there with this record",
     )
 
 

@@ -24,6 +24,12 @@ def drained(trial, expect: int) -> str:
     return done.stderr
 
 
+def refused(trial) -> list[str]:
+    """Why a run would refuse tables, as `plan` says before it: nothing where the advice was followed."""
+    planned = json.loads(trial.typed("plan", "-o", "json").stdout)
+    return [one["detail"] for one in planned["tables"] if one["action"] == "refused"]
+
+
 def rows(trial, table: str) -> list[int]:
     """The ids in a table."""
     topic, trial.topic = trial.topic, table
@@ -55,8 +61,10 @@ def test_a_wider_type_goes_into_another_table(changed, partition):
     trial = changed
     trial.produce_raw("eu", [(b"k", trial.value(2), partition)])
     assert "send the topic to another table (`lake:` of its rule" in drained(trial, 4)
+    assert refused(trial)
     trial.settings["topics"][0]["lake"] = "{topic}_v2"
     trial.write()
+    assert refused(trial) == []
     drained(trial, 0)
     assert rows(trial, f"{trial.topic}_v2") == [1, 2]
     trial.produce_raw("eu", [(b"k", trial.value(3), 2)])
@@ -94,8 +102,10 @@ def test_edges_that_differ_get_a_table_each(trial):
     trial.produce_raw("eu", [(b"k", trial.value(1), 0)])
     trial.produce_raw("us", [(b"k", trial.value(2, 7, texts, id="2"), 0)])
     assert "`{edge}_{topic}`" in drained(trial, 4)
+    assert refused(trial)
     trial.settings["topics"][0]["lake"] = "{edge}_{topic}"
     trial.write()
+    assert refused(trial) == []
     drained(trial, 0)
     assert (rows(trial, f"eu_{trial.topic}"), rows(trial, f"us_{trial.topic}")) == ([1], [2])
 
