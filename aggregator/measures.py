@@ -303,7 +303,7 @@ LAKE_FRESHNESS = Measure(
     "gauge",
     "seconds",
     ("table",),
-    "How old a reader's view is; 0 while it has all.",
+    "How old a reader's view is, at most; 0 while it has all.",
 )
 LAKE_FILES = Measure("aggregator_lake_files", "gauge", "files", ("table",), "Data files of the table.")
 LAKE_BYTES = Measure("aggregator_lake_bytes", "gauge", "bytes", ("table",), "Size of the table's data files.")

@@ -47,6 +47,7 @@ class TableStatus:
         out_of_range: Records with a number that their column cannot hold; see docs/lake.md.
         held: What keeps it from going on, as whoever runs the lake told.
         upkeep: What was done to it beside the commits, as that one told; None where nothing was.
+        complete_ms: When a watcher last saw it have all of central, in milliseconds since 1970; None where none did.
         stood_ms: How long the partition that stands longest has had records and not moved; None where nobody watched.
     """
 
@@ -67,6 +68,7 @@ class TableStatus:
     out_of_range: int = 0
     held: tuple[LakeHold, ...] = ()
     upkeep: TableUpkeep | None = None
+    complete_ms: int | None = None
     stood_ms: int | None = None
 
     @property
@@ -75,15 +77,15 @@ class TableStatus:
         return lag_records(self.next_offsets, self.end_offsets)
 
     def freshness_ms(self, now_ms: int) -> int | None:
-        """The age of a reader's view, by its oldest partition; None before the first commit.
+        """The age of a reader's view, by its oldest partition, at most; None where nobody knows how old it is.
 
-        The age is 0 while the table has all of central. A held partition ages from the start of its hold.
+        The age is 0 while the table has all of central. What is missing came after the last commit, and after the last
+        moment at which the table had everything. A held partition ages from the start of its hold.
         """
         if self.lag_records == 0:
             return 0
-        if self.committed_ms is None:
-            return None
-        return max(0, now_ms - min([self.committed_ms, *(one.since_ms for one in self.held)]))
+        seen = [one for one in (self.committed_ms, self.complete_ms) if one is not None]
+        return max(0, now_ms - min([max(seen), *(one.since_ms for one in self.held)])) if seen else None
 
     @property
     def hold_reason(self) -> str:

@@ -14,6 +14,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
 from aggregator.lake.status import TableStatus, lake_status
+from aggregator.machine_clock import utc_now_ms
 from aggregator.threads import Pulse, Threads
 
 _EVERY_S = 10.0
@@ -23,18 +24,26 @@ log = logging.getLogger(__name__)
 
 
 class Stalls:
-    """Remembers since when each partition of a table has had records without moving, whatever the reason. Pure."""
+    """Remembers since when each partition of a table has had records without moving, whatever the reason, and when a
+    table last had all. Pure.
+    """
 
     def __init__(self) -> None:
+        self._complete: dict[str, int] = {}
         self._seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
 
-    def timed(self, tables: Sequence[TableStatus], now_s: float) -> tuple[TableStatus, ...]:
-        """The tables with their `stood_ms`.
+    def timed(self, tables: Sequence[TableStatus], now_s: float, asked_ms: int) -> tuple[TableStatus, ...]:
+        """The tables with their `stood_ms` and `complete_ms`.
 
         Args:
             tables: As they are now; one that cannot be read stands since it was read last.
             now_s: Seconds on a clock that only goes forward.
+            asked_ms: When somebody began to look, milliseconds since 1970: what came later may not be in the answer.
         """
+        complete = {one.table: asked_ms for one in tables if one.lag_records == 0 and not one.problem}
+        self._complete = {
+            one.table: self._complete[one.table] for one in tables if one.table in self._complete
+        } | complete
         seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
         timed = []
         for table in tables:
@@ -46,7 +55,8 @@ class Stalls:
                     since_s = before[1] if before and before[0] == offset else now_s
                     seen[table.table, at] = (offset, since_s)
                     began.append(since_s)
-            timed.append(replace(table, stood_ms=int((now_s - min(began, default=now_s)) * 1000)))
+            stood_ms = int((now_s - min(began, default=now_s)) * 1000)
+            timed.append(replace(table, stood_ms=stood_ms, complete_ms=self._complete.get(table.table)))
         self._seen = seen
         return tuple(timed)
 
@@ -73,7 +83,8 @@ class LakePoller:
         while not over.is_set():
             pulse()
             try:
-                self.tables = self._stalls.timed(lake_status(self._config), time.monotonic())
+                asked_ms = utc_now_ms()
+                self.tables = self._stalls.timed(lake_status(self._config), time.monotonic(), asked_ms)
             except AggregatorError as error:
                 log.debug("the lake is looked at again: %s", error.message)
             over.wait(_EVERY_S)

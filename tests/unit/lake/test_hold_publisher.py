@@ -97,7 +97,24 @@ def test_a_partition_that_stands_is_found_without_any_word():
     stalls = Stalls()
     at = TableStatus("orders", 4, 0, {HERE: 17, THERE: 90}, {HERE: 30, THERE: 95})
     later = replace(at, next_offsets={HERE: 17, THERE: 95}, end_offsets={HERE: 30, THERE: 99})
-    assert [stalls.timed([one], now_s)[0].stood_ms for one, now_s in ((at, 0.0), (later, 60.0))] == [0, 60_000]
+    assert [stalls.timed([one], now_s, 0)[0].stood_ms for one, now_s in ((at, 0.0), (later, 60.0))] == [0, 60_000]
     unreadable = replace(later, problem="gone", next_offsets={HERE: 0, THERE: 0})
-    assert stalls.timed([unreadable], 90.0)[0].stood_ms == 90_000
-    assert stalls.timed([replace(later, next_offsets=later.end_offsets)], 120.0)[0].stood_ms == 0
+    assert stalls.timed([unreadable], 90.0, 0)[0].stood_ms == 90_000
+    assert stalls.timed([replace(later, next_offsets=later.end_offsets)], 120.0, 0)[0].stood_ms == 0
+
+
+def test_a_quiet_table_is_as_old_as_what_it_lacks():
+    """A record that comes after five quiet minutes is seconds old, and so is the view that lacks it."""
+    stalls = Stalls()
+    quiet = TableStatus("orders", 4, 300, {HERE: 30}, {HERE: 30}, 60_000)
+    (seen,) = stalls.timed([quiet], 0.0, 350_000)
+    assert seen.freshness_ms(359_000) == 0
+    behind = replace(quiet, end_offsets={HERE: 31})
+    (seen,) = stalls.timed([behind], 10.0, 360_000)
+    assert seen.freshness_ms(360_000) == 10_000, "it was complete ten seconds before"
+    (seen,) = stalls.timed([replace(behind, problem="away", next_offsets={HERE: 31})], 20.0, 370_000)
+    assert seen.complete_ms == 350_000, "a table that cannot be read was not seen complete"
+    (seen,) = stalls.timed([behind], 60.0, 410_000)
+    assert seen.freshness_ms(410_000) == 60_000, "nothing was complete since"
+    (never,) = Stalls().timed([behind], 0.0, 360_000)
+    assert never.freshness_ms(360_000) == 300_000, "who just began to look knows the last commit only"
