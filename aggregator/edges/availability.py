@@ -26,6 +26,7 @@ class AvailabilityState(StrEnum):
     PAUSED = "PAUSED"
 
 
+_BEGINS = "the hub itself begins, or changes its epoch: nothing is read until its slots run"
 SEVERITY = {state: place for place, state in enumerate(AvailabilityState)}
 
 
@@ -70,6 +71,7 @@ class Observation:
         left_s: Time until the first of those records is deleted.
         trouble: What the edge's last error said.
         paused: Who paused the edge and why; empty: nobody.
+        begins: The hub itself begins, or changes its epoch, since less than a minute: no slot delivers anything.
         limited: The rate that its readers are held to, in words, while it holds something back; empty: nothing does.
     """
 
@@ -84,6 +86,7 @@ class Observation:
     left_s: float = 0.0
     trouble: str = ""
     paused: str = ""
+    begins: bool = False
     limited: str = ""
 
 
@@ -103,7 +106,10 @@ def judge(seen: Observation, patience: Patience) -> AvailabilityFinding:
             AvailabilityState.LOSING_DATA,
             f"{format_count(seen.gaps, 'flow')} wanted offsets that the edge no longer has",
         )
-    return _explained(_expiry_finding(seen) or _contact(seen, patience) or _progress(seen), seen.limited)
+    found = _expiry_finding(seen) or _contact(seen, patience) or _progress(seen)
+    if seen.begins and found.state is AvailabilityState.STALLED:
+        return AvailabilityFinding(AvailabilityState.LAGGING, _BEGINS)
+    return _explained(found, seen.limited)
 
 
 def _explained(found: AvailabilityFinding, limited: str) -> AvailabilityFinding:

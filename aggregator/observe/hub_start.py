@@ -1,7 +1,7 @@
-"""Tells whether edges wait for the hub itself: from the beginning of an epoch until all of its slots deliver.
+"""Tells whether edges wait for the hub itself: from the end of an epoch until all slots of the next one deliver.
 
 Invariant: pure, except for the moment at which it first learned of an epoch. A slot that never delivers is not waited
-for.
+for, and no longer than a minute is taken for a beginning.
 """
 
 from collections.abc import Collection
@@ -17,15 +17,26 @@ class HubStart:
 
     def __init__(self) -> None:
         self._epoch, self._since_s = -1, 0.0
+        self._busy_since_s: float | None = None
 
-    def is_busy(self, epoch: int, slots: Collection[SlotReport], now_s: float) -> bool:
-        """Whether some slot of the newest epoch has not begun, or has not yet committed anything.
+    def is_busy(self, epoch: int, slots: Collection[SlotReport], now_s: float, *, ended: int = -1) -> bool:
+        """Whether the newest epoch was asked to end, or some slot of it has not begun, or not yet committed anything.
 
         Args:
             epoch: The newest that the driver told of.
             slots: What slots have said since the watching began.
             now_s: The present.
+            ended: The newest that was asked to end.
         """
+        busy = ended >= epoch or self._awaits_slots(epoch, slots, now_s)
+        self._busy_since_s = (now_s if self._busy_since_s is None else self._busy_since_s) if busy else None
+        return busy
+
+    def is_beginning(self, now_s: float) -> bool:
+        """Whether it was busy at the last look, and has not been so for longer than a beginning takes."""
+        return self._busy_since_s is not None and now_s - self._busy_since_s < _BEGINS_S
+
+    def _awaits_slots(self, epoch: int, slots: Collection[SlotReport], now_s: float) -> bool:
         if epoch != self._epoch:
             self._epoch, self._since_s = epoch, now_s
         if not slots or max(slot.epoch for slot in slots) < epoch:

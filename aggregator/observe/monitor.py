@@ -216,7 +216,8 @@ class Monitor:
         """Whether the hub that this monitor belongs to still begins its newest epoch."""
         # Words of the former hub are there, too, and seem new when the watching begins.
         running = self._feeds.slots(moment.now_s, after_s=self._began_s + OLD_NEWS_S)
-        busy = self._start.is_busy(self._feeds.control.epoch_number, running, moment.now_s)
+        control = self._feeds.control
+        busy = self._start.is_busy(control.epoch_number, running, moment.now_s, ended=control.ended)
         return self._publisher is not None and busy
 
     def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:
@@ -252,6 +253,7 @@ class Monitor:
             held=held | holding.keys(),
             pause=self._feeds.pauses.get(edge),
             limited=self._feeds.is_limited(edge, moment.now_s),
+            begins=busy and self._start.is_beginning(moment.now_s),
         )
         account.moved_bytes = self._feeds.moved(edge, moment.now_s)
         if account.judge(moment, seen, hub_busy=busy) and self._publisher:

@@ -57,6 +57,11 @@ GAINING = Movement(3, 40, stuck=0, behind=2, waited_s=31, gained_per_s=5)
         ({"gaps": 1, "answered_s": 90, "beat_s": 90}, AvailabilityState.LOSING_DATA, "1 flow wanted offsets"),
         ({"expiring_flows": 2, "left_s": 40.0}, AvailabilityState.LOSING_DATA, "2 flows, the first in 40 s"),
         ({"expiring_flows": 1}, AvailabilityState.LOSING_DATA, "at any moment"),
+        ({"begins": True, "beat_s": 12}, AvailabilityState.LAGGING, "the hub itself begins, or changes its epoch"),
+        ({"begins": True, "movement": STUCK}, AvailabilityState.LAGGING, "the hub itself begins"),
+        ({"begins": True, "beat_s": 5, "answered_s": 5}, AvailabilityState.UNREACHABLE, "for 5 s"),
+        ({"begins": True, "gaps": 1, "beat_s": 12}, AvailabilityState.LOSING_DATA, "1 flow wanted"),
+        ({"begins": True}, AvailabilityState.UP, "heartbeats arrive"),
         ({"paused": "by ada: moved", "gaps": 3}, AvailabilityState.PAUSED, "by ada: moved"),
     ],
 )
