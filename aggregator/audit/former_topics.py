@@ -44,7 +44,8 @@ def lacking(table: str, tp: Partition, position: int | None) -> Omission:
         position: Up to where the table has got it; None: it never took from there.
     """
     if position is None:
-        why = f"they lie in {tp[0]}, where this flow was written before, and table {table} never took from there"
+        why = f"they lie in {tp[0]}, where this flow was written before, and table {table} never took"
+        why += " from there: the table that its rule named then may have them"
         return Omission(LAKE, "former_topic", why, final=True)
     why = (
         f"table {table} stands at offset {position} of central {tp[0]}-{tp[1]}, from which no rule feeds it any more:"

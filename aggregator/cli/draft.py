@@ -27,7 +27,7 @@ _REASONED = '{reason: "…", owner: …, expires: 2030-01-01}}'
 # Operators for a whole value, by its format.
 _WHOLE = {
     ValueFormat.TEXT: (
-        f"    # value: {{scrub_text: {_REASONED}    # e-mail addresses, phone numbers, cards, IBANs, IPs, tokens go",
+        f"    # value: {{scrub_text: {_REASONED}    # e-mails, IPs, phones, cards, IBANs and tokens go; names stay",
         "    # value: {pseudonymize: {key: customer, domain: customer}}    # one identifier in each value",
     ),
     ValueFormat.BYTES: (f"    # value: {{keep: {_REASONED}    # as a whole",),

@@ -197,6 +197,8 @@ def _problems(found: "HubPlan") -> Iterator[str]:
             yield from f"held: {format_first(places, 1)}: {why}".split("\n")
         if flow.dead:
             yield f"dead letters: {flow.edge}/{flow.topic}: {flow.dead}"
+        if flow.some_dead:
+            yield f"some dead letters: {flow.edge}/{flow.topic}: {flow.some_dead}"
 
 
 def _made(found: "HubPlan") -> Iterator[str]:

@@ -95,6 +95,7 @@ class PolicyReload:
                 self._told(())
                 return False
             now_ms = utc_now_ms()
+            log.info("policy files have changed: it is judged first what they would do, at every edge")
             against = objections(self._config, self._policies, new, now_ms=now_ms, today=today)
         except AggregatorError as error:
             against = list(error.lines)

@@ -275,7 +275,8 @@ class Monitor:
             self._fields = feeds.fields()
             stands = {str(flow.source): flow.trouble for some in flows.values() for flow in some if flow.trouble}
             texts = {source: why.text for source, why in troubled.items()}
-            self._warn(gaps, texts | stands, feeds.damaged())
+            if not self._start.is_beginning(moment.now_s):  # what was said of the former epoch may be mended
+                self._warn(gaps, texts | stands, feeds.damaged())
             self._written = {edge: written_spans(feeds.statuses.days, edge) for edge in self._accounts}
         if self._publisher is None and self._is_published(moment):
             for edge, account in self._accounts.items():

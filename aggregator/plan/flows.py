@@ -39,6 +39,7 @@ class FlowStep:
         waiting_records: At most, whether a run would read them or not; None: nobody can say.
         held: Reasons why partitions may not start, or stand still.
         dead: Why every record that was looked at would be a dead letter; empty where one would not.
+        some_dead: Why some of them would be; empty where none would, or all.
     """
 
     edge: str
@@ -50,6 +51,7 @@ class FlowStep:
     waiting_records: int | None
     held: tuple[str, ...]
     dead: str = ""
+    some_dead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def flow_steps(
                 new=sum(source not in ledger for source in sources),
                 waiting_records=sum(_waiting(ledger.get(source), topic, source.partition) for source in sources),
                 dead=ahead.all_dead,
+                some_dead=ahead.some_dead,
             )
     for edge, name in planned.lost_topics(snapshots):
         held = planned.held(edge, name)

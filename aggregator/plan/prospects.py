@@ -50,9 +50,18 @@ class Prospect:
         """Why all examined records would be dead letters; empty if one would not, or if none was examined."""
         if not self.looked or self.dead.total() < self.looked:
             return ""
-        reasons = ", ".join(f"{count} {reason}" for reason, count in self.dead.most_common())
         which = "the record that was looked at" if self.looked == 1 else f"all {self.looked} records looked at"
-        return f"{which} would be {'a dead letter' if self.looked == 1 else 'dead letters'}: {reasons}"
+        return f"{which} would be {'a dead letter' if self.looked == 1 else 'dead letters'}: {self._reasons}"
+
+    @property
+    def some_dead(self) -> str:
+        """Why some of the examined records would be dead letters; empty if none would, or all."""
+        dead = self.dead.total()
+        return f"{dead} of {self.looked} records looked at would be: {self._reasons}" if 0 < dead < self.looked else ""
+
+    @property
+    def _reasons(self) -> str:
+        return ", ".join(f"{count} {reason}" for reason, count in self.dead.most_common())
 
 
 def prospects(
@@ -64,7 +73,7 @@ def prospects(
     settings: Settings,
     central: Registry,
 ) -> dict[tuple[str, str], Prospect]:
-    """Look at the first unread and at the newest record of some partitions of each topic.
+    """Look at the first unread record of some partitions of each topic, at one in the middle, and at the newest.
 
     Args:
         config: The hub.
@@ -93,14 +102,16 @@ def prospects(
 def _sampled(
     config: HubConfig, snapshots: Snapshots, edge: str, flows: Collection[tuple[EdgePartition, int]]
 ) -> Iterator[tuple[EdgePartition, single_records.RecordContent]]:
-    """The first unread and one of the newest records of flows; an edge that does not answer now has none."""
+    """The first unread record of flows, one in the middle and one of the newest; an edge that is silent has none."""
     first = {(source.topic, source.partition): offset for source, offset in flows}
-    newest: dict[Partition, int] = {}
+    middle, newest = dict[Partition, int](), dict[Partition, int]()
     for (topic, partition), offset in first.items():
         late = snapshots[edge][topic].last_stable_offsets[partition] - single_records.BEFORE_END
         if late > offset:
             newest[topic, partition] = late
-    for positions in (first, newest):
+        if late > offset + 1:
+            middle[topic, partition] = (offset + late) // 2
+    for positions in (first, middle, newest):
         try:
             seen = single_records.records_at(config.edges[edge], positions, timeout_s=_PATIENCE_S)
         except RetryError:

@@ -36,7 +36,9 @@ class PlanSelection(Selection):
             plan,
             unreachable={edge: why for edge, why in plan.unreachable.items() if self.takes_edge(edge)},
             topics=() if self.problems else tuple(topics),
-            flows=tuple(one for one in flows if self.shows(one.held or one.dead or one.waiting_records is None)),
+            flows=tuple(
+                one for one in flows if self.shows(one.held or one.dead or one.some_dead or one.waiting_records is None)
+            ),
             schemas=tuple(one for one in schemas if self.shows(one.action in BAD)),
             tables=tuple(one for one in tables if self.shows(one.action in BAD)),
             fields=() if self.problems else tuple(one for one in plan.fields if (one.edge, one.topic) in chosen),

@@ -45,6 +45,7 @@ CODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "the hub's own file has changed since it started, and counts at its next start: restart it"
             ): "config.changed",
             "no policy file has changed: nothing is reloaded": "policy.unchanged",
+            "policy files have changed: it is judged first what they would do, at every edge": "policy.judged",
         },
         "cli.run": {
             "%s": "hub.started",

@@ -369,7 +369,8 @@ class DeltaHandle:
         return f"{self.owner}/{partition}"
 
     def _conflict(self) -> CommitConflict:
-        return CommitConflict(f"table {self.table.table_uri}: another writer committed after version {self.version}")
+        other = "another writer, or this hub's own upkeep,"
+        return CommitConflict(f"table {self.table.table_uri}: {other} committed after version {self.version}")
 
 
 def _microseconds(moment: datetime | None) -> int | None:

@@ -114,6 +114,12 @@ def test_fields_that_fare_alike_at_several_edges_are_one_table():
     ]
 
 
+def test_some_is_said_where_it_is_not_all():
+    """A topic of which two thirds cannot be read is no surprise after the run."""
+    assert Prospect(3, Counter({"wrong_magic": 2})).some_dead == "2 of 3 records looked at would be: 2 wrong_magic"
+    assert [Prospect(3, Counter(found)).some_dead for found in ({}, {"bad_key": 3})] == ["", ""]
+
+
 @pytest.mark.parametrize(
     ("looked", "dead", "said"),
     [
