@@ -80,6 +80,10 @@ def test_a_plan_is_what_a_run_does_and_its_report_says_what_it_did(trial):
     found = trial.typed("policy", "suggest", "--edge", "us", "--topic", trial.topic)
     assert "email in 100% of 100 values" in found.stdout
     assert CANARY not in found.output
+    everything = answer(trial, "policy", "suggest", "--edge", "us")
+    assert [one["topic"] for one in everything] == [trial.topic], (
+        "no topic without a rule, and none of the cluster's own"
+    )
     explained = answer(trial, "explain", trial.topic)["edges"]
     assert [(one["edge"], one["replicated"]) for one in explained] == [("eu", True), ("us", True)]
 

@@ -14,8 +14,10 @@ import click
 from aggregator.config.match import rule_for
 from aggregator.config.model import EdgeConfig, HubConfig
 from aggregator.errors import ConfigError, DeadLetterError
+from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.readers.sample import Record, newest_records
 from aggregator.privacy.fields.value_format import ValueFormat
+from aggregator.replicate.discovery.edge_topic import is_internal
 from aggregator.schema.avro import parse
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.plain_json import Misfit, encoded
@@ -125,6 +127,24 @@ def _line(path: Path, number: int, line: str) -> Any:
         ) from None
 
 
+def ruled_topics(config: HubConfig, edge: str) -> list[str]:
+    """The topics of an edge that a rule reads, in their order.
+
+    Raises:
+        UsageError: the configuration has no such edge.
+        Unreachable: the edge does not answer.
+    """
+    names = topic_names(_cluster(config, edge))
+    return sorted(one for one in names if not is_internal(one) and rule_for(config, edge, one) is not None)
+
+
+def _cluster(config: HubConfig, edge: str) -> EdgeConfig:
+    cluster = config.edges.get(edge)
+    if cluster is None:
+        raise click.UsageError(f"no edge is called {edge}; there are {', '.join(sorted(config.edges))}")
+    return cluster
+
+
 def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> TopicSample:
     """The newest records of an edge's topic.
 
@@ -133,9 +153,7 @@ def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> TopicSa
         FatalError: the edge has no such topic.
         Unreachable: the edge does not answer.
     """
-    cluster = config.edges.get(edge)
-    if cluster is None:
-        raise click.UsageError(f"no edge is called {edge}; there are {', '.join(sorted(config.edges))}")
+    cluster = _cluster(config, edge)
     return TopicSample(
         topic, edge_registry(cluster, edge), tuple(one.record for one in newest_records(cluster, topic, count))
     )

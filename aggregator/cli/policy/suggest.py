@@ -5,12 +5,13 @@ Invariant: paths, shares and rules are printed, never a value.
 
 import logging
 import os
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from aggregator.cli.policy.sources import FILE, TopicSample, edge_sample, file_sample, required
+from aggregator.cli.policy.sources import FILE, TopicSample, edge_sample, file_sample, required, ruled_topics
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.count_text import format_count
@@ -33,6 +34,9 @@ from aggregator.schema.plain_json import decoded
 from aggregator.schema.registry import Registry
 
 log = logging.getLogger(__name__)
+_NEEDS_KEY = (
+    "# the key stands under `keys:` of hub.yaml, as a reference; the command `openssl rand -base64 32` draws one"
+)
 _UNREADABLE = (DeadLetterError, ValueError, IndexError, EOFError, KeyError, OverflowError, MemoryError)
 
 
@@ -53,19 +57,20 @@ class _Found(NamedTuple):
 @click.command(
     epilog="\b\nExamples:\n"
     "  aggregator policy suggest --topic orders --schema orders.avsc --records orders.jsonl\n"
-    "  aggregator policy suggest --edge eu --topic orders --count 5000"
+    "  aggregator policy suggest --edge eu --topic orders --count 5000\n"
+    "  aggregator policy suggest --edge eu"
 )
-@click.option("--topic", required=True, help="Edge topic.")
+@click.option("--topic", help="Edge topic; without it every topic of --edge that a rule reads.")
 @click.option("--records", type=FILE, help="Records as JSON, one a line: plain JSON or Avro's JSON encoding.")
 @click.option("--schema", type=FILE, help="The writer's schema of --records; without it they are JSON.")
 @config_option
-@click.option("--edge", help="Look at the newest records of --topic on this edge.")
+@click.option("--edge", help="Look at the newest records of this edge.")
 @click.option("--count", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Records at most.")
 @click.option("--key-name", default="customer", show_default=True, help="Name of the key in the suggested rules.")
 @output_option
 def suggest(
     *,
-    topic: str,
+    topic: str | None,
     records: Path | None,
     schema: Path | None,
     config: Path,
@@ -81,22 +86,27 @@ def suggest(
     that nothing else is: what has no rule is dropped anyway.
     """
     if edge is None:
-        required({"--records": records}, "or sample an edge with --edge")
+        required({"--records": records, "--topic": topic}, "or sample an edge with --edge")
         assert records is not None
-        sample = file_sample(records, schema, topic)
+        assert topic is not None
+        answers = [_answer(file_sample(records, schema, topic), count, key_name)]
     else:
-        sample = edge_sample(load_config(config, os.environ), edge, topic, count)
-    seen = _found(sample, count, key_name)
-    found = seen.suggestions
-    answer = {
-        "topic": topic,
+        hub = load_config(config, os.environ)
+        named = ruled_topics(hub, edge) if topic is None else [topic]
+        answers = [_answer(edge_sample(hub, edge, one, count), count, key_name) for one in named]
+    emit(answers[0] if topic is not None else answers, output, lambda: [*chain.from_iterable(map(_lines, answers))])
+
+
+def _answer(sample: TopicSample, count: int, key: str) -> dict[str, Any]:
+    seen = _found(sample, count, key)
+    return {
+        "topic": sample.topic,
         "records": len(sample.records[:count]),
         "format": seen.value_format.value,
         "unreadable": seen.unreadable,
-        "suggestions": [one._asdict() for one in found],
-        "yaml": "\n".join(as_yaml(topic, found, seen.value_format)),
+        "suggestions": [one._asdict() for one in seen.suggestions],
+        "yaml": "\n".join(as_yaml(sample.topic, seen.suggestions, seen.value_format)),
     }
-    emit(answer, output, lambda: _lines(answer, found))
 
 
 def _found(sample: TopicSample, count: int, key: str) -> _Found:
@@ -161,12 +171,13 @@ def _words(record_key: bytes, registry: Registry) -> list[str | int]:
         return []
 
 
-def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
+def _lines(answer: dict[str, Any]) -> list[str]:
+    found = [Suggestion(**one) for one in answer["suggestions"]]
     rows = [(one.place, one.path or ".", one.values, one.tag, evidence(one)) for one in found]
     read = f"{format_count(answer['records'], 'record')} of {answer['topic']} ({answer['format']})"
     head = f"{read}, {answer['unreadable']:,} of them unreadable"
     if not found:
-        return [head, "nothing in them looks like personal data; what has no rule is dropped all the same"]
+        return [head, "nothing in them looks like personal data; what has no rule is dropped all the same", ""]
     return [
         head,
         "",
@@ -174,4 +185,6 @@ def _lines(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
         "",
         "# under `topics:` of the policy; if the topic stands there already, these lines belong into its entry",
         *answer["yaml"].split("\n"),
+        *([_NEEDS_KEY] if "pseudonymize" in answer["yaml"] else []),
+        "",
     ]
