@@ -57,7 +57,7 @@ docs: setup ## the documentation as a site, in build/site; every link is checked
 
 sbom: setup ## the bill of materials of what a user installs, in build/sbom.json
 	@rm -rf build/release && $(BIN)/python -m venv --without-pip build/release
-	@$(BIN)/uv pip install --quiet --python build/release/bin/python --constraint requirements.lock ".[glue,lineage,msk]"
+	@$(BIN)/uv pip install --quiet --python build/release/bin/python --constraint requirements.lock ".[glue,lineage,msk,otlp]"
 	@$(BIN)/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-file build/sbom.json build/release/bin/python
 	@$(BIN)/python -m tests.release.sbom build/sbom.json build/release "$${XDG_CACHE_HOME:-$$HOME/.cache}"/aggregator/kafka-4.3.1
 

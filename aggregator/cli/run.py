@@ -22,13 +22,14 @@ from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
 from aggregator.cli.run_ending import report_end
+from aggregator.cli.services import commit_traces, lineage, pushed_metrics
 from aggregator.cli.terminal.arguments import LENGTH
 from aggregator.cli.terminal.missing_rights import require_own_clusters
 from aggregator.cli.terminal.output import config_option, progress
 from aggregator.cli.terminal.signals import stopping_on_signals
 from aggregator.config.load import load_config
-from aggregator.config.model import HubConfig, LineageConfig, MetricsConfig
-from aggregator.errors import AnotherHub, ConfigError
+from aggregator.config.model import HubConfig, MetricsConfig
+from aggregator.errors import AnotherHub
 from aggregator.health.beacon import Beacon
 from aggregator.health.beats import Stage
 from aggregator.state.names import HubNames
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from aggregator.lake.cycle.report import CycleReport
     from aggregator.lake.driver import LakeDriver
     from aggregator.lake.hold_publisher import HoldPublisher
-    from aggregator.lake.storage.folder import Folder
     from aggregator.lake.upkeep.background import BackgroundUpkeep
     from aggregator.lineage.publisher import LineagePublisher
+    from aggregator.observe.observation import HubObserver
+    from aggregator.otlp.traces import CommitTraces
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.discovery.edge_watch import EdgeWatch
@@ -214,7 +216,6 @@ def _run(
     process: "_Process",
 ) -> int:
     from aggregator.cli.policy_reload import PolicyReload
-    from aggregator.observe.observation import HubObserver
     from aggregator.replicate.driver import Driver, RunReport
     from aggregator.report.writer import ReportWriter
 
@@ -223,8 +224,7 @@ def _run(
     lake = None if options.only == "replicate" else _lake(config, spark, catch_up, threads)
     lake_thread: Supervised | None = None
     over, report, written = threading.Event(), RunReport(), ReportWriter(config, options.report)
-    servers = (_page(config, policies, threads),) if options.ui else ()
-    watching = HubObserver(config, stop, threads, wanted=options.only != "lake" and not options.drain, servers=servers)
+    watching = _observer(config, options, policies, process)
 
     def on_leading(watches: "Collection[EdgeWatch]" = ()) -> None:
         nonlocal lake_thread
@@ -265,9 +265,21 @@ def _run(
         lake.driver.drain(stop=stop)
     catch_up.end()
     held = lake.publisher.end() if lake else ()
-    if lake and lake.lineage:
-        lake.lineage.end()
+    for teller in lake.tellers if lake else ():
+        teller.end()
     return report_end(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
+
+
+def _observer(
+    config: HubConfig, options: RunOptions, policies: "Mapping[Path, Policy]", process: "_Process"
+) -> "HubObserver":
+    from aggregator.observe.observation import HubObserver
+
+    stop, threads, _ = process
+    wanted = options.only != "lake" and not options.drain
+    servers = [_page(config, policies, threads)] if options.ui else []
+    pushed = [pushed_metrics(config, config.otlp, threads)] if wanted and config.otlp else []
+    return HubObserver(config, stop, threads, wanted=wanted, servers=(*servers, *pushed))
 
 
 def _end_lake(lake: Supervised | None, stop: threading.Event) -> None:
@@ -278,12 +290,12 @@ def _end_lake(lake: Supervised | None, stop: threading.Event) -> None:
 
 
 class _Lake(NamedTuple):
-    """The lake of a hub that has one, the publishers of its holds and its lineage, and its upkeep."""
+    """The lake of a hub that has one, the publisher of its holds, its upkeep, and who else is told of its commits."""
 
     driver: "LakeDriver"
     publisher: "HoldPublisher"
     upkeep: "BackgroundUpkeep"
-    lineage: "LineagePublisher | None"
+    tellers: "tuple[LineagePublisher | CommitTraces, ...]"
 
 
 def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp, threads: Threads) -> _Lake | None:
@@ -304,23 +316,17 @@ def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp, threads: 
         known=lambda: read_edge_statuses(config.central, names).upkeep,
     )
 
-    lineage = _lineage(config, config.lineage, lake_folder(config), threads) if config.lineage else None
+    events = [lineage(config, config.lineage, lake_folder(config), threads)] if config.lineage else []
+    traces = [commit_traces(config, config.otlp)] if config.otlp else []
+    tellers: tuple[LineagePublisher | CommitTraces, ...] = (*events, *traces)
 
     def publish(report: "CycleReport") -> None:
         publisher(report)
         upkeep.take(report)
-        if lineage:
-            lineage(report)
+        for teller in tellers:
+            teller(report)
 
-    return _Lake(LakeDriver(config, spark, names, publish=publish), publisher, upkeep, lineage)
-
-
-def _lineage(config: HubConfig, settings: LineageConfig, folder: "Folder", threads: Threads) -> "LineagePublisher":
-    try:
-        from aggregator.lineage.publisher import LineagePublisher
-    except ImportError as error:
-        raise ConfigError(f"lineage: {error}", hint="pip install 'aggregator[lineage]'") from None
-    return LineagePublisher(config, settings, folder, threads)
+    return _Lake(LakeDriver(config, spark, names, publish=publish), publisher, upkeep, tellers)
 
 
 def _end_after(seconds: float | None, stop: threading.Event, over: threading.Event) -> None:

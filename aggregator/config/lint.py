@@ -82,6 +82,8 @@ def _settings(config: HubConfig) -> Iterator[tuple[Place, Mapping[str, str | Sec
     yield ("metrics",), {"token": config.metrics.token}
     if config.lineage:
         yield ("lineage",), {"api_key": config.lineage.api_key}
+    if config.otlp:
+        yield ("otlp", "headers"), config.otlp.headers
     yield ("spark",), {"secret": config.spark.secret}
 
 

@@ -247,6 +247,9 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
         changes["lineage"] = config.lineage.model_copy(
             update={"api_key": key and _reference(key, folder), "file": file and folder / file}
         )
+    if config.otlp:
+        headers = {name: _reference(secret, folder) for name, secret in config.otlp.headers.items()}
+        changes["otlp"] = config.otlp.model_copy(update={"headers": headers})
     if config.spark.secret:
         changes["spark"] = config.spark.model_copy(update={"secret": _reference(config.spark.secret, folder)})
     if config.lake:

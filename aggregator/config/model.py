@@ -313,6 +313,26 @@ class LineageConfig(Model):
         return self
 
 
+class OtlpConfig(Model):
+    """An OpenTelemetry collector that takes metrics and traces: OTLP over HTTP.
+
+    Attributes:
+        url: Its address, as http://127.0.0.1:4318; with `headers` it has to be https.
+        headers: References to what lets the hub in, by the header's name.
+        interval: Time between two pushes of metrics.
+    """
+
+    url: Annotated[str, AfterValidator(web_address)]
+    headers: dict[str, Secret] = {}
+    interval: Duration = timedelta(seconds=30)
+
+    @model_validator(mode="after")
+    def _keeps_its_secrets(self) -> Self:
+        if self.headers and not self.url.startswith("https://"):
+            raise ValueError("`headers` would go over the network in clear: write an https:// `url`")
+        return self
+
+
 class UiConfig(ListeningConfig):
     """The page, of a running hub (`run --ui`) or beside one (`aggregator ui`)."""
 
@@ -328,6 +348,7 @@ class HubConfig(Model):
             that have passed its central before.
         offsets: What is told of consumer groups; None: nothing.
         lineage: Where commits of tables are told as lineage; None: nowhere.
+        otlp: Where metrics and traces are pushed; None: nowhere.
         config_sync: What becomes of topic settings in which central differs from its edges: `tell` them in `plan` and
             `status`, or `apply` them.
     """
@@ -348,6 +369,7 @@ class HubConfig(Model):
     heartbeats: HeartbeatConfig = HeartbeatConfig()
     offsets: OffsetsConfig | None = None
     lineage: LineageConfig | None = None
+    otlp: OtlpConfig | None = None
     availability: AvailabilityConfig = AvailabilityConfig()
     metrics: MetricsConfig = MetricsConfig()
     ui: UiConfig = UiConfig()

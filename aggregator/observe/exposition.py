@@ -44,16 +44,19 @@ class Exposition:
         self._number, self._since_s = -1, 0.0
 
     def text(self) -> bytes:
+        """The samples in Prometheus' text format."""
+        return rendered(self.samples())
+
+    def samples(self) -> Iterable[Sample]:
         """The newest snapshot, and how the threads are; before the first snapshot these alone."""
         seen = self.watcher.latest() if self.watcher else None
         threads = of_threads(self._threads.statuses())
         if seen is None:
-            return rendered(threads)
+            return threads
         now_s = time.monotonic()
         if seen.number != self._number:
             self._number, self._since_s = seen.number, now_s
-        found = samples(seen, by_partition=self._by_partition, age_s=now_s - self._since_s)
-        return rendered(chain(found, threads))
+        return chain(samples(seen, by_partition=self._by_partition, age_s=now_s - self._since_s), threads)
 
 
 def rendered(found: Iterable[Sample]) -> bytes:

@@ -55,6 +55,7 @@ _SLOW_EVERY_S = 10.0
 _PULSE_FRESH_MS = 4000
 # The monitor waits for central's first fresh stamp: two heartbeats after the old ones.
 _CLOCK_S = OLD_NEWS_S + 2.0
+_Flows = Mapping[str, tuple[FlowStatus, ...]]  # by edge
 log = logging.getLogger(__name__)
 
 
@@ -273,11 +274,9 @@ class Monitor:
         if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
-            stands = {str(flow.source): flow.trouble for some in flows.values() for flow in some if flow.trouble}
-            texts = {source: why.text for source, why in troubled.items()}
-            if not self._start.is_beginning(moment.now_s):  # what was said of the former epoch may be mended
-                self._warn(gaps, texts | stands, feeds.damaged())
             self._written = {edge: written_spans(feeds.statuses.days, edge) for edge in self._accounts}
+            if not self._start.is_beginning(moment.now_s):  # what was said of the former epoch may be mended
+                self._warn(gaps, flows, troubled)
         if self._publisher is None and self._is_published(moment):
             for edge, account in self._accounts.items():
                 account.spans = lasting(self._written[edge], feeds.statuses.states.get(edge), moment.now_ms)
@@ -344,7 +343,7 @@ class Monitor:
 
     def _flows(
         self, moment: ClockPair, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, Trouble]
-    ) -> dict[str, tuple[FlowStatus, ...]]:
+    ) -> _Flows:
         return {
             edge: edge_flows(
                 self._wanted.of(edge),
@@ -379,12 +378,14 @@ class Monitor:
             rate_limit=self._config.edges[edge].rate_limit,
         )
 
-    def _warn(self, gaps: tuple[KnownGap, ...], troubled: Mapping[str, str], damaged: Mapping[str, int]) -> None:
+    def _warn(self, gaps: tuple[KnownGap, ...], flows: _Flows, troubled: Mapping[str, Trouble]) -> None:
         if self._publisher:
+            stands = {str(flow.source): flow.trouble for some in flows.values() for flow in some if flow.trouble}
+            texts = {source: why.text for source, why in troubled.items()} | stands
             logs = {edge: seen for edge, probe in self._probes.items() if (seen := probe.snapshot.logs)}
             warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
-            found = warnings(logs, list(unsettled(gaps)), troubled, warning_ms=warning_ms)
-            self._warned.say(found | foreign(damaged) | dead_letters(self._feeds.fresh_letters))
+            found = warnings(logs, list(unsettled(gaps)), texts, warning_ms=warning_ms)
+            self._warned.say(found | foreign(self._feeds.damaged()) | dead_letters(self._feeds.fresh_letters))
 
 
 def _watched_ms(answers: Mapping[str, EdgeAnswer], moment: ClockPair) -> dict[str, int]:

@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.collector import collector
+
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
@@ -81,6 +83,19 @@ def test_commits_are_told_in_a_file(trial):
     first, *events = [json.loads(line) for line in (trial.folder / "lineage.jsonl").read_text().splitlines()]
     assert first["job"]["name"] == "another"
     check(trial, events)
+
+
+def test_commits_are_traced_to_a_collector(trial):
+    """A span for each, with its rows; the records' own trace goes on in their header."""
+    trial.settings["otlp"] = {"url": ""}
+    with collector() as received:
+        trial.settings["otlp"]["url"] = received.url
+        seeded(trial, file="lineage.jsonl").drain_here()
+        spans = received.spans()
+    rows = [one.value.int_value for span in spans for one in span.attributes if one.key == "aggregator.rows"]
+    assert sum(rows) == 10
+    assert {span.name for span in spans} == {"lake commit"}
+    assert all(("traceparent", b"00-1") in one.headers() for one in trial.central_records("eu"))
 
 
 @pytest.mark.parametrize("status", [500, 403, 0])

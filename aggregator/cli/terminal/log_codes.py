@@ -109,6 +109,9 @@ CODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "positions of consumer groups: %s": "offsets.stand_still",
             "group %s goes on at central in %s": "offsets.published",
         },
+        "otlp.collector": {
+            "OpenTelemetry: %s": "otlp.refused",
+        },
         "replicate.discovery.edge_watch": {
             "edge %s: %s": "edge.silent",
             "edge %s answers again": "edge.answers",
