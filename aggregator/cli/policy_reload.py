@@ -1,18 +1,21 @@
-"""Reloads changed policies into a running hub. On SIGHUP their files are read and checked by the plan; then they are
-accepted or refused.
+"""Reloads changed policies into a running hub. On SIGHUP, or when a look finds other files (`policy_watch`), they are
+read and checked by the plan; then they are accepted or refused.
 
 Invariant: the hub uses its present policies until all new ones are accepted. A refusal changes nothing. The hub's log
 and status report it with the next step.
 """
 
+import hashlib
 import logging
+import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 from aggregator.config.model import HubConfig
@@ -21,10 +24,50 @@ from aggregator.machine_clock import utc_now_ms, utc_today
 from aggregator.plan.policy_reload import changed, objections
 from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.privacy.policy.file import Policy
+from aggregator.regular_files import read_bytes
 from aggregator.threads import Pulse, Threads
 
 _LOOK_S, _LEAVES_S = 0.5, 5.0
 log = logging.getLogger(__name__)
+
+
+class FileChanges:
+    """Says when files have come to other contents and stay so, which is what a reload is for.
+
+    Args:
+        paths: Files; one that cannot be read has a content of its own, too.
+        every: Time between two looks; None: nobody looks.
+    """
+
+    def __init__(self, paths: Iterable[Path], every: timedelta | None) -> None:
+        self._paths = sorted(paths)
+        self._every_s = every.total_seconds() if every else math.inf
+        self._looked_s = -math.inf
+        self._known = self._seen = self._digest() if every else b""
+
+    def are_due(self, now_s: float) -> bool:
+        """Whether files have changed since they were last due, and were the same at the look before.
+
+        Args:
+            now_s: Seconds on a clock that only goes forward.
+        """
+        if now_s - self._looked_s < self._every_s:
+            return False
+        self._looked_s, before, self._seen = now_s, self._seen, self._digest()
+        if self._seen == self._known or self._seen != before:
+            return False
+        self._known = self._seen
+        return True
+
+    def _digest(self) -> bytes:
+        found = hashlib.sha256()
+        for path in self._paths:
+            try:
+                content = read_bytes(path)
+            except OSError as error:
+                content = type(error).__name__.encode()
+            found.update(hashlib.sha256(content).digest())
+        return found.digest()
 
 
 class PolicyReload:
@@ -69,11 +112,11 @@ class PolicyReload:
         def wait(pulse: Pulse) -> None:
             while not over.is_set():
                 pulse()
-                if asked.wait(_LOOK_S):
+                if asked.wait(_LOOK_S) or changes.are_due(time.monotonic()):
                     asked.clear()
                     self.reload()
 
-        over = threading.Event()
+        over, changes = threading.Event(), FileChanges(self._policies, self._config.policy_watch)
         before = signal.signal(signal.SIGHUP, hang_up)
         thread = threads.start("policies", wait, stop=over, bound_s=None)
         try:

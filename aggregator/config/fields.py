@@ -167,6 +167,11 @@ def web_address(value: str) -> str:
     return value
 
 
+def lineage_target(value: str) -> str:
+    """`file:<path>`, or the address of a service."""
+    return value if value.startswith("file:") and len(value) > len("file:") else web_address(value)
+
+
 def host_name(value: str) -> str:
     """A name or an address, without a port."""
     if not re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", value):

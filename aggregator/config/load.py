@@ -244,9 +244,8 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
     }
     if config.lineage:
         key, file = config.lineage.api_key, config.lineage.file
-        changes["lineage"] = config.lineage.model_copy(
-            update={"api_key": key and _reference(key, folder), "file": file and folder / file}
-        )
+        to = f"file:{folder / file}" if file else config.lineage.to
+        changes["lineage"] = config.lineage.model_copy(update={"api_key": key and _reference(key, folder), "to": to})
     if config.otlp:
         headers = {name: _reference(secret, folder) for name, secret in config.otlp.headers.items()}
         changes["otlp"] = config.otlp.model_copy(update={"headers": headers})

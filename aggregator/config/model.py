@@ -21,6 +21,7 @@ from aggregator.config.fields import (
     host_name,
     is_loopback,
     lake_pattern,
+    lineage_target,
     listen_address,
     servers,
     spark_conf,
@@ -295,22 +296,23 @@ class LineageConfig(Model):
     """Where OpenLineage's events go: to a service, or into a file.
 
     Attributes:
-        url: The service's address; with an `api_key` it has to be https.
+        to: The service's address, with an `api_key` an https:// one; or `file:<path>`, where each event gets a line.
         api_key: Reference to what signs the hub in; None: nothing does.
-        file: A file to which events are appended, a line each.
     """
 
-    url: Annotated[str, AfterValidator(web_address)] | None = None
+    to: Annotated[str, AfterValidator(lineage_target)]
     api_key: Secret | None = None
-    file: Path | None = None
 
     @model_validator(mode="after")
-    def _goes_somewhere(self) -> Self:
-        if (self.url is None) == (self.file is None):
-            raise ValueError("name either the `url` of a service or a `file`")
-        if self.api_key is not None and not (self.url or "").startswith("https://"):
-            raise ValueError("`api_key` would go over the network in clear: write an https:// `url`")
+    def _keeps_its_secret(self) -> Self:
+        if self.api_key is not None and not self.to.startswith("https://"):
+            raise ValueError("`api_key` would go over the network in clear: write an https:// address")
         return self
+
+    @property
+    def file(self) -> Path | None:
+        """The file that events are appended to; None where a service gets them."""
+        return Path(self.to.removeprefix("file:")) if self.to.startswith("file:") else None
 
 
 class OtlpConfig(Model):
@@ -343,6 +345,7 @@ class HubConfig(Model):
     """One hub: its name, its clusters, what flows, and where to.
 
     Attributes:
+        policy_watch: How often a running hub looks whether policy files have changed; None: when SIGHUP says so.
         exclude: Full-match regular expression (RE2) on edge topics that no rule speaks of.
         chain_key: Name of the key that this hub shares with the hubs before and behind it: by its seal it knows records
             that have passed its central before.
@@ -359,6 +362,7 @@ class HubConfig(Model):
     schemas: RegistryReference | None = None
     schemas_client: RegistryOptions = {}
     topics: tuple[TopicRule, ...] = ()
+    policy_watch: Duration | None = None
     exclude: Annotated[str, AfterValidator(topic_pattern)] | None = None
     lake: LakeConfig | None = None
     keys: dict[str, Key] = {}

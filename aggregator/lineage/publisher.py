@@ -64,7 +64,7 @@ class LineagePublisher:
 
     def __init__(self, config: HubConfig, settings: LineageConfig, folder: "Folder", threads: Threads) -> None:
         self._config, self._folder = config, folder
-        self._where = settings.url or str(settings.file)
+        self._where = settings.to
         self._send: Callable[[Any], object] = _client(settings).emit
         self._registry = open_registry(config.schemas, config.schemas_client) if config.schemas else None
         self._waiting: queue.Queue[TableReport] = queue.Queue(_WAITING)
@@ -149,12 +149,12 @@ class LineagePublisher:
 def _client(settings: LineageConfig) -> OpenLineageClient:
     if settings.file is not None:
         return OpenLineageClient(transport=FileTransport(FileConfig(str(settings.file), append=True)))
-    options: dict[str, Any] = {"url": settings.url, "timeout": _TIMEOUT_S, "retry": {"total": 1}}
+    options: dict[str, Any] = {"url": settings.to, "timeout": _TIMEOUT_S, "retry": {"total": 1}}
     if settings.api_key is not None:
         options["auth"] = {"type": "api_key", "apiKey": settings.api_key.resolve(os.environ)}
     try:
         return OpenLineageClient(transport=HttpTransport(HttpConfig.from_dict(options)))
     except ValueError as error:
         raise ConfigError(
-            f"lineage.url: {error}", hint="write the service's address, as https://lineage.example"
+            f"lineage.to: {error}", hint="write the service's address, as https://lineage.example"
         ) from None

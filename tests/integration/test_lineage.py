@@ -72,14 +72,14 @@ def check(trial, events):
 def test_commits_are_told_to_a_service(trial):
     """With a drain, which ends when the last event is sent."""
     with service() as (url, got):
-        seeded(trial, url=url).drain_here()
+        seeded(trial, to=url).drain_here()
         check(trial, got)
 
 
 def test_commits_are_told_in_a_file(trial):
     """A line each, behind those that are there."""
     (trial.folder / "lineage.jsonl").write_text('{"job": {"name": "another"}}\n')
-    seeded(trial, file="lineage.jsonl").drain_here()
+    seeded(trial, to="file:lineage.jsonl").drain_here()
     first, *events = [json.loads(line) for line in (trial.folder / "lineage.jsonl").read_text().splitlines()]
     assert first["job"]["name"] == "another"
     check(trial, events)
@@ -90,7 +90,7 @@ def test_commits_are_traced_to_a_collector(trial):
     trial.settings["otlp"] = {"url": ""}
     with collector() as received:
         trial.settings["otlp"]["url"] = received.url
-        seeded(trial, file="lineage.jsonl").drain_here()
+        seeded(trial, to="file:lineage.jsonl").drain_here()
         spans = received.spans()
     rows = [one.value.int_value for span in spans for one in span.attributes if one.key == "aggregator.rows"]
     assert sum(rows) == 10
@@ -102,7 +102,7 @@ def test_commits_are_traced_to_a_collector(trial):
 def test_a_service_that_takes_nothing_keeps_no_commit_back(trial, caplog, status):
     """It refuses, or is not there: the rows are in the lake, and the log says once what is missing."""
     with service(status or 201) as (url, _):
-        seeded(trial, url=url if status else "http://127.0.0.1:9").drain_here()
+        seeded(trial, to=url if status else "http://127.0.0.1:9").drain_here()
     assert len(trial.lake()) == 10
     said = [one.getMessage() for one in caplog.records if "lineage is incomplete" in one.getMessage()]
     assert len(said) == 1

@@ -128,6 +128,7 @@ NAMED = "in the names of all objects"
 CASES = {
     "config": Case({"hub": "other"}, lambda made: made.config["hub"], "other"),
     "files": Case({"a/b_c/d.json": "{}"}, lambda made: made.files["a/b_c/d.json"], "{}"),
+    "policyWatch": Case("30s", lambda made: made.config["policy_watch"]),
     "secrets": Case({"eu": "edge-eu"}, _secret("eu"), "edge-eu"),
     "env": Case({"CENTRAL": "c:9093"}, lambda made: made.env["CENTRAL"], "c:9093"),
     "logLevel": Case("debug", lambda made: made.env["AGGREGATOR_LOG_LEVEL"]),

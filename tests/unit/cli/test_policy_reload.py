@@ -5,11 +5,13 @@ import pty
 import signal
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from aggregator.cli.policy_reload import PolicyReload
+from aggregator.cli.policy_reload import FileChanges, PolicyReload
 from aggregator.plan.policy_reload import changed
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.threads import Threads
@@ -19,8 +21,9 @@ from tests.trial import wait_for
 class Counting(PolicyReload):
     """Counts what it was asked for."""
 
-    def __init__(self):
+    def __init__(self, policies=(), policy_watch=None):
         self.times = 0
+        self._policies, self._config = policies, SimpleNamespace(policy_watch=policy_watch)
 
     def reload(self):
         self.times += 1
@@ -77,3 +80,43 @@ def test_a_policy_is_changed_if_it_means_something_else(text, is_changed):
     path = Path("p.yaml")
     old = {path: parse_policy("policy: p\nversion: 1\n")}
     assert (changed(old, {path: parse_policy(text)}) == [path]) is is_changed
+
+
+def test_files_are_taken_when_they_have_come_to_rest(tmp_path):
+    """Once for each content; a file that is being written, or was refused, is not taken again and again."""
+    path = tmp_path / "p.yaml"
+    path.write_text("policy: p\nversion: 1\n")
+    changes = FileChanges([path], timedelta(seconds=30))
+    looks = iter(range(0, 10_000, 30))
+
+    def due(text=None):
+        if text is not None:
+            path.write_text(text)
+        return changes.are_due(float(next(looks)))
+
+    assert [due(), due()] == [False, False]
+    assert [due("half"), due("half, and the rest"), due(), due()] == [False, False, True, False]
+    path.unlink()
+    assert [due(), due(), due()] == [False, True, False], "a file that went is refused by the reload, once"
+    assert [due("half, and the rest"), due()] == [False, True]
+    assert not changes.are_due(0.0), "between two looks nothing is read"
+
+
+def test_nobody_looks_unless_it_is_asked_for(tmp_path):
+    """Without `policy_watch` SIGHUP alone counts."""
+    path = tmp_path / "p.yaml"
+    changes = FileChanges([path], None)
+    path.write_text("policy: p\n")
+    assert not any(changes.are_due(float(at)) for at in range(0, 3600, 10))
+
+
+@pytest.mark.slow
+def test_a_look_reloads_without_a_signal(tmp_path):
+    """As in a pod, whose files change by themselves."""
+    path, stop = tmp_path / "p.yaml", threading.Event()
+    path.write_text("policy: p\nversion: 1\n")
+    reload = Counting([path], timedelta(milliseconds=10))
+    with reload.on_hangup(Threads(), stop):
+        path.write_text("policy: p\nversion: 2\n")
+        wait_for(lambda: reload.times, timeout=10, what="a reload")
+    assert reload.times == 1

@@ -6,26 +6,26 @@ import pytest
 def test_nothing_is_told_unless_it_is_asked_for(load, good):
     """A file's path is the configuration's neighbour's; so is a key's."""
     assert load(good).lineage is None
-    found = load(f"{good}lineage: {{file: lineage.jsonl}}\n").lineage
-    assert (found.url, found.file.is_absolute(), found.file.name) == (None, True, "lineage.jsonl")
-    found = load(f"{good}lineage: {{url: 'https://lineage.example', api_key: 'file:key'}}\n").lineage
-    assert (found.url, str(found.api_key).startswith("file:/")) == ("https://lineage.example", True)
-    assert load(f"{good}lineage: {{url: 'http://127.0.0.1:5000'}}\n").lineage.api_key is None
+    found = load(f"{good}lineage: {{to: 'file:lineage.jsonl'}}\n").lineage
+    assert (found.file.is_absolute(), found.file.name) == (True, "lineage.jsonl")
+    found = load(f"{good}lineage: {{to: 'https://lineage.example', api_key: 'file:key'}}\n").lineage
+    assert (found.to, str(found.api_key).startswith("file:/")) == ("https://lineage.example", True)
+    assert load(f"{good}lineage: {{to: 'http://127.0.0.1:5000'}}\n").lineage.api_key is None
 
 
 @pytest.mark.parametrize(
     ("section", "told"),
     [
-        ("lineage: {}", "lineage: name either the `url` of a service or a `file`"),
-        ("lineage: {url: 'https://a.example', file: b}", "lineage: name either"),
-        ("lineage: {url: 'a.example:5000'}", "lineage.url: is the address of a service"),
-        ("lineage: {url: 'https://me:secret@a.example'}", "lineage.url: holds a user or a password"),
+        ("lineage: {}", "lineage.to: "),
+        ("lineage: {to: 'file:'}", "lineage.to: is the address of a service"),
+        ("lineage: {to: 'a.example:5000'}", "lineage.to: is the address of a service"),
+        ("lineage: {to: 'https://me:secret@a.example'}", "lineage.to: holds a user or a password"),
         (
-            "lineage: {url: 'http://a.example', api_key: 'env:K'}",
+            "lineage: {to: 'http://a.example', api_key: 'env:K'}",
             "lineage: `api_key` would go over the network",
         ),
-        ("lineage: {url: 'https://a.example', api_key: plain}", "lineage.api_key: a secret is a reference"),
-        ("lineage: {uri: 'https://a.example'}", "lineage.uri: is not known; did you mean `url`?"),
+        ("lineage: {to: 'https://a.example', api_key: plain}", "lineage.api_key: a secret is a reference"),
+        ("lineage: {too: 'https://a.example'}", "lineage.too: is not known; did you mean `to`?"),
     ],
 )
 def test_what_cannot_be_is_refused(faults, good, section, told):
@@ -37,4 +37,4 @@ def test_what_cannot_be_is_refused(faults, good, section, told):
 def test_without_a_lake_there_is_no_commit_to_tell_of(faults, good):
     """Else somebody waits for events that never come."""
     without = "\n".join(line for line in good.splitlines() if not line.startswith("lake")) + "\n"
-    assert any("lineage: tells of the commits" in one for one in faults(f"{without}lineage: {{file: a}}\n"))
+    assert any("lineage: tells of the commits" in one for one in faults(f"{without}lineage: {{to: 'file:a'}}\n"))

@@ -108,6 +108,9 @@ app.kubernetes.io/component: executor
 {{- $hosts := concat $names .hosts ((get $config "ui" | default dict).hosts | default list) | uniq }}
 {{- $_ := set $own "ui" (dict "listen" (printf "0.0.0.0:%d" (int .port)) "token" (printf "file:/run/secrets/aggregator/page-token/%s" .tokenKey) "hosts" $hosts) }}
 {{- end }}{{ end }}
+{{- with .Values.policyWatch }}
+{{- $_ := set $own "policy_watch" . }}
+{{- end }}
 {{- if .Values.spark.enabled }}
 {{- $conf := (get $config "spark" | default dict).conf | default dict }}
 {{- $_ := set $own "spark" (dict "master" "k8s://https://kubernetes.default.svc" "conf" (mergeOverwrite (include "aggregator.sparkConf" . | fromYaml) $conf)) }}
