@@ -56,24 +56,20 @@ def scheduler(tmp_path_factory):
     return python
 
 
-@pytest.fixture
-def day(trial):
-    """A day of which central lacks everything, because the hub began behind it, and runs now."""
-    begins = (datetime.now(UTC) - timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
+def run_hub(trial, *days: datetime):
+    """A hub that began behind these days, so that central lacks all of them; each has twenty records of each edge."""
     trial.settings["topics"][0]["start"] = "latest"
     trial.write()
-    noon_ms = int((begins + timedelta(hours=12)).timestamp() * 1000)
-    for edge in trial.sandbox.edges:
-        trial.produce(edge, 20, timestamp_ms=noon_ms)
-    with trial.running():
-        wait_for(lambda: len(trial.ledger()) >= 6, timeout=60, what="the flows")
-        yield begins
+    for day in days:
+        for edge in trial.sandbox.edges:
+            trial.produce(edge, 20, timestamp_ms=int((day + timedelta(hours=12)).timestamp() * 1000))
+    return trial.running()
 
 
 def run(trial, python: Path, code: str, **more: str) -> str:
     """What a scheduler's process says."""
     tries, shim = trial.folder / "tries", trial.folder / "bin" / "aggregator"
-    shim.parent.mkdir()
+    shim.parent.mkdir(exist_ok=True)
     shim.write_text(SHIM.format(python=sys.executable, tries=tries))
     shim.chmod(0o755)
     environ = os.environ | {
@@ -90,32 +86,27 @@ def run(trial, python: Path, code: str, **more: str) -> str:
     return done.stdout
 
 
-def check(trial) -> None:
-    """Every record of the day is at central and in the table, once."""
-    for edge in trial.sandbox.edges:
-        assert sorted(trial.numbers(edge)) == list(range(20))
-    assert len(trial.lake()) == 40
-
-
-def test_airflow_tries_ten_times_and_writes_once(trial, day, scheduler):
-    """The command has done its work, and its answer is lost: nine times."""
+def test_a_day_is_tried_ten_times_and_written_once(trial, scheduler):
+    """Airflow loses the answer of a run that has done its work, nine times. Dagster runs its day twice: the plan is
+    kept, and the second run hears that it has finished.
+    """
+    second = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    first = second - timedelta(days=1)
     home = {
         "AIRFLOW_HOME": str(trial.folder / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLES),
     }
-    subprocess.run(
-        [scheduler.with_name("airflow"), "db", "migrate"], check=True, env=os.environ | home, capture_output=True
-    )
-    code = AIRFLOW.format(examples=str(EXAMPLES), day=(day + timedelta(days=1)).isoformat())
-    assert "success" in run(trial, scheduler, code, **home)
-    assert (trial.folder / "tries").read_text().count("tried") == 10
-    check(trial)
-
-
-def test_dagster_runs_a_day_twice_and_writes_once(trial, day, scheduler):
-    """The plan of the day is kept: the second run hears that it has finished."""
-    (trial.folder / "tries").write_text("tried\n" * 9)
-    run(trial, scheduler, DAGSTER.format(examples=str(EXAMPLES), day=day.date().isoformat()))
-    assert json.loads((trial.folder / f"dagster-{day.date()}.json").read_text())["records"] == 40
-    check(trial)
+    with run_hub(trial, first, second):
+        migrate = [scheduler.with_name("airflow"), "db", "migrate"]
+        subprocess.run(migrate, check=True, env=os.environ | home, capture_output=True)
+        wait_for(lambda: len(trial.ledger()) >= 6, timeout=60, what="the flows")
+        told = run(trial, scheduler, AIRFLOW.format(examples=str(EXAMPLES), day=second.isoformat()), **home)
+        assert "state success" in told
+        assert (trial.folder / "tries").read_text().count("tried") == 10
+        run(trial, scheduler, DAGSTER.format(examples=str(EXAMPLES), day=second.date().isoformat()))
+        planned = json.loads((trial.folder / f"dagster-{second.date()}.json").read_text())
+        assert planned["records"] == 40
+        for edge in trial.sandbox.edges:
+            assert sorted(trial.numbers(edge)) == list(range(40))
+        assert len(trial.lake()) == 80

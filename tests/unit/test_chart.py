@@ -501,6 +501,18 @@ class TestRendered:
         assert checksum(merged(SMALL, {"files": {"policies/demo.yaml": "policy: other"}})) != first
         assert checksum(merged(SMALL, {"config": {"hub": "other"}})) != first
 
+    def test_a_changed_policy_starts_no_pods_where_hubs_look_for_it(self):
+        """Every other file does."""
+        watched = merged(SMALL, {"policyWatch": "30s", "files": {"expectations.json": "{}"}})
+
+        def checksum(values: dict[str, Any]) -> str:
+            return render(merged(watched, values)).deployment["template"]["metadata"]["annotations"]["checksum/config"]
+
+        first = checksum({})
+        assert checksum({"files": {"policies/demo.yaml": "policy: other"}}) == first
+        assert checksum({"files": {"expectations.json": "[]"}}) != first
+        assert checksum({"config": {"hub": "other"}}) != first
+
     def test_spark_may_make_pods_and_nothing_else(self):
         """Only in its namespace, only with `spark.enabled`; executors have no rights and no token."""
         made = render(merged(SMALL, SPARK))
