@@ -56,7 +56,7 @@ class KnownGap:
             "from": self.gap.start,
             "to": self.gap.end,
             "kind": self.gap.kind.value,
-            "since": iso(self.gap.since_ms),
+            "since": iso(self.gap.since_ms) if self.recorded else None,  # each look would say another moment
             "state": self.state.value,
             "by": decision.by if decision else None,
             "at": iso(decision.at_ms) if decision else None,
