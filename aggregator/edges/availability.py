@@ -26,7 +26,6 @@ class AvailabilityState(StrEnum):
     PAUSED = "PAUSED"
 
 
-_BEGINS = "the hub itself begins, or changes its epoch: nothing is read until its slots run"
 SEVERITY = {state: place for place, state in enumerate(AvailabilityState)}
 
 
@@ -71,7 +70,7 @@ class Observation:
         left_s: Time until the first of those records is deleted.
         trouble: What the edge's last error said.
         paused: Who paused the edge and why; empty: nobody.
-        begins: The hub itself begins, or changes its epoch, since less than a minute: no slot delivers anything.
+        hub_waits: Why no slot can deliver anything now, though the edge is well; empty: each can.
         limited: The rate that its readers are held to, in words, while it holds something back; empty: nothing does.
     """
 
@@ -86,7 +85,7 @@ class Observation:
     left_s: float = 0.0
     trouble: str = ""
     paused: str = ""
-    begins: bool = False
+    hub_waits: str = ""
     limited: str = ""
 
 
@@ -107,8 +106,8 @@ def judge(seen: Observation, patience: Patience) -> AvailabilityFinding:
             f"{format_count(seen.gaps, 'flow')} wanted offsets that the edge no longer has",
         )
     found = _expiry_finding(seen) or _contact(seen, patience) or _progress(seen)
-    if seen.begins and found.state is AvailabilityState.STALLED:
-        return AvailabilityFinding(AvailabilityState.LAGGING, _BEGINS)
+    if seen.hub_waits and found.state is AvailabilityState.STALLED:
+        return AvailabilityFinding(AvailabilityState.LAGGING, seen.hub_waits)
     return _explained(found, seen.limited)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from aggregator.config.lake_model import CURRENT
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
-from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError, kind_and_place
+from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError, in_one_line, kind_and_place
 from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.kafka.readers.ends import PartitionErrors, log_end_offsets
 from aggregator.lake.cadence import wait_for_next_cycle
@@ -165,7 +165,7 @@ class LakeDriver:
                 self._publish(report)
                 self._states.refresh(report)
             except RetryError as error:
-                log.warning("the lake waits: %s", error)
+                log.warning("the lake waits: %s", in_one_line(str(error)))
             if not report.has_backlog:
                 wait_for_next_cycle(self._config.central, self._lake, report, stop)
 

@@ -101,7 +101,7 @@ class EdgeAccount:
         held: frozenset[EdgePartition],
         pause: Pause | None,
         limited: bool = False,
-        begins: bool = False,
+        hub_waits: str = "",
     ) -> Observation:
         """The observation by which the edge's availability is judged.
 
@@ -112,7 +112,7 @@ class EdgeAccount:
             held: Flows that stand still for a reason that is known.
             pause: The newest pause or resumption.
             limited: Whether its `rate_limit` holds something back.
-            begins: Whether the hub itself changes its epoch.
+            hub_waits: Why no slot can deliver anything now; empty: each can.
         """
         paused = pause is not None and pause.paused
         if self.availability.state is AvailabilityState.PAUSED and not paused:  # its next first beat is still to come
@@ -135,7 +135,7 @@ class EdgeAccount:
             trouble=seen.answer.trouble,
             paused=pause.sentence if pause else "",
             limited=f"waits for its rate_limit: limited to {per_second(self._edge.rate_limit)}" if limited else "",
-            begins=begins,
+            hub_waits=hub_waits,
         )
 
     @staticmethod

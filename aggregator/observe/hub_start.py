@@ -1,4 +1,5 @@
-"""Tells whether edges wait for the hub itself: from the end of an epoch until all slots of the next one deliver.
+"""Tells whether edges wait for the hub itself, or for central: from the end of an epoch until all slots of the next one
+deliver, and while central is silent.
 
 Invariant: pure, except for the moment at which it first learned of an epoch. A slot that never delivers is not waited
 for, and no longer than a minute is taken for a beginning.
@@ -10,6 +11,12 @@ from aggregator.state.telemetry import SlotReport
 
 # A slot begins within seconds. A machine that starts everything at once may need a minute.
 _BEGINS_S = 60.0
+# Without the pulse that the hub itself writes at central each second; less than it takes to miss a heartbeat.
+_SILENT_S = 4.0
+# After a silence of central: until clients have found it again and heartbeats have come through.
+_RESUMES_S = 20.0
+_BEGINS = "the hub itself begins, or changes its epoch: nothing is read until its slots run"
+_SILENT = "central does not answer, or has just begun to again: nothing can be delivered"
 
 
 class HubStart:
@@ -18,6 +25,14 @@ class HubStart:
     def __init__(self) -> None:
         self._epoch, self._since_s = -1, 0.0
         self._busy_since_s: float | None = None
+        self._heard_s = float("inf")
+        self._silent_s = float("-inf")
+
+    def hear(self, now_s: float) -> None:
+        """Something new has come from central; who did not look for a while learns only now that it was silent."""
+        if now_s - self._heard_s > _SILENT_S:
+            self._silent_s = now_s
+        self._heard_s = now_s
 
     def is_busy(self, epoch: int, slots: Collection[SlotReport], now_s: float, *, ended: int = -1) -> bool:
         """Whether the newest epoch was asked to end, or some slot of it has not begun, or not yet committed anything.
@@ -28,13 +43,20 @@ class HubStart:
             now_s: The present.
             ended: The newest that was asked to end.
         """
-        busy = ended >= epoch or self._awaits_slots(epoch, slots, now_s)
+        silent = now_s - self._heard_s > _SILENT_S
+        self._silent_s = now_s if silent else self._silent_s
+        resumes = now_s - self._silent_s < _RESUMES_S
+        busy = resumes or ended >= epoch or self._awaits_slots(epoch, slots, now_s)
+        if silent:
+            self._busy_since_s = None  # a beginning is counted from the end of the silence
         self._busy_since_s = (now_s if self._busy_since_s is None else self._busy_since_s) if busy else None
         return busy
 
-    def is_beginning(self, now_s: float) -> bool:
-        """Whether it was busy at the last look, and has not been so for longer than a beginning takes."""
-        return self._busy_since_s is not None and now_s - self._busy_since_s < _BEGINS_S
+    def waits(self, now_s: float) -> str:
+        """Why edges wait, if it was busy at the last look, and not for longer than a beginning takes; else empty."""
+        if self._busy_since_s is None or now_s - self._busy_since_s >= _BEGINS_S:
+            return ""
+        return _SILENT if now_s - self._silent_s < _RESUMES_S else _BEGINS
 
     def _awaits_slots(self, epoch: int, slots: Collection[SlotReport], now_s: float) -> bool:
         if epoch != self._epoch:

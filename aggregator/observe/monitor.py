@@ -230,6 +230,7 @@ class Monitor:
         now_s = time.monotonic()
         if stamp_ms > self._stamp_ms:
             self._stamp_ms = stamp_ms
+            self._start.hear(now_s)
             if now_s - self._began_s > OLD_NEWS_S:
                 self._clock = self._clock.with_stamp(stamp_ms, now_s)
 
@@ -254,7 +255,7 @@ class Monitor:
             held=held | holding.keys(),
             pause=self._feeds.pauses.get(edge),
             limited=self._feeds.is_limited(edge, moment.now_s),
-            begins=busy and self._start.is_beginning(moment.now_s),
+            hub_waits=self._start.waits(moment.now_s) if busy else "",
         )
         account.moved_bytes = self._feeds.moved(edge, moment.now_s)
         if account.judge(moment, seen, hub_busy=busy) and self._publisher:
@@ -275,7 +276,7 @@ class Monitor:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
             self._written = {edge: written_spans(feeds.statuses.days, edge) for edge in self._accounts}
-            if not self._start.is_beginning(moment.now_s):  # what was said of the former epoch may be mended
+            if not self._start.waits(moment.now_s):  # what was said of the former epoch may be mended
                 self._warn(gaps, flows, troubled)
         if self._publisher is None and self._is_published(moment):
             for edge, account in self._accounts.items():

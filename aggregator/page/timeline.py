@@ -30,7 +30,7 @@ class StateChange(NamedTuple):
         badge: The badge of the state.
         lasted: For how long; it may last still.
         lasts: Whether the state lasts still.
-        excused: Whether it fell into a maintenance window.
+        excused: Whether it is not counted: in a maintenance window, or the hub or central were what was waited for.
     """
 
     edge: str

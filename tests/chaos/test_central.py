@@ -165,3 +165,22 @@ def test_central_is_killed_under_a_running_hub(trial, arrivals):
     trial.drain()
     for edge in ("eu", "us"):
         trial.check_exactly_once(edge, produced[edge])
+
+
+@pytest.mark.spark
+def test_an_outage_of_central_is_not_charged_to_edges(trial, arrivals):
+    """Both edges run all along: neither is called stalled, and their availability is what it was."""
+    central = trial.sandbox.central
+    with supervised(trial, "--only", "replicate"), trial.traffic("eu", "us") as produced:
+        arrivals["eu"].reach(300, timeout=120)
+        time.sleep(10)  # states have settled
+        before = {edge: len(trial.told_states(edge)) for edge in ("eu", "us")}
+        central.kill()
+        time.sleep(20)
+        central.start()
+        arrivals["eu"].reach(produced["eu"], timeout=90)
+        time.sleep(10)
+        told = {edge: [state for _, state in trial.told_states(edge)[before[edge] :]] for edge in ("eu", "us")}
+        shares = {one["edge"]: one["availability"]["1h"]["available"] for one in trial.status()["edges"]}
+    assert {state for states in told.values() for state in states} <= {"UP", "LAGGING"}
+    assert shares == {"eu": 1.0, "us": 1.0}

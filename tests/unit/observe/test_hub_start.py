@@ -17,15 +17,43 @@ def test_the_end_of_an_epoch_is_the_hub_s_own_time_too():
     """Its slots have stopped, and their last words are still fresh; a beginning takes a minute at most."""
     start, running = HubStart(), (SlotReport(0, 3, 9),)
     assert not start.is_busy(3, running, 0.0, ended=2)
-    assert not start.is_beginning(0.0)
+    assert start.waits(0.0) == ""
     assert start.is_busy(3, running, 10.0, ended=3)
     assert start.is_busy(4, running, 20.0, ended=3)
-    assert start.is_beginning(69.0)
+    assert "changes its epoch" in start.waits(69.0)
     assert start.is_busy(4, (), 71.0, ended=3)
-    assert not start.is_beginning(71.0), "an epoch that never comes is no beginning"
+    assert start.waits(71.0) == "", "an epoch that never comes is no beginning"
     assert not start.is_busy(4, (SlotReport(0, 4, 1),), 80.0, ended=3)
     assert start.is_busy(4, (SlotReport(0, 4, 1),), 90.0, ended=4)
-    assert start.is_beginning(90.0)
+    assert "changes its epoch" in start.waits(90.0)
+
+
+def test_a_silence_of_central_is_no_edge_s():
+    """However long it lasts, and until heartbeats have found their way again; then edges are judged as ever."""
+    start, running = HubStart(), (SlotReport(0, 3, 9),)
+    assert not start.is_busy(3, running, 0.0), "nothing was heard yet, as before a pulse"
+    start.hear(1.0)
+    assert not start.is_busy(3, running, 4.9)
+    for now_s in (10.0, 100.0, 500.0):
+        assert start.is_busy(3, running, now_s)
+        assert "central does not answer" in start.waits(now_s)
+    start.hear(501.0)
+    for now_s in range(502, 521):
+        start.hear(now_s)
+        assert start.is_busy(3, running, now_s)
+        assert "central" in start.waits(now_s)
+    start.hear(522.0)
+    assert not start.is_busy(3, running, 522.0)
+    assert start.waits(522.0) == ""
+
+
+def test_a_silence_that_nobody_looked_at_was_one():
+    """Whoever watches may wait for central, too, and looks again when it is back."""
+    start, running = HubStart(), (SlotReport(0, 3, 9),)
+    start.hear(1.0)
+    start.hear(30.0)
+    assert start.is_busy(3, running, 30.1)
+    assert "central" in start.waits(30.1)
 
 
 def test_a_slot_that_never_commits_is_not_waited_for():
