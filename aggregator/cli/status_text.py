@@ -12,6 +12,7 @@ from aggregator.errors import NEXT
 from aggregator.observe.formatting import ago, per_second, share, size
 
 if TYPE_CHECKING:
+    from aggregator.lake.status import TableStatus
     from aggregator.observe.gaps import KnownGap
     from aggregator.observe.hub_status import FlowStatus, HubStatus
 
@@ -233,6 +234,12 @@ def _group_lines(seen: "HubStatus") -> Iterator[str]:
         )
 
 
+def _behind(table: "TableStatus", at_ms: int) -> str:
+    """How old a reader's view is: what came since the last commit may have come a moment ago."""
+    age_ms = table.freshness_ms(at_ms)
+    return f"{'≤' if age_ms and not table.held else ''}{ago(age_ms)}"
+
+
 def _tables(seen: "HubStatus") -> list[str]:
     return table(
         ("lake table", "version", "rows", "lag records", "behind", "verdict", "quarantined", "problem"),
@@ -242,7 +249,7 @@ def _tables(seen: "HubStatus") -> list[str]:
                 t.version,
                 t.rows,
                 t.lag_records,
-                ago(t.freshness_ms(seen.at_ms)),
+                _behind(t, seen.at_ms),
                 t.verdict or None,
                 t.quarantined,
                 t.hold_reason,

@@ -26,6 +26,7 @@ from aggregator.threads import map_concurrently
 # Partitions of each topic, and of all topics of an edge: a plan must be much cheaper than a run.
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 600
 _PATIENCE_S = 10.0
+_PLACES = 3  # of a partition: its first unread record, one in the middle, one of the newest; and the one behind each
 
 Moving = Mapping[tuple[str, str], Sequence[tuple[EdgePartition, int]]]
 Settings = Mapping[str, Mapping[str, str]]
@@ -73,7 +74,7 @@ def prospects(
     settings: Settings,
     central: Registry,
 ) -> dict[tuple[str, str], Prospect]:
-    """Look at the first unread record of some partitions of each topic, at one in the middle, and at the newest.
+    """Look at the first unread records of some partitions of each topic, at some in the middle, and at the newest.
 
     Args:
         config: The hub.
@@ -102,22 +103,27 @@ def prospects(
 def _sampled(
     config: HubConfig, snapshots: Snapshots, edge: str, flows: Collection[tuple[EdgePartition, int]]
 ) -> Iterator[tuple[EdgePartition, single_records.RecordContent]]:
-    """The first unread record of flows, one in the middle and one of the newest; an edge that is silent has none."""
+    """The first unread records of flows, two in the middle and two of the newest; an edge that is silent has none."""
     first = {(source.topic, source.partition): offset for source, offset in flows}
-    middle, newest = dict[Partition, int](), dict[Partition, int]()
+    rounds: list[dict[Partition, int]] = [first, *({} for _ in range(2 * _PLACES - 1))]
     for (topic, partition), offset in first.items():
         late = snapshots[edge][topic].last_stable_offsets[partition] - single_records.BEFORE_END
         if late > offset:
-            newest[topic, partition] = late
-        if late > offset + 1:
-            middle[topic, partition] = (offset + late) // 2
-    for positions in (first, middle, newest):
+            for number, at in enumerate(_spread(offset, late)):
+                rounds[number][topic, partition] = at
+    for positions in rounds:
         try:
-            seen = single_records.records_at(config.edges[edge], positions, timeout_s=_PATIENCE_S)
+            seen = single_records.records_at(config.edges[edge], positions, timeout_s=_PATIENCE_S) if positions else {}
         except RetryError:
             return
         for (topic, partition), record in sorted(seen.items(), key=lambda one: one[0]):
             yield EdgePartition(edge, topic, partition), record
+
+
+def _spread(first: int, last: int) -> list[int]:
+    """Pairs of neighbouring offsets, from the first to the last: who writes two kinds in turns has both there."""
+    places = {first + (last - first) * place // (_PLACES - 1) for place in range(_PLACES)}
+    return sorted({at for place in places for at in (place, place + 1)})
 
 
 def _look(

@@ -5,6 +5,7 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#schema-resolution
 """
 
 import json
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -26,6 +27,8 @@ _BY_WRITERS = (
 )
 # A longer message does not help its reader.
 _LINES = 20
+# A topic that was begun anew has its number in its name, as the advice says.
+_GENERATION = re.compile(r"\.v(\d{1,4})-(?:value|key)$")
 _STEPS = {Kind.ARRAY: "[]", Kind.MAP: "{}"}
 POLICY = "hub.policy"
 
@@ -271,14 +274,16 @@ def breaking(subject: str, version: int, text: str, newest: str) -> Incompatible
     changes = "; ".join(differences(_parsed(newest), _parsed(text)))
     policy = _policy(text)
     same = policy is not None and policy == _policy(newest)
+    generation = _GENERATION.search(subject)
+    next_ = int(generation[1]) + 1 if generation else 2
     return IncompatibleSchema(
         f"subject {subject}: readers of the schema that {policy or 'the policy'} derives cannot read version {version},"
         f" which is in the topic: {changes or 'the registry sees a difference that is none of names and types'}",
         hint=(_BY_WRITERS if same else "undo that part of the policy, drop the field, or begin")
         + " a new generation of the topic: stop the hub, drain (aggregator run --drain), then say"
-        ' central: "{edge}.{topic}.v2", and lake: "{topic}_v2" if a column changed its type ("{edge}_{topic}_v2" if it'
-        " did so at one edge of several), in the rule of this topic (one of its own where it shares one; it holds for"
-        " each edge of the rule); the flow goes on there with this record",
+        f' central: "{{edge}}.{{topic}}.v{next_}", and lake: "{{topic}}_v{next_}" if a column changed its type'
+        f' ("{{edge}}_{{topic}}_v{next_}" if it did so at one edge of several), in the rule of this topic (one of its'
+        " own where it shares one; it holds for each edge of the rule); the flow goes on there with this record",
     )
 
 

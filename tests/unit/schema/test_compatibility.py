@@ -189,6 +189,9 @@ def test_a_refusal_tells_whose_change_it_was():
     assert writers.hint.startswith(
         "the writers changed this (or the policy did, whose version was left as it was: undo that): drop the field, or"
     )
-    assert 'lake: "{topic}_v2"' in writers.hint
+    assert 'central: "{edge}.{topic}.v2", and lake: "{topic}_v2"' in writers.hint
+    again = breaking("eu.orders.v2-value", 1, new, old).hint
+    assert 'central: "{edge}.{topic}.v3", and lake: "{topic}_v3"' in again, "the second time it is the third one"
+    assert '"{edge}_{topic}_v3" if it did so at one edge' in again
     policy = breaking("eu.orders-value", 1, new.replace("p/1", "p/2"), old)
     assert policy.hint.startswith("undo that part of the policy, drop the field, or begin a new generation")
