@@ -131,6 +131,16 @@ def test_records_that_would_all_be_dead_letters_are_told_before(trial):
     assert not (trial.folder / "central-schemas" / f"eu.{trial.topic}-value").exists()
 
 
+def test_records_of_which_every_other_is_dead_are_told_before(trial):
+    """A producer that writes two kinds in turns: whoever looks at even places alone sees one of them."""
+    trial.produce_raw("eu", [(b"k", trial.value(n) if n % 2 == 0 else b"text", 0) for n in range(40)])
+    plan, code = planned(trial)
+    found = flow(plan, "eu", trial.topic)
+    assert (found["dead"], code) == ("", 0)
+    assert found["some_dead"] == "3 of 6 records looked at would be: 3 wrong_magic"
+    assert any(line.startswith(f"some dead letters: eu/{trial.topic}: 3 of 6") for line in said(trial, "--problems"))
+
+
 def test_what_waits_is_told_of_flows_that_stand_still_too(trial):
     """Records older than central keeps: a thousand wait and are not read, in the words of the run."""
     quiet(trial)
