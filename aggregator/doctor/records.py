@@ -1,7 +1,7 @@
 """Reads the newest records of an edge's topics: which schema ids they name, and which have no known wire format.
 
-Invariant: this module only reads, and only few records: one of a few partitions of each topic. Only a record's schema
-id is kept.
+Invariant: this module only reads, and only few records: two neighbours of a few partitions of each topic. Only a
+record's schema id is kept.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aggregator.config.glue import is_glue
 from aggregator.config.match import rule_for
-from aggregator.config.model import HubConfig
+from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import Partition
 from aggregator.doctor.registries import Unframed
 from aggregator.errors import DeadLetterError
@@ -46,7 +46,7 @@ def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, 
     positions = dict(list(_positions(config, policies, edge, shown))[:_PARTITIONS])
     ids, bad, seen = defaultdict[int, set[str]](set), defaultdict[str, int](int), defaultdict[str, int](int)
     by_glue = is_glue(config.edges[edge].schemas or "")
-    for (topic, _), record in single_records.records_at(config.edges[edge], positions, timeout_s=_TIMEOUT_S).items():
+    for (topic, _), record in _neighbours(config.edges[edge], positions):
         if record.value is None:
             continue
         seen[topic] += 1
@@ -61,6 +61,15 @@ def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, 
         {schema_id: tuple(sorted(topics)) for schema_id, topics in ids.items()},
         {topic: Unframed(count, seen[topic]) for topic, count in bad.items()},
     )
+
+
+def _neighbours(
+    cluster: ClusterConfig, positions: Mapping[Partition, int]
+) -> Iterator[tuple[Partition, single_records.RecordContent]]:
+    """The record at each position and the one behind it: a producer that writes in turns has both kinds there."""
+    for further in (0, 1):
+        moved = {at: offset + further for at, offset in positions.items()}
+        yield from single_records.records_at(cluster, moved, timeout_s=_TIMEOUT_S).items()
 
 
 def _positions(
