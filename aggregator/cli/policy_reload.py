@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
+from enum import Enum, auto
 from pathlib import Path
 
 from aggregator.config.model import HubConfig
@@ -28,7 +29,16 @@ from aggregator.regular_files import read_bytes
 from aggregator.threads import Pulse, Threads
 
 _LOOK_S, _LEAVES_S = 0.5, 5.0
+_AGAIN_S = 600.0  # a plan asks every edge
 log = logging.getLogger(__name__)
+
+
+class Reload(Enum):
+    """What became of policies that were read again."""
+
+    TAKEN = auto()
+    REFUSED = auto()
+    UNCHANGED = auto()
 
 
 class FileChanges:
@@ -43,10 +53,12 @@ class FileChanges:
         self._paths = sorted(paths)
         self._every_s = every.total_seconds() if every else math.inf
         self._looked_s = -math.inf
-        self._known = self._seen = self._digest() if every else b""
+        self._again_s = math.inf
+        self._known = self._seen = b""  # they were read before anybody looked, and may be others by now
 
     def are_due(self, now_s: float) -> bool:
-        """Whether files have changed since they were last due, and were the same at the look before.
+        """Whether files have changed since they were last due, and were the same at the look before; or are to be tried
+        again.
 
         Args:
             now_s: Seconds on a clock that only goes forward.
@@ -54,10 +66,14 @@ class FileChanges:
         if now_s - self._looked_s < self._every_s:
             return False
         self._looked_s, before, self._seen = now_s, self._seen, self._digest()
-        if self._seen == self._known or self._seen != before:
-            return False
-        self._known = self._seen
-        return True
+        is_due = self._seen == before and (self._seen != self._known or now_s >= self._again_s)
+        if is_due:
+            self._known, self._again_s = self._seen, math.inf
+        return is_due
+
+    def try_again(self, now_s: float) -> None:
+        """They were refused, perhaps for the sake of an edge that did not answer: they are due again in a while."""
+        self._again_s = now_s + _AGAIN_S
 
     def _digest(self) -> bytes:
         found = hashlib.sha256()
@@ -112,9 +128,11 @@ class PolicyReload:
         def wait(pulse: Pulse) -> None:
             while not over.is_set():
                 pulse()
-                if asked.wait(_LOOK_S) or changes.are_due(time.monotonic()):
+                is_asked = asked.wait(_LOOK_S)
+                if is_asked or changes.are_due(time.monotonic()):
                     asked.clear()
-                    self.reload()
+                    if self.reload(asked=is_asked) is Reload.REFUSED:
+                        changes.try_again(time.monotonic())
 
         over, changes = threading.Event(), FileChanges(self._policies, self._config.policy_watch)
         before = signal.signal(signal.SIGHUP, hang_up)
@@ -126,17 +144,22 @@ class PolicyReload:
             signal.signal(signal.SIGHUP, before)
             thread.join(_LEAVES_S)
 
-    def reload(self) -> bool:
-        """Read the files and apply them; return whether the policies changed."""
+    def reload(self, *, asked: bool = True) -> Reload:
+        """Read the files and apply them.
+
+        Args:
+            asked: Whether somebody waits for an answer, also where nothing has changed.
+        """
         try:
             if self._is_stale():
                 log.warning("the hub's own file has changed since it started, and counts at its next start: restart it")
             new, today = read_policies(self._config, self._today()), self._today()
             files = changed(self._policies, new)
             if not files:
-                log.info("no policy file has changed: nothing is reloaded")
+                if asked:
+                    log.info("no policy file has changed: nothing is reloaded")
                 self._told(())
-                return False
+                return Reload.UNCHANGED
             now_ms = utc_now_ms()
             log.info("policy files have changed: it is judged first what they would do, at every edge")
             against = objections(self._config, self._policies, new, now_ms=now_ms, today=today)
@@ -147,9 +170,9 @@ class PolicyReload:
             log.warning("the policies stay as they are: %s", line)
         self._told(against)
         if against:
-            return False
+            return Reload.REFUSED
         self._policies = new
         self._use_policies(new)
         for path in files:
             log.warning("%s: policy %s version %d is in force from now on", path, new[path].policy, new[path].version)
-        return True
+        return Reload.TAKEN

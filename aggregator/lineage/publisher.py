@@ -11,13 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from openlineage.client import OpenLineageClient
 from openlineage.client.transport.file import FileConfig, FileTransport
-from openlineage.client.transport.http import HttpConfig, HttpTransport
+from openlineage.client.transport.http import ApiKeyTokenProvider, HttpConfig, HttpTransport, TokenProvider
 from openlineage.client.uuid import generate_new_uuid
 
+from aggregator.bounded_session import BoundedSession
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig, LineageConfig
 from aggregator.count_text import format_count
@@ -49,6 +49,9 @@ _WAITING = 1_000  # commits that are told later; further ones are left out
 _TURN_S = 1.0
 _LEAVES_S = 10.0
 _TIMEOUT_S = 5.0
+_LEDGER_EVERY_S = 120.0
+# It would log a line for each attempt, with what a server answered.
+logging.getLogger("urllib3").setLevel(logging.ERROR)
 _BOUND_S = 300.0  # of one turn: registry, ledger and service may each be slow
 
 
@@ -65,11 +68,12 @@ class LineagePublisher:
     def __init__(self, config: HubConfig, settings: LineageConfig, folder: "Folder", threads: Threads) -> None:
         self._config, self._folder = config, folder
         self._where = settings.to
-        self._send: Callable[[Any], object] = _client(settings).emit
+        self._send = _sender(settings)
         self._registry = open_registry(config.schemas, config.schemas_client) if config.schemas else None
         self._waiting: queue.Queue[TableReport] = queue.Queue(_WAITING)
         self._lost = 0
         self._feeds: dict[str, tuple[Dataset, ...]] = {}
+        self._fed_s = float("-inf")
         self._told: dict[Dataset, tuple[object, ...]] = {}
         self._repeated = RepeatedWarnings()
         self._over = threading.Event()
@@ -131,30 +135,35 @@ class LineagePublisher:
 
     def _columns(self, topic: str) -> tuple[TracedColumn, ...]:
         versions = self._registry.versions(f"{topic}-value") if self._registry else []
-        return traced_columns(versions[-1].text) if versions else ()
+        try:
+            return traced_columns(versions[-1].text) if versions else ()
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # somebody else's, under our subject
+            return ()
 
     def _edges(self, topic: str) -> tuple[Dataset, ...]:
-        """The topics of edges that feed a central one, by the ledger; read anew for a topic that nobody knew."""
-        if topic not in self._feeds:
+        """The topics of edges that feed a central one, by the ledger of some minutes ago at most."""
+        if time.monotonic() - self._fed_s > _LEDGER_EVERY_S:
             found: dict[str, set[tuple[str, str, str]]] = {}
             for flow in read_ledger(self._config.central, HubNames(self._config.hub)):
                 rule, edge = rule_for(self._config, flow.edge, flow.topic), self._config.edges.get(flow.edge)
                 if rule is not None and edge is not None:
                     target = central_topic(rule.central, flow.edge, flow.topic)
                     found.setdefault(target, set()).add((flow.edge, edge.bootstrap_servers, flow.topic))
-            self._feeds = {name: edge_topics(feeds) for name, feeds in found.items()}
+            self._feeds, self._fed_s = {name: edge_topics(feeds) for name, feeds in found.items()}, time.monotonic()
         return self._feeds.get(topic, ())
 
 
-def _client(settings: LineageConfig) -> OpenLineageClient:
+def _sender(settings: LineageConfig) -> Callable[["RunEvent"], object]:
+    """What sends one event: the library's transport, without what its client adds from the environment."""
     if settings.file is not None:
-        return OpenLineageClient(transport=FileTransport(FileConfig(str(settings.file), append=True)))
-    options: dict[str, Any] = {"url": settings.to, "timeout": _TIMEOUT_S, "retry": {"total": 1}}
+        return FileTransport(FileConfig(str(settings.file), append=True)).emit
+    session = BoundedSession(_TIMEOUT_S)
+    auth = TokenProvider({})
     if settings.api_key is not None:
-        options["auth"] = {"type": "api_key", "apiKey": settings.api_key.resolve(os.environ)}
+        auth = ApiKeyTokenProvider({"apiKey": settings.api_key.resolve(os.environ)})
+    config = HttpConfig(settings.to, timeout=_TIMEOUT_S, auth=auth, session=session, retry={"total": 0})
     try:
-        return OpenLineageClient(transport=HttpTransport(HttpConfig.from_dict(options)))
+        return HttpTransport(config).emit
     except ValueError as error:
-        raise ConfigError(
-            f"lineage.to: {error}", hint="write the service's address, as https://lineage.example"
-        ) from None
+        hint = "write the service's address, as https://lineage.example.com"
+        raise ConfigError(f"lineage.to: {error}", hint=hint) from None

@@ -25,6 +25,8 @@ class HubStart:
     def __init__(self) -> None:
         self._epoch, self._since_s = -1, 0.0
         self._busy_since_s: float | None = None
+        self._calm_from_s = float("-inf")
+        self._is_again = False
         self._heard_s = float("inf")
         self._silent_s = float("-inf")
 
@@ -49,14 +51,22 @@ class HubStart:
         busy = resumes or ended >= epoch or self._awaits_slots(epoch, slots, now_s)
         if silent:
             self._busy_since_s = None  # a beginning is counted from the end of the silence
-        self._busy_since_s = (now_s if self._busy_since_s is None else self._busy_since_s) if busy else None
+        if busy and self._busy_since_s is None:
+            self._busy_since_s, self._is_again = now_s, now_s - self._calm_from_s < _BEGINS_S
+        elif not busy and self._busy_since_s is not None:
+            self._busy_since_s, self._calm_from_s = None, now_s
         return busy
 
     def waits(self, now_s: float) -> str:
-        """Why edges wait, if it was busy at the last look, and not for longer than a beginning takes; else empty."""
+        """Why edges wait, if it was busy at the last look, and not for longer than a beginning takes; else empty.
+
+        A hub that begins again within a minute is no beginning: something keeps it from its work.
+        """
         if self._busy_since_s is None or now_s - self._busy_since_s >= _BEGINS_S:
             return ""
-        return _SILENT if now_s - self._silent_s < _RESUMES_S else _BEGINS
+        if now_s - self._silent_s < _RESUMES_S:
+            return _SILENT
+        return "" if self._is_again else _BEGINS
 
     def _awaits_slots(self, epoch: int, slots: Collection[SlotReport], now_s: float) -> bool:
         if epoch != self._epoch:

@@ -9,9 +9,15 @@ from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import CallbackOptions, Observation
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics import Counter, MeterProvider, ObservableCounter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    MetricExportResult,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
 
+from aggregator.bounded_session import BoundedSession
 from aggregator.measures import MEASURES, Measure, Sample
 from aggregator.observe.exposition import Exposition, Watcher
 from aggregator.otlp.collector import TIMEOUT_S, Collector
@@ -66,11 +72,23 @@ class OtlpMetrics:
         return self._samples
 
 
+# Whatever the environment says: they are the ledger's.
+_KEPT: dict[type, AggregationTemporality] = dict.fromkeys(
+    (Counter, ObservableCounter), AggregationTemporality.CUMULATIVE
+)
+
+
 class _Exporter(OTLPMetricExporter):
     """Tells the log what the library's would tell every few seconds."""
 
     def __init__(self, collector: Collector) -> None:
-        super().__init__(collector.endpoint("metrics"), headers=collector.headers(), timeout=TIMEOUT_S)
+        super().__init__(
+            collector.endpoint("metrics"),
+            headers=collector.headers(),
+            timeout=TIMEOUT_S,
+            session=BoundedSession(TIMEOUT_S),
+            preferred_temporality=_KEPT,
+        )
         self._collector = collector
 
     def export(

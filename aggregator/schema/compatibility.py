@@ -228,22 +228,25 @@ def same_type(text: str, other: str) -> bool:
     return first.nodes[first.root].name == second.nodes[second.root].name
 
 
-def standing(text: str, versions: Iterable[str]) -> str | None:
-    """The version that a derived schema is but for the policy's name: the topic has its records already.
+def standing(text: str, newest: str, versions: Iterable[str]) -> str | None:
+    """The version that a derived schema is but for the policy's name, if it may come again after `newest`.
 
-    A policy gets another version for the sake of other topics, too. A writer's schema that was there before is then
-    derived anew as it was, and readers of the topic have met it.
+    A policy gets another version for the sake of other topics, too. Two schemas of one topic's writers are then derived
+    anew as they were, and come again in any order. They are known by this: both stood here under one version.
 
     Args:
         text: The derived schema.
+        newest: The newest version of its type.
         versions: Texts of what is registered under its subject.
     """
-    shape = _unlabelled(text)
-    return next((one for one in versions if _unlabelled(one) == shape), None)
+    shape, other, there = _unlabelled(text), _unlabelled(newest), list(versions)
+    beside = {_policy(one) for one in there if _unlabelled(one) == other}
+    again = (one for one in there if _unlabelled(one) == shape and _policy(one) in beside)
+    return next((one for one in again if _policy(one) and reads(_parsed(newest), _parsed(one))), None)
 
 
 def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
-    """Why a derived schema cannot follow the newest version of its type, or None; one that is `standing` always may.
+    """Why a derived schema cannot follow the newest version of its type, or None; one that is `standing` may.
 
     Args:
         subject: Central subject.
@@ -256,7 +259,7 @@ def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]
     there = list(versions)
     for version, newest in there:
         if same_type(text, newest):
-            if may_follow(text, newest) or standing(text, (one for _, one in there)) is not None:
+            if may_follow(text, newest) or standing(text, newest, (one for _, one in there)) is not None:
                 return None
             return breaking(subject, version, text, newest)
     return None

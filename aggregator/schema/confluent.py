@@ -25,7 +25,7 @@ from aggregator.budgets import SCHEMA_CHARACTERS, SCHEMA_REFERENCES, SUBJECT_VER
 from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
-from aggregator.schema.compatibility import breaking, standing
+from aggregator.schema.compatibility import breaking, same_type, standing
 from aggregator.schema.connection import RegistryConnection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
 from aggregator.schema.entries import (
@@ -266,7 +266,8 @@ class ConfluentRegistry(RemoteRegistry):
         if verdict is None or is_compatible(verdict):
             return self._registered(subject, text)
         ids = {one.text: one.schema_id for one in self._versions(subject)}
-        before = standing(text, ids)
+        newest = next((one for one in reversed(ids) if same_type(text, one)), None)
+        before = newest and standing(text, newest, ids)
         if before is None:
             raise self._breaking(subject, text)
         return ids[before]

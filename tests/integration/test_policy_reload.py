@@ -8,7 +8,7 @@ from datetime import date
 
 import pytest
 
-from aggregator.cli.policy_reload import PolicyReload
+from aggregator.cli.policy_reload import PolicyReload, Reload
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.cross_check import read_policies
 from aggregator.state.decisions import DecisionKind, decode, read_decisions
@@ -43,7 +43,7 @@ class Taking:
     def after(self, policy):
         """Whether the hub goes by what the file says now."""
         (self.trial.folder / "policy.yaml").write_text(policy)
-        return self.reload.reload()
+        return self.reload.reload() is Reload.TAKEN
 
     @property
     def version(self):

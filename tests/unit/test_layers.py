@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [
     {"escapes", "code_cache", "moments", "machine_clock", "count_text", "reasons", "regular_files", "shipped"},
     {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit", "class_archive"},
-    {"header_columns", "threads", "repeated_warnings", "budgets"},
+    {"header_columns", "threads", "bounded_session", "repeated_warnings", "budgets"},
     {"config", "health"},
     {"kafka"},
     {"state"},

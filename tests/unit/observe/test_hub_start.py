@@ -1,5 +1,7 @@
 """The hub's own start is not charged to edges: until its slots deliver, it is the hub that they wait for."""
 
+import pytest
+
 from aggregator.observe.hub_start import HubStart
 from aggregator.state.telemetry import SlotReport
 
@@ -24,8 +26,19 @@ def test_the_end_of_an_epoch_is_the_hub_s_own_time_too():
     assert start.is_busy(4, (), 71.0, ended=3)
     assert start.waits(71.0) == "", "an epoch that never comes is no beginning"
     assert not start.is_busy(4, (SlotReport(0, 4, 1),), 80.0, ended=3)
-    assert start.is_busy(4, (SlotReport(0, 4, 1),), 90.0, ended=4)
-    assert "changes its epoch" in start.waits(90.0)
+    assert start.is_busy(4, (SlotReport(0, 4, 1),), 190.0, ended=4)
+    assert "changes its epoch" in start.waits(190.0)
+
+
+@pytest.mark.parametrize("every_s", [50, 61, 70, 90])
+def test_epochs_that_end_again_and_again_hide_no_standstill(every_s):
+    """One of two slots never delivers, in half an hour of epochs: a minute of it is a beginning."""
+    start, hidden = HubStart(), 0
+    for now_s in range(1800):
+        epoch = now_s // every_s
+        slots = (SlotReport(0, epoch, 5), SlotReport(1, epoch, 0))
+        hidden += bool(start.is_busy(epoch, slots, float(now_s)) and start.waits(float(now_s)))
+    assert hidden <= 60
 
 
 def test_a_silence_of_central_is_no_edge_s():

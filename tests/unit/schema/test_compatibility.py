@@ -168,17 +168,29 @@ def test_a_schema_that_stands_there_may_come_again_under_a_later_policy():
     versions = [(2, wide), (1, narrow)]
     again = narrow.replace("p/1", "p/5")
     assert not may_follow(again, wide)
-    assert standing(again, [wide, narrow]) == narrow
+    assert standing(again, wide, [wide, narrow]) == narrow
     assert incompatibility("eu.orders-value", again, versions) is None
     assert "~ x: long -> int" in str(incompatibility("eu.orders-value", again, versions[:1]))
-    union = json.dumps(["null", json.loads(narrow)])
-    assert standing(union.replace("p/1", "p/9"), ["{", '"int"', union]) == union
+    later = wide.replace("p/1", "p/5")
+    assert standing(again.replace("p/5", "p/6"), later, [later, wide, narrow, "{"]) == narrow, "and once more"
+
+
+def test_a_field_that_comes_back_is_no_such_schema():
+    """The policy dropped it meanwhile: readers of the newest version have records that lack it."""
+    whole = json.dumps(record(item("x", "int"), item("cabin", "string")) | {"hub.policy": "p/1"})
+    without = json.dumps(record(item("x", "int")) | {"hub.policy": "p/2"})
+    back = whole.replace("p/1", "p/3")
+    assert standing(back, without, [without, whole]) is None
+    assert "+ cabin: string, without a default" in str(incompatibility("a-value", back, [(2, without), (1, whole)]))
 
 
 def test_a_stripped_field_is_not_one_that_is_kept():
     """What was done to it is part of what stands there."""
-    kept, redacted = (record(item("x", "string", **more)) for more in ({}, {"hub.strip": "redact"}))
-    assert standing(json.dumps(redacted), [json.dumps(kept)]) is None
+    kept, redacted = (
+        json.dumps(record(item("x", "string", **more)) | {"hub.policy": "p/1"})
+        for more in ({}, {"hub.strip": "redact"})
+    )
+    assert standing(redacted, kept, [kept]) is None
 
 
 def test_a_refusal_tells_whose_change_it_was():
