@@ -12,6 +12,7 @@ from aggregator.privacy.plan.derived import STRIP
 
 # A lineage service shows a graph; a schema of more fields would be cut by it.
 MOST = 2_000
+_STEPS = 20 * MOST
 
 
 class TracedColumn(NamedTuple):
@@ -35,42 +36,75 @@ def traced_columns(schema: str) -> tuple[TracedColumn, ...]:
         schema: The text of a central schema.
     """
     found: list[TracedColumn] = []
-    for column in _below(json.loads(schema), "", ""):
+    for column in _Walk({}, [_STEPS]).below(json.loads(schema), "", "", {}):
         if len(found) == MOST:
             break
-        found.append(column)
+        if column not in found[-1:]:  # both of two branches
+            found.append(column)
     return tuple(found)
 
 
-def _below(shape: Any, path: str, stripped: str) -> Iterator[TracedColumn]:
-    match shape:
-        case {"type": "record", "fields": [*fields]}:
-            for field in fields:
-                yield from _below(field["type"], paths.join(path, field["name"]), _done(field.get(STRIP, "")))
-        case {"type": "array", "items": inner}:
-            yield from _below(inner, paths.join(path, paths.ITEMS), stripped)
-        case {"type": "map", "values": inner}:
-            yield from _below(inner, paths.join(path, paths.VALUES), stripped)
-        case [*branches] if len(parts := [one for one in branches if one != "null"]) == 1:
-            yield from _below(parts[0], path, stripped)
-        case {"type": dict() | list() as inner}:
-            yield from _below(inner, path, stripped)
-        case _:
-            yield TracedColumn(path, _name(shape), stripped)
+class _Walk(NamedTuple):
+    """Goes through a schema's types; a named one is followed wherever it is named, and not within itself.
+
+    Attributes:
+        named: Definitions that were met, by name and full name.
+        left: Steps that may still be taken: types without a field, that name each other, would take many.
+        within: Names that are being followed.
+    """
+
+    named: dict[str, Any]
+    left: list[int]
+    within: frozenset[str] = frozenset()
+
+    def below(self, shape: Any, path: str, step: str, done: Mapping[str, str]) -> Iterator[TracedColumn]:
+        """The columns of a type.
+
+        Args:
+            shape: It.
+            path: Where it stands.
+            step: The same, from the field that says what was done.
+            done: That, by such steps.
+        """
+        self.left[0] -= 1
+        if self.left[0] >= 0:
+            yield from self._by_kind(shape, path, step, done)
+
+    def _by_kind(self, shape: Any, path: str, step: str, done: Mapping[str, str]) -> Iterator[TracedColumn]:
+        match shape:
+            case {"type": "record", "name": str() as name, "fields": [*fields]}:
+                self.named[name] = self.named[f"{shape.get('namespace', '')}.{name}"] = shape
+                inside = self._replace(within=self.within | {name, f"{shape.get('namespace', '')}.{name}"})
+                for field in fields:
+                    said = _done(field.get(STRIP, {}))
+                    yield from inside.below(field["type"], paths.join(path, field["name"]), "", said)
+            case {"type": "array", "items": inner}:
+                yield from self._part(inner, paths.ITEMS, path, step, done)
+            case {"type": "map", "values": inner}:
+                if keys := done.get(paths.join(step, paths.KEYS) if step else paths.KEYS, ""):
+                    yield TracedColumn(paths.join(path, paths.KEYS), "string", keys)
+                yield from self._part(inner, paths.VALUES, path, step, done)
+            case [*branches] if parts := [one for one in branches if one != "null"]:
+                for one in parts:
+                    yield from self.below(one, path, step, done)
+            case {"type": dict() | list() as inner}:
+                yield from self.below(inner, path, step, done)
+            case str() if shape in self.named and shape not in self.within:
+                yield from self.below(self.named[shape], path, step, done)
+            case _:
+                yield TracedColumn(path, _name(shape), done.get(step, ""))
+
+    def _part(self, inner: Any, part: str, path: str, step: str, done: Mapping[str, str]) -> Iterator[TracedColumn]:
+        yield from self.below(inner, paths.join(path, part), paths.join(step, part) if step else part, done)
 
 
-def _done(said: str | Mapping[str, str]) -> str:
-    """Every operator that a field names, of the whole or of its parts."""
-    if isinstance(said, str):
-        return said
-    return "|".join(sorted({one for some in said.values() for one in some.split("|")}))
+def _done(said: str | Mapping[str, str]) -> Mapping[str, str]:
+    """The operators that a field names, by the steps to its parts; the whole has none."""
+    return {"": said} if isinstance(said, str) else said
 
 
 def _name(shape: Any) -> str:
-    match shape:
-        case str():
-            return shape
-        case [*branches]:
-            return "union of " + ", ".join(map(_name, branches))
-        case _:
-            return str(shape.get("logicalType") or shape.get("name") or shape.get("type"))
+    if isinstance(shape, str):
+        return shape
+    kind = str(shape.get("logicalType") or shape.get("name") or shape.get("type"))
+    return kind if kind.isidentifier() or kind.replace("-", "_").isidentifier() else "unknown"

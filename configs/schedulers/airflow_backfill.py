@@ -16,7 +16,7 @@ from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import CronDataIntervalTimetable, dag
 
 DAY = '--from "{{ data_interval_start | ts }}" --to "{{ data_interval_end | ts }}"'
-PLAN = '"$AGGREGATOR_PLANS/{{ dag.dag_id }}-{{ ds }}.json"'
+PLAN = '"$AGGREGATOR_PLANS/{{ dag.dag_id }}-{{ data_interval_start | ts_nodash }}.json"'
 
 
 @dag(

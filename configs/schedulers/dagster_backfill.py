@@ -1,8 +1,9 @@
 """A job for Dagster: what central lacks of a day comes once, and the table is waited for.
 
-Invariant: each step runs the command that a person types. A plan is made once for a day and kept, so that a step can be
-tried as often as wanted: who tries again joins the same backfill, or hears that it has finished. Needs `aggregator` on
-the PATH; the variables are those of `airflow_backfill.py`.
+Invariant: each step runs the command that a person types. A partition of the job is a day (UTC), which all its steps
+share. A plan is made once for a day and kept, so that a step can be tried as often as wanted: who tries again joins the
+same backfill, or hears that it has finished. Needs `aggregator` on the PATH; the variables are those of
+`airflow_backfill.py`.
 """
 
 import os
@@ -10,30 +11,21 @@ import subprocess
 from datetime import date, timedelta
 from pathlib import Path
 
-from dagster import Backoff, Config, Definitions, In, Nothing, Out, RetryPolicy, ScheduleDefinition, job, op
+from dagster import (
+    Backoff,
+    DailyPartitionsDefinition,
+    Definitions,
+    In,
+    Nothing,
+    OpExecutionContext,
+    Out,
+    RetryPolicy,
+    build_schedule_from_partitioned_job,
+    job,
+    op,
+)
 
 AGAIN = RetryPolicy(max_retries=10, delay=60, backoff=Backoff.LINEAR)
-
-
-class Day(Config):
-    """The day, as 2026-11-28; by default yesterday."""
-
-    day: str = ""
-
-    @property
-    def begins(self) -> date:
-        """Its date."""
-        return date.fromisoformat(self.day) if self.day else date.today() - timedelta(days=1)  # noqa: DTZ011 - the host's
-
-    @property
-    def ends(self) -> date:
-        """The day after it."""
-        return self.begins + timedelta(days=1)
-
-    @property
-    def plan(self) -> Path:
-        """Where its plan is kept."""
-        return Path(os.environ["AGGREGATOR_PLANS"]) / f"dagster-{self.begins}.json"
 
 
 def aggregator(*arguments: str) -> bytes:
@@ -46,36 +38,46 @@ def aggregator(*arguments: str) -> bytes:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout  # noqa: S603 - no shell, and these words
 
 
+def plan_file(day: str) -> Path:
+    """Where a day's plan is kept."""
+    return Path(os.environ["AGGREGATOR_PLANS"]) / f"dagster-{day}.json"
+
+
+def day_after(day: str) -> str:
+    """When a day ends."""
+    return f"{date.fromisoformat(day) + timedelta(days=1)}T00:00:00Z"
+
+
 @op(retry_policy=AGAIN, out=Out(Nothing))
-def plan(config: Day) -> None:
+def plan(context: OpExecutionContext) -> None:
     """Write down what central lacks, unless that was done."""
-    if not config.plan.exists():
-        topic = os.environ["AGGREGATOR_TOPIC"]
-        span = ("--from", f"{config.begins}T00:00:00Z", "--to", f"{config.ends}T00:00:00Z")
+    day, topic = context.partition_key, os.environ["AGGREGATOR_TOPIC"]
+    if not plan_file(day).exists():
+        span = ("--from", f"{day}T00:00:00Z", "--to", day_after(day))
         made = aggregator("backfill", "plan", "--missing", "--topic", topic, *span, "-o", "json")
-        aside = config.plan.with_suffix(".new")
+        aside = plan_file(day).with_suffix(".new")
         aside.write_bytes(made)
-        aside.rename(config.plan)
+        aside.rename(plan_file(day))
 
 
 @op(retry_policy=AGAIN, ins={"planned": In(Nothing)}, out=Out(Nothing))
-def run(config: Day) -> None:
+def run(context: OpExecutionContext) -> None:
     """Carry the plan out."""
-    aggregator("backfill", "run", "--plan", str(config.plan), "--yes")
+    aggregator("backfill", "run", "--plan", str(plan_file(context.partition_key)), "--yes")
 
 
 @op(retry_policy=AGAIN, ins={"done": In(Nothing)}, out=Out(Nothing))
-def wait(config: Day) -> None:
+def wait(context: OpExecutionContext) -> None:
     """Wait until the table has everything before the day's end."""
-    until = f"{config.ends}T00:00:00Z"
+    until = day_after(context.partition_key)
     aggregator("lake", "wait", os.environ["AGGREGATOR_TABLE"], "--until", until, "--timeout", "1h")
 
 
-@job
+@job(partitions_def=DailyPartitionsDefinition(start_date="2026-01-01"))
 def aggregator_backfill() -> None:
     """Plan, carry out, wait."""
     wait(done=run(planned=plan()))
 
 
-nightly = ScheduleDefinition(job=aggregator_backfill, cron_schedule="0 2 * * *")
+nightly = build_schedule_from_partitioned_job(aggregator_backfill)
 definitions = Definitions(jobs=[aggregator_backfill], schedules=[nightly])

@@ -39,9 +39,8 @@ DAGSTER = """
 import sys
 sys.path.insert(0, {examples!r})
 import dagster_backfill
-ops = {{name: {{"config": {{"day": {day!r}}}}} for name in ("plan", "run", "wait")}}
 for _ in range(2):
-    assert dagster_backfill.aggregator_backfill.execute_in_process(run_config={{"ops": ops}}).success
+    assert dagster_backfill.aggregator_backfill.execute_in_process(partition_key={day!r}).success
 """
 
 
