@@ -149,4 +149,8 @@ def _text(changes: Sequence[PolicyChange], *, loosened: bool) -> Iterator[str]:
             for change in changes
         ]
         yield from table(("topic", "path", "before", "after", "verdict", "proof", "from"), rows)
-    yield "something is looser, or not proved to be as strict" if loosened else "nothing is looser"
+    if not loosened:
+        yield "nothing is looser"
+        return
+    yield "something is looser, or not proved to be as strict"
+    yield "a running hub takes it with a word in the new version only (`loosens:`); a start takes it as it is"
