@@ -49,7 +49,7 @@ _WAITING = 1_000  # commits that are told later; further ones are left out
 _TURN_S = 1.0
 _LEAVES_S = 10.0
 _TIMEOUT_S = 5.0
-_LEDGER_EVERY_S = 120.0
+_LOOK_EVERY_S = 120.0  # at the ledger, and at the versions of a topic's schema
 # It would log a line for each attempt, with what a server answered.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 _BOUND_S = 300.0  # of one turn: registry, ledger and service may each be slow
@@ -74,6 +74,7 @@ class LineagePublisher:
         self._lost = 0
         self._feeds: dict[str, tuple[Dataset, ...]] = {}
         self._fed_s = float("-inf")
+        self._schemas: dict[str, tuple[float, tuple[TracedColumn, ...]]] = {}
         self._told: dict[Dataset, tuple[object, ...]] = {}
         self._repeated = RepeatedWarnings()
         self._over = threading.Event()
@@ -134,6 +135,14 @@ class LineagePublisher:
         return Happening(self._config.hub, str(generate_new_uuid()), datetime.now(UTC))
 
     def _columns(self, topic: str) -> tuple[TracedColumn, ...]:
+        """The fields of a topic's newest schema, as they were some minutes ago at most."""
+        asked_s, found = self._schemas.get(topic, (float("-inf"), ()))
+        if time.monotonic() - asked_s > _LOOK_EVERY_S:
+            asked_s, found = time.monotonic(), self._newest(topic)
+            self._schemas[topic] = (asked_s, found)
+        return found
+
+    def _newest(self, topic: str) -> tuple[TracedColumn, ...]:
         versions = self._registry.versions(f"{topic}-value") if self._registry else []
         try:
             return traced_columns(versions[-1].text) if versions else ()
@@ -142,7 +151,7 @@ class LineagePublisher:
 
     def _edges(self, topic: str) -> tuple[Dataset, ...]:
         """The topics of edges that feed a central one, by the ledger of some minutes ago at most."""
-        if time.monotonic() - self._fed_s > _LEDGER_EVERY_S:
+        if time.monotonic() - self._fed_s > _LOOK_EVERY_S:
             found: dict[str, set[tuple[str, str, str]]] = {}
             for flow in read_ledger(self._config.central, HubNames(self._config.hub)):
                 rule, edge = rule_for(self._config, flow.edge, flow.topic), self._config.edges.get(flow.edge)
