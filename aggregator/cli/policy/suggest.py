@@ -185,6 +185,6 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         "",
         "# under `topics:` of the policy; if the topic stands there already, these lines belong into its entry",
         *answer["yaml"].split("\n"),
-        *([_NEEDS_KEY] if "pseudonymize" in answer["yaml"] else []),
+        *([_NEEDS_KEY] if "{key: " in answer["yaml"] else []),
         "",
     ]
