@@ -19,6 +19,7 @@ from aggregator.schema.registry import SchemaVersion
 pytestmark = pytest.mark.slow
 
 TODAY, BUDGET_S = date(2026, 1, 1), 2.0
+OF_A_DIAMOND_S = 10.0  # by the text it takes one or two; by the paths, two to the twentieth at the least, hours
 
 
 def diamond(levels: int, leaf: str) -> str:
@@ -58,7 +59,7 @@ def test_a_diamond_costs_what_its_text_does(levels):
     assert differences(parse(old), parse(old)) == []
     with pytest.raises(HoldError, match="more than 10,000 columns"):
         read_shape(new)
-    assert time.process_time() - began < BUDGET_S
+    assert time.process_time() - began < OF_A_DIAMOND_S
 
 
 @pytest.mark.parametrize(
