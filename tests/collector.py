@@ -1,15 +1,15 @@
 """An OpenTelemetry collector on loopback: it keeps what it is sent, as protobuf says it, or refuses everything."""
 
 import gzip
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.loopback import Quiet, loopback
 
 KINDS: dict[str, Any] = {"/v1/metrics": ExportMetricsServiceRequest, "/v1/traces": ExportTraceServiceRequest}
 
@@ -42,28 +42,15 @@ class Received:
 @contextmanager
 def collector(status: int = 200) -> Iterator[Received]:
     """A collector that answers with this status."""
+    received = Received("")
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
-            received.headers = dict(self.headers.items())
-            if status == 200:
-                received.requests[self.path].append(KINDS[self.path].FromString(body))
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def answer(request: Quiet) -> None:
+        body = request.rfile.read(int(request.headers["Content-Length"]))
+        body = gzip.decompress(body) if request.headers.get("Content-Encoding") == "gzip" else body
+        received.headers = dict(request.headers.items())
+        if status == 200:
+            received.requests[request.path].append(KINDS[request.path].FromString(body))
+        request.answer(status)
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    received = Received(f"http://127.0.0.1:{server.server_port}")
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    serving.start()
-    try:
+    with loopback(answer) as received.url:
         yield received
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()

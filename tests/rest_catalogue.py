@@ -20,6 +20,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import CommitTableRequest, Table
 
+from tests.loopback import serving
+
 _REFUSE = "/refuse"
 _ERRORS = {CommitFailedException: 409, NoSuchTableError: 404, NoSuchNamespaceError: 404}
 
@@ -44,14 +46,10 @@ def rest_catalogue(folder: Path, **words: Any) -> Iterator[str]:
         words: What it tells its clients to use: `defaults`, `overrides`, and of each table its `config`.
     """
     server = _Server(folder, words)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    serving.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        with serving(server) as address:
+            yield address
     finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
         server.catalog.close()
 
 

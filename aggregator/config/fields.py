@@ -167,6 +167,21 @@ def web_address(value: str) -> str:
     return value
 
 
+def refuse_in_clear(setting: str, secret: object, address: str) -> None:
+    """A secret goes to a service over https alone.
+
+    Args:
+        setting: Its key in the configuration.
+        secret: What is there; nothing is refused where it is empty.
+        address: Where it would go.
+
+    Raises:
+        ValueError: it would go in clear.
+    """
+    if secret and not address.startswith("https://"):
+        raise ValueError(f"`{setting}` would go over the network in clear: write an https:// address")
+
+
 def lineage_target(value: str) -> str:
     """`file:<path>`, or the address of a service."""
     return value if value.startswith("file:") and len(value) > len("file:") else web_address(value)

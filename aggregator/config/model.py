@@ -23,6 +23,7 @@ from aggregator.config.fields import (
     lake_pattern,
     lineage_target,
     listen_address,
+    refuse_in_clear,
     servers,
     spark_conf,
     topic_pattern,
@@ -305,8 +306,7 @@ class LineageConfig(Model):
 
     @model_validator(mode="after")
     def _keeps_its_secret(self) -> Self:
-        if self.api_key is not None and not self.to.startswith("https://"):
-            raise ValueError("`api_key` would go over the network in clear: write an https:// address")
+        refuse_in_clear("api_key", self.api_key, self.to)
         return self
 
     @property
@@ -330,8 +330,7 @@ class OtlpConfig(Model):
 
     @model_validator(mode="after")
     def _keeps_its_secrets(self) -> Self:
-        if self.headers and not self.url.startswith("https://"):
-            raise ValueError("`headers` would go over the network in clear: write an https:// `url`")
+        refuse_in_clear("headers", self.headers, self.url)
         return self
 
 

@@ -9,16 +9,27 @@ import os
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import TypedDict
 
 from opentelemetry.sdk.resources import Resource
 
+from aggregator.bounded_session import BoundedSession
 from aggregator.config.model import OtlpConfig
 from aggregator.repeated_warnings import RepeatedWarnings
 
 log = logging.getLogger(__name__)
 # The library logs each attempt that fails, which would be a line every few seconds.
 logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-TIMEOUT_S = 5.0
+_TIMEOUT_S = 5.0
+
+
+class Connection(TypedDict):
+    """Arguments that every exporter of the library takes."""
+
+    endpoint: str
+    headers: dict[str, str]
+    timeout: float
+    session: BoundedSession
 
 
 @dataclass(frozen=True)
@@ -40,17 +51,18 @@ class Collector:
         names = {"service.name": "aggregator", "service.namespace": self.hub, "service.version": version("aggregator")}
         return Resource(names)
 
-    def endpoint(self, signal: str) -> str:
-        """The address of a signal, `metrics` or `traces`."""
-        return f"{self.settings.url.rstrip('/')}/v1/{signal}"
-
-    def headers(self) -> dict[str, str]:
-        """What lets the hub in.
+    def connection(self, signal: str) -> Connection:
+        """How the library's exporter of a signal, `metrics` or `traces`, reaches it.
 
         Raises:
             ConfigError: a secret is not there.
         """
-        return {name: secret.resolve(os.environ) for name, secret in self.settings.headers.items()}
+        return {
+            "endpoint": f"{self.settings.url.rstrip('/')}/v1/{signal}",
+            "headers": {name: secret.resolve(os.environ) for name, secret in self.settings.headers.items()},
+            "timeout": _TIMEOUT_S,
+            "session": BoundedSession(_TIMEOUT_S),
+        }
 
     def told(self, signal: str, *, taken: bool) -> None:
         """Say that a collector takes nothing, once and then each hour."""

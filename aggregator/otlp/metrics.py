@@ -17,10 +17,9 @@ from opentelemetry.sdk.metrics.export import (
     PeriodicExportingMetricReader,
 )
 
-from aggregator.bounded_session import BoundedSession
 from aggregator.measures import MEASURES, Measure, Sample
 from aggregator.observe.exposition import Exposition, Watcher
-from aggregator.otlp.collector import TIMEOUT_S, Collector
+from aggregator.otlp.collector import Collector
 from aggregator.threads import Threads
 
 _LAST_WORD_MS = 5_000
@@ -82,13 +81,7 @@ class _Exporter(OTLPMetricExporter):
     """Tells the log what the library's would tell every few seconds."""
 
     def __init__(self, collector: Collector) -> None:
-        super().__init__(
-            collector.endpoint("metrics"),
-            headers=collector.headers(),
-            timeout=TIMEOUT_S,
-            session=BoundedSession(TIMEOUT_S),
-            preferred_temporality=_KEPT,
-        )
+        super().__init__(**collector.connection("metrics"), preferred_temporality=_KEPT)
         self._collector = collector
 
     def export(

@@ -13,8 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.trace import set_span_in_context
 from opentelemetry.util.types import AnyValue
 
-from aggregator.bounded_session import BoundedSession
-from aggregator.otlp.collector import TIMEOUT_S, Collector
+from aggregator.otlp.collector import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,12 +70,7 @@ class _Exporter(OTLPSpanExporter):
     """Tells the log what the library's would tell at each attempt."""
 
     def __init__(self, collector: Collector) -> None:
-        super().__init__(
-            collector.endpoint("traces"),
-            headers=collector.headers(),
-            timeout=TIMEOUT_S,
-            session=BoundedSession(TIMEOUT_S),
-        )
+        super().__init__(**collector.connection("traces"))
         self._collector = collector
 
     def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:

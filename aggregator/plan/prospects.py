@@ -104,16 +104,14 @@ def _sampled(
     config: HubConfig, snapshots: Snapshots, edge: str, flows: Collection[tuple[EdgePartition, int]]
 ) -> Iterator[tuple[EdgePartition, single_records.RecordContent]]:
     """The first unread records of flows, two in the middle and two of the newest; an edge that is silent has none."""
-    first = {(source.topic, source.partition): offset for source, offset in flows}
-    rounds: list[dict[Partition, int]] = [first, *({} for _ in range(2 * _PLACES - 1))]
-    for (topic, partition), offset in first.items():
-        late = snapshots[edge][topic].last_stable_offsets[partition] - single_records.BEFORE_END
-        if late > offset:
-            for number, at in enumerate(_spread(offset, late)):
-                rounds[number][topic, partition] = at
-    for positions in rounds:
+    offsets: dict[Partition, list[int]] = {}
+    for source, offset in flows:
+        end = snapshots[edge][source.topic].last_stable_offsets[source.partition]
+        offsets[source.topic, source.partition] = _spread(offset, end - single_records.BEFORE_END)
+    for number in range(max(map(len, offsets.values()), default=0)):
+        positions = {at: spread[number] for at, spread in offsets.items() if number < len(spread)}
         try:
-            seen = single_records.records_at(config.edges[edge], positions, timeout_s=_PATIENCE_S) if positions else {}
+            seen = single_records.records_at(config.edges[edge], positions, timeout_s=_PATIENCE_S)
         except RetryError:
             return
         for (topic, partition), record in sorted(seen.items(), key=lambda one: one[0]):
@@ -121,7 +119,12 @@ def _sampled(
 
 
 def _spread(first: int, last: int) -> list[int]:
-    """Pairs of neighbouring offsets, from the first to the last: who writes two kinds in turns has both there."""
+    """Pairs of neighbouring offsets, from the first to the last: who writes two kinds in turns has both there.
+
+    One offset where nothing lies between.
+    """
+    if last <= first:
+        return [first]
     places = {first + (last - first) * place // (_PLACES - 1) for place in range(_PLACES)}
     return sorted({at for place in places for at in (place, place + 1)})
 

@@ -4,8 +4,9 @@ Invariant: columns come from the code that stages and commits the rows. It is th
 schemas, merged into the table as a commit merges them. This module only reads.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
@@ -14,7 +15,7 @@ from aggregator.kafka.readers.committed_reader import central_partitions, offset
 from aggregator.lake.columns.columns import arrow_schema, initial_schema, merge_schemas
 from aggregator.lake.cycle.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
-from aggregator.lake.tables.port import Tables
+from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.plan.actions import CREATE, NOTHING, REFUSED, UNKNOWN, WIDEN_TABLE
 from aggregator.state.edge_status import read_edge_statuses
 from aggregator.state.lake_holds import LakeHold, format_places, group_by_reason
@@ -69,34 +70,42 @@ def table_steps(
         if plain := sorted(sources.intersection(bare)):
             yield TableStep(name, REFUSED, (), tuple(sorted(sources)), f"{', '.join(plain)} {_BARE}")
         else:
-            step = _step(tables, name, tuple(sorted(sources)), own, filled=filled)
-            held = _held(tables, [one for one in known if one.table == name], bounds)
-            yield replace(step, action=REFUSED, columns=(), detail=held) if held and step.action != UNKNOWN else step
+            held = [one for one in known if one.table == name]
+            stands = partial(_standing, held, bounds)
+            yield _step(tables, name, tuple(sorted(sources)), own, stands, filled=filled)
 
 
-def _held(tables: Tables, holds: Sequence[LakeHold], bounds: Mapping[CentralPartition, OffsetRange]) -> str:
+def _standing(holds: Sequence[LakeHold], bounds: Mapping[CentralPartition, OffsetRange], handle: TableHandle) -> str:
     """Why a table stands before a record that a run has found already; empty where it does not."""
-    try:
-        handle = tables.open(holds[0].table) if holds else None
-        positions = handle.positions(list(bounds)) if handle else {}
-    except AggregatorError:  # the step tells it
-        return ""
+    positions = handle.positions(list(bounds)) if holds else {}
     ends = {partition: offsets.end for partition, offsets in bounds.items()}
     standing = [one for one in holds if one.topic and one.stands(positions, ends)]
     return "; ".join(f"{format_places(places)}: {reason}" for places, reason in group_by_reason(standing))
 
 
-def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[str], *, filled: bool) -> TableStep:
+def _step(
+    tables: Tables,
+    name: str,
+    sources: tuple[str, ...],
+    texts: Sequence[str],
+    stands: Callable[[TableHandle], str],
+    *,
+    filled: bool,
+) -> TableStep:
+    refused = ""
     try:
         handle = tables.open(name)
+        refused = stands(handle) if handle else ""
         found = [tables.narrowed(arrow_schema(text)) for text in texts]
         schema = handle.schema() if handle else initial_schema(found, tables.promotes)
         for columns in found:
             schema = columns if schema is None else merge_schemas(schema, columns, tables.promotes)
     except HoldError as error:
-        return TableStep(name, REFUSED, (), sources, str(error))
+        refused = refused or str(error)
     except AggregatorError as error:
         return TableStep(name, UNKNOWN, (), sources, str(error))
+    if refused:
+        return TableStep(name, REFUSED, (), sources, refused)
     new = tuple(schema.names) if schema is not None else ()
     if not filled:
         return TableStep(name, NOTHING, (), sources, "" if handle else "when its first record is at central")

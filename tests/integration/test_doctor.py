@@ -7,7 +7,6 @@ import socketserver
 import threading
 import time
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import structlog
@@ -19,6 +18,7 @@ from aggregator.cli.main import main
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.state.control import NamedCluster
 from tests.faulty_listeners import PASSWORD, faulty
+from tests.loopback import loopback
 
 pytestmark = pytest.mark.brokers
 DAY_MS = 86_400_000
@@ -281,23 +281,8 @@ def test_what_keeps_an_edge_away_is_told_by_its_name(trial, broken, examined, mo
 @pytest.fixture
 def website():
     """An HTTP server that is no registry."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"<html>welcome</html>")
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with loopback(lambda request: request.answer(200, b"<html>welcome</html>")) as address:
+        yield address
 
 
 def plant_on_edges(trial, broken, website, closed):

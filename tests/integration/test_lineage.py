@@ -3,41 +3,27 @@ nothing.
 """
 
 import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.collector import collector
+from tests.loopback import loopback
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 @contextmanager
 def service(status: int = 201):
-    """A lineage service on loopback: its address, and the bodies and authorizations that it got."""
+    """A lineage service on loopback: its address, and the bodies that it got."""
     got = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def answer(request):
+        got.append(json.loads(request.rfile.read(int(request.headers["Content-Length"]))))
+        request.answer(status)
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    serving.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", got
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    with loopback(answer) as url:
+        yield url, got
 
 
 def seeded(trial, **lineage):

@@ -1,14 +1,13 @@
 """A service that is told something cannot take a hub's memory or time, nor send it elsewhere."""
 
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import requests
 
 from aggregator.bounded_session import BoundedSession
+from tests.loopback import loopback
 
 
 @contextmanager
@@ -16,26 +15,15 @@ def service(answer):
     """A service on loopback whose answer this function writes; its address, and the paths that were asked."""
     paths = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            paths.append(self.path)
-            try:
-                answer(self)
-            except OSError:  # the hub has hung up
-                self.close_connection = True
+    def answered(request):
+        paths.append(request.path)
+        try:
+            answer(request)
+        except OSError:  # the hub has hung up
+            request.close_connection = True
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    serving.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", paths
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    with loopback(answered) as url:
+        yield url, paths
 
 
 def endless(handler):
@@ -57,18 +45,12 @@ def dripping(handler):
 
 def elsewhere(handler):
     """Another address."""
-    handler.send_response(307)
-    handler.send_header("Location", "/elsewhere")
-    handler.send_header("Content-Length", "0")
-    handler.end_headers()
+    handler.answer(307, Location="/elsewhere")
 
 
 def plain(handler):
     """A small one."""
-    handler.send_response(201)
-    handler.send_header("Content-Length", "2")
-    handler.end_headers()
-    handler.wfile.write(b"ok")
+    handler.answer(201, b"ok")
 
 
 @pytest.mark.parametrize("answer", [endless, dripping])

@@ -113,9 +113,9 @@ def test_secrets_are_read_where_they_are_used(monkeypatch):
     """And go over https alone, which the configuration asks for."""
     monkeypatch.setenv("OTLP_TOKEN", "Bearer canary")
     collecting = to("https://c.example", headers={"authorization": "env:OTLP_TOKEN"})
-    assert collecting.headers() == {"authorization": "Bearer canary"}
+    assert collecting.connection("traces")["headers"] == {"authorization": "Bearer canary"}
     assert "canary" not in repr(collecting)
-    assert (collecting.endpoint("traces"), to("http://c:4318/").endpoint("metrics")) == (
+    assert (collecting.connection("traces")["endpoint"], to("http://c:4318/").connection("metrics")["endpoint"]) == (
         "https://c.example/v1/traces",
         "http://c:4318/v1/metrics",
     )

@@ -5,7 +5,6 @@ import json
 import threading
 import time
 from datetime import date
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import fastavro
 import pytest
@@ -16,6 +15,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame, split
+from tests.loopback import loopback
 from tests.reference.reference import ReferenceStrip
 
 KEEP_X = "policy: p\nversion: 1\ntopics: {orders: {fields: {x: keep}}}\n"
@@ -189,23 +189,12 @@ def test_a_writers_new_field_with_a_default_flows_changed_or_not(double, central
 def test_a_page_in_the_place_of_a_registry_is_told_as_one():
     """A login page, or a proxy's: it can be reached, and nothing of what it says is repeated."""
 
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<html>sign in first</html>")
+    def page(request):
+        request.answer(200, b"<html>sign in first</html>", **{"Content-Type": "text/html"})
 
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        registry = open_registry(f"http://127.0.0.1:{server.server_port}")
+    with loopback(page) as address:
+        registry = open_registry(address)
         with pytest.raises(RetryError, match="something that is no JSON, as a login page") as told:
             registry.subjects()
-        server.shutdown()
-        thread.join()
     assert "/subjects" in told.value.hint
     assert "sign in" not in str(told.value)
