@@ -35,13 +35,14 @@ from aggregator.kafka.native.library import (
 )
 from aggregator.kafka.native.reports import Acknowledged, Failure, reports
 from aggregator.kafka.native.sign_in import AUTHENTICATION_CODES
+from aggregator.threads import run_in_thread
 
 _FULL_WAIT_S = 0.05
 # A flush does not take the reports that wait in the queue, and their records still count as in flight.
 _FLUSH_MS = 1
 _REPORT_S = 0.004
-# librdkafka continues an abort after the call has timed out; the next call returns the result.
-_ABORT_STEP_S = 0.05
+# An abort that librdkafka has done and not noted needs no answer of a broker.
+_NOTE_S = 5.0
 _NO_FLAGS = np.zeros(0, np.bool_)
 _NO_NUMBERS = np.zeros(0, np.int64)
 _NO_BYTES = np.zeros(1, np.uint8)
@@ -94,6 +95,7 @@ class Producer(Client):
         self._queue = rd.queue_get_main(self.handle)
         self._topics: dict[str, int] = {}
         self._failed: list[Failure] = []
+        self._aborted = False  # the latest transaction
         self.acknowledged: dict[Partition, int] = {}  # the greatest first offset of the written batches
         self.authentication_error = ""  # the last reason why no broker let the client in
 
@@ -119,7 +121,14 @@ class Producer(Client):
         Raises:
             KafkaException: the client is in no state for it.
         """
-        raise_for_error(rd.begin_transaction(self.handle))
+        try:
+            raise_for_error(rd.begin_transaction(self.handle))
+        except KafkaException as failure:
+            if not (self._aborted and _is_of_state(failure)):
+                raise
+            self._abort(_NOTE_S)
+            raise_for_error(rd.begin_transaction(self.handle))
+        self._aborted = False
         self._failed.clear()
 
     def commit_transaction(self, timeout_s: float) -> None:
@@ -142,19 +151,27 @@ class Producer(Client):
     def abort_transaction(self, timeout_s: float) -> None:
         """Abort the transaction, waiting until its queued records are reported.
 
+        librdkafka sends itself each step of an abort, and takes whatever answer comes as that of its newest step. If
+        a new producer epoch is assigned meanwhile, or a call ended before its step was done, an answer stands for the
+        next step. Then the call fails, or it succeeds without the last step, which `begin_transaction` needs.
+
         Raises:
             KafkaException: refused, or no answer.
         """
-        deadline = time.monotonic() + timeout_s
-        while True:
-            self.poll(0)  # the abort waits for reports, which only a poll takes
-            step_s = min(_ABORT_STEP_S, max(0.0, deadline - time.monotonic()))
-            try:
-                return raise_for_error(rd.abort_transaction(self.handle, milliseconds(step_s)))
-            except KafkaException as failure:
-                error = failure.args[0]
-                if not error.retriable() or time.monotonic() >= deadline:
-                    raise
+        try:
+            self._abort(timeout_s)
+        except KafkaException as failure:
+            if not _is_of_state(failure):
+                raise
+            self._abort(timeout_s)
+        self._aborted = True
+
+    def _abort(self, timeout_s: float) -> None:
+        """Abort in one call, for a call that is continued by another makes more steps; only a poll takes reports."""
+        call = run_in_thread(lambda: rd.abort_transaction(self.handle, milliseconds(timeout_s)), "abort")
+        while not call.done():
+            self.poll(_REPORT_S)
+        raise_for_error(call.result())
 
     def poll(self, timeout_s: float) -> None:
         """Take lines, statistics and reports, waiting for at most so long."""
@@ -244,6 +261,10 @@ class Producer(Client):
         for topic in self._topics.values():
             rd.topic_destroy(topic)
         rd.destroy_flags(handle, 0)
+
+
+def _is_of_state(failure: KafkaException) -> bool:
+    return bool(failure.args[0].code() == KafkaError._STATE)  # noqa: SLF001 - librdkafka's public code has this name
 
 
 def _cell(content: bytes | None) -> tuple[int, int]:
