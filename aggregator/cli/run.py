@@ -303,6 +303,7 @@ def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp, threads: 
     from aggregator.lake.hold_publisher import HoldPublisher
     from aggregator.lake.tables.formats import lake_folder, open_tables
     from aggregator.lake.upkeep.background import BackgroundUpkeep
+    from aggregator.lake.upkeep.description import description, newest_schemas
     from aggregator.state.edge_status import read_edge_statuses
 
     if config.lake is None:
@@ -312,6 +313,7 @@ def _lake(config: HubConfig, spark: "SparkSession", catch_up: CatchUp, threads: 
         config.lake.upkeep,
         open_tables(config),
         cluster_by=config.lake.cluster_by,
+        describe=lambda topics: description(config.hub, newest_schemas(config, topics)),
         publish=publisher.upkeep,
         known=lambda: read_edge_statuses(config.central, names).upkeep,
     )

@@ -1,16 +1,19 @@
 """Maintains the current state of a table: the latest row for each key of its edge partition, without deleted keys.
 
 Invariant: `<table>__current` is derived from one version of the table, and its commit carries that version's positions.
-Each refresh reads the whole table, because a backfilled row may be older than a tombstone that came before it. Memory
-holds the keys and one batch of rows. Rows without a key or an origin have no current state.
+A refresh reads the rows that the table got since the last one, and rewrites the files that hold an older row of their
+keys. It reads the whole table where that might be wrong: at a process's first refresh, after rows were changed or
+removed, and where a row is not newer than all rows of its edge partition before it, because its key may have been
+deleted since. Memory holds the keys of the rows that are read, and one batch of rows. Rows without a key or an origin
+have no current state.
 """
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import polars as pl
 import pyarrow as pa
 
 from aggregator.config.lake_model import CURRENT, LakeConfig
@@ -18,17 +21,38 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.columns.columns import conform_to_schema, merge_schemas
 from aggregator.lake.cycle.report import CycleReport
+from aggregator.lake.latest_rows import Latest, Marks, latest, superseded
 from aggregator.lake.storage.files import StagedFile, StagingWriter
-from aggregator.lake.storage.folder import Folder, without_views
+from aggregator.lake.storage.folder import Folder
 from aggregator.lake.storage.staging import StagingLease
-from aggregator.lake.tables.live_rows import live_rows, with_partition_columns
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 from aggregator.lake.tables.storage_errors import storage_errors
 
-_KEY = ["_edge", "_topic", "_partition", "_key"]
-_ORDER = ["_incarnation", "_offset"]
 log = logging.getLogger(__name__)
+_FILE_BYTES = 32 * 1024 * 1024  # a file is rewritten for a single row of it
 _SHARE = 10  # a refresh takes at most a tenth of the time
+
+
+class _Reflected(NamedTuple):
+    """What the last refresh of this process left.
+
+    Attributes:
+        source: Version of the table that it read.
+        target: Version of the current state that it made.
+        marks: Newest row of each edge partition that it has read.
+    """
+
+    source: int
+    target: int
+    marks: Marks
+
+
+class _Change(NamedTuple):
+    """Files of the current state that a refresh replaces, those that stand in their place, and the marks after it."""
+
+    replaced: list[LiveFile]
+    staged: tuple[StagedFile, ...]
+    marks: Marks
 
 
 @dataclass
@@ -45,6 +69,7 @@ class CurrentState:
     folder: Folder
     name: str
     _rested_at: float = field(default=0.0)
+    _reflected: _Reflected | None = field(default=None)
 
     @property
     def table(self) -> str:
@@ -76,10 +101,14 @@ class CurrentState:
         if not moved or any(offset < have.get(one, -1) for one, offset in wanted.items()):
             return None  # up to date, or another driver has seen a newer version
         lease = StagingLease(self.folder / self.table)
+        known, self._reflected = self._reflected, None
+        seen = source.version
         try:
-            version = target.commit(self._staged(source, target, lease), moved, replaced=target.live_files())
+            change = self._change(source, target, lease, known)
+            version = target.commit(change.staged, moved, replaced=change.replaced)
         finally:
             lease.end()
+        self._reflected = _Reflected(seen, version, change.marks)
         ended = time.monotonic()
         self._rested_at = ended + (ended - began) * (_SHARE - 1)
         return version
@@ -96,20 +125,48 @@ class CurrentState:
                 return target
             target.widen(wider)
 
-    def _staged(self, source: TableHandle, target: TableHandle, lease: StagingLease) -> tuple[StagedFile, ...]:
-        schema, folder = target.schema(), self.folder / self.name
+    def _change(
+        self, source: TableHandle, target: TableHandle, lease: StagingLease, known: _Reflected | None
+    ) -> _Change:
+        """The change that brings the state to the source's version, by its new rows or by all of them."""
+        schema, live = target.schema(), target.live_files()
         stage = StagingWriter(
-            self.folder / self.table, schema, partition_columns=target.partition_columns(), lease=lease
+            self.folder / self.table,
+            schema,
+            partition_columns=target.partition_columns(),
+            file_bytes=_FILE_BYTES,
+            lease=lease,
         )
         hint = "was the table vacuumed meanwhile, or is the disk full? the next cycle tries again"
         try:
-            with storage_errors(f"table {self.table}: its files or those of {folder}", hint=hint):
-                for rows in latest_rows(folder, source.live_files()):
+            with storage_errors(f"table {self.table}: its files or those of {self.folder / self.name}", hint=hint):
+                found = self._new_rows(source, target, known)
+                if found is None or known is None:
+                    found, replaced = latest(self.folder / self.name, source.live_files()), live
+                    marks = found.marks({})
+                else:
+                    marks = found.marks(known.marks)
+                    replaced = []
+                    for file, kept in superseded(self.folder / self.table, live, found):
+                        replaced.append(file)
+                        for rows in kept:
+                            stage.add(conform_to_schema(rows, schema))
+                for rows in found.rows():
                     stage.add(conform_to_schema(rows, schema))
-                return stage.close()
+                return _Change(replaced, stage.close(), marks)
         except BaseException:
             stage.abandon()
             raise
+
+    def _new_rows(self, source: TableHandle, target: TableHandle, known: _Reflected | None) -> Latest | None:
+        """The source's rows since the last refresh; None where the state does not follow from these and itself."""
+        if known is None or target.appended_since(known.target) != []:
+            return None
+        files = source.appended_since(known.source)
+        if files is None:
+            return None
+        found = latest(self.folder / self.name, files)
+        return None if found.is_late(known.marks) else found
 
 
 class CurrentStates:
@@ -140,42 +197,3 @@ class CurrentStates:
                     state.refresh(table.next_offsets, force=force)
             except (HoldError, RetryError) as error:
                 log.warning("the current state of table %s waits: %s", table.table, error)
-
-
-def latest_rows(folder: Folder, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
-    """The latest row of every key that was not deleted, row group by row group.
-
-    Args:
-        folder: The table's.
-        live: Its files.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    files = list(live)
-    latest: pl.DataFrame | None = None
-    for number, file in enumerate(files):
-        columns = pl.from_arrow(live_rows(folder, file, [*_KEY, *_ORDER, "_deleted"]))
-        assert isinstance(columns, pl.DataFrame)
-        rows = columns.with_row_index("row").with_columns(pl.lit(number, pl.UInt32).alias("file"))
-        rows = rows.filter(pl.col("_key").is_not_null() & pl.col("_offset").is_not_null())
-        both = rows if latest is None else pl.concat([latest, rows])
-        latest = both.sort(_ORDER).unique(_KEY, keep="last", maintain_order=False)
-    if latest is None:
-        return
-    kept = latest.filter(~pl.col("_deleted")).sort("file", "row")
-    for (number,), rows in kept.group_by(["file"], maintain_order=True):
-        yield from _picked(folder, files[int(str(number))], rows["row"])
-
-
-def _picked(folder: Folder, live: LiveFile, rows: pl.Series) -> Iterator[pa.Table]:
-    """Rows of one file by their ascending numbers."""
-    with folder.parquet(live.path) as file:
-        start = 0
-        for group in range(file.num_row_groups):
-            end = start + file.metadata.row_group(group).num_rows
-            wanted = rows.filter((rows >= start) & (rows < end)).cast(pl.Int64) - start
-            if len(wanted):
-                read = without_views(file.read_row_group(group))
-                yield with_partition_columns(read.take(wanted.to_arrow()), live)
-            start = end

@@ -18,7 +18,7 @@ from openlineage.client.facet_v2 import (
     schema_dataset,
 )
 
-from aggregator.lineage.traced_columns import TracedColumn
+from aggregator.privacy.plan.traced_columns import TracedColumn
 
 PRODUCER = "https://pypi.org/project/aggregator"
 

@@ -31,7 +31,7 @@ from aggregator.lineage.events import (
     topic_dataset,
     topic_event,
 )
-from aggregator.lineage.traced_columns import TracedColumn, traced_columns
+from aggregator.privacy.plan.traced_columns import TracedColumn, traced_columns
 from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.schema.registries import open_registry
 from aggregator.state.ledger_log import read_ledger
@@ -144,10 +144,7 @@ class LineagePublisher:
 
     def _newest(self, topic: str) -> tuple[TracedColumn, ...]:
         versions = self._registry.versions(f"{topic}-value") if self._registry else []
-        try:
-            return traced_columns(versions[-1].text) if versions else ()
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # somebody else's, under our subject
-            return ()
+        return traced_columns(versions[-1].text) if versions else ()
 
     def _edges(self, topic: str) -> tuple[Dataset, ...]:
         """The topics of edges that feed a central one, by the ledger of some minutes ago at most."""

@@ -215,7 +215,8 @@ def may_follow(text: str, newest: str) -> bool:
         HoldError: a text is no Avro schema.
     """
     new, old = _parsed(text), _parsed(newest)
-    return reads(new, old) or (_policy(text) is not None and _policy(text) == _policy(newest) and reads(old, new))
+    label = policy_label(text)
+    return reads(new, old) or (label is not None and label == policy_label(newest) and reads(old, new))
 
 
 def same_type(text: str, other: str) -> bool:
@@ -240,9 +241,9 @@ def standing(text: str, newest: str, versions: Iterable[str]) -> str | None:
         versions: Texts of what is registered under its subject.
     """
     shape, other, there = _unlabelled(text), _unlabelled(newest), list(versions)
-    beside = {_policy(one) for one in there if _unlabelled(one) == other}
-    again = (one for one in there if _unlabelled(one) == shape and _policy(one) in beside)
-    return next((one for one in again if _policy(one) and reads(_parsed(newest), _parsed(one))), None)
+    beside = {policy_label(one) for one in there if _unlabelled(one) == other}
+    again = (one for one in there if _unlabelled(one) == shape and policy_label(one) in beside)
+    return next((one for one in again if policy_label(one) and reads(_parsed(newest), _parsed(one))), None)
 
 
 def incompatibility(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
@@ -275,8 +276,8 @@ def breaking(subject: str, version: int, text: str, newest: str) -> Incompatible
         newest: The text of that version.
     """
     changes = "; ".join(differences(_parsed(newest), _parsed(text)))
-    policy = _policy(text)
-    same = policy is not None and policy == _policy(newest)
+    policy = policy_label(text)
+    same = policy is not None and policy == policy_label(newest)
     generation = _GENERATION.search(subject)
     next_ = int(generation[1]) + 1 if generation else 2
     return IncompatibleSchema(
@@ -310,7 +311,7 @@ def _unlabelled(text: str) -> str:
     return json.dumps(bare)
 
 
-def _policy(text: str) -> str | None:
+def policy_label(text: str) -> str | None:
     """Name and version of the policy that a derived schema was made under."""
     shape = json.loads(text)
     labels = [part.get(POLICY) for part in (shape if isinstance(shape, list) else [shape]) if isinstance(part, dict)]

@@ -70,6 +70,7 @@ def kind_of(result: Result) -> str:
         ("idle", "idle"),
         ("mirrormaker_2", "offsets"),
         ("formats", "commits"),
+        ("refresh_s", "current"),
         ("many_tables", "tables"),
         ("warm_codecs", "warm"),
     ):
@@ -399,6 +400,17 @@ def commits(result: Result) -> str:
     return "\n\n".join((_measured(asked, result), table(head, rows)))
 
 
+def current(result: Result) -> str:
+    """What a refresh of the current state costs, by new rows and by all rows."""
+    asked = " ".join(f"--{name} {result[name]}" for name in ("keys", "versions", "changes", "rounds"))
+    rows = [
+        (kind, *(f"{s[name]:.1f}" for name in ("newest", "any", "whole")), f"{s['any'] / s['whole']:.2f}")
+        for kind, s in result["refresh_s"].items()
+    ]
+    head = ("seconds of a refresh", "the newest keys changed", "any keys changed", "the whole table", "any : whole")
+    return "\n\n".join((_measured(f"python -m tests.bench.current {asked} -o json", result), table(head, rows)))
+
+
 def tables(result: Result) -> str:
     """What a cycle of the lake takes, by the number of tables."""
     counts = sorted({case["tables"] for case in result["many_tables"]})
@@ -424,6 +436,7 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "idle": idle,
     "offsets": offsets,
     "commits": commits,
+    "current": current,
     "tables": tables,
     "warm": warm,
 }

@@ -58,7 +58,7 @@ def columns_of(record: ArrowRecord) -> tuple[Column, ...]:
     Raises:
         HoldError: two fields differ in case only, and table formats compare names without case.
     """
-    columns = [Column(_column_name(name), shape) for name, shape in named_parts(record)]
+    columns = [Column(column_name(name), shape) for name, shape in named_parts(record)]
     seen: dict[str, str] = {}
     for column in columns:
         folded = column.name.casefold()
@@ -71,7 +71,8 @@ def columns_of(record: ArrowRecord) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _column_name(name: str) -> str:
+def column_name(name: str) -> str:
+    """The column of a field, which has another name where the hub has a column of that name."""
     return f"f_{name}" if name.casefold() in _RESERVED else name
 
 

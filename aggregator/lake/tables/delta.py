@@ -6,14 +6,13 @@ rebase, accept a smaller position, and let two concurrent creations both succeed
 by which a commit that was applied and still refused is recognised.
 """
 
-import json
+import contextlib
 import math
-import string
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -28,10 +27,13 @@ from aggregator.lake.columns.partitioning import text
 from aggregator.lake.storage.files import StagedFile
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.storage.staging import mark_sent
+from aggregator.lake.tables.delta_description import ONCE, describe
 from aggregator.lake.tables.delta_errors import delta_errors, unavailable
+from aggregator.lake.tables.delta_log import appended, commit_name, named_paths, path_as_written, says
 from aggregator.lake.tables.plain_files import check_plain_delta
 from aggregator.lake.tables.port import (
     CommitConflict,
+    Description,
     LiveFile,
     TableUnavailable,
     check_files,
@@ -40,16 +42,12 @@ from aggregator.lake.tables.port import (
 )
 from aggregator.machine_clock import utc_now_ms
 
-_ONCE = CommitProperties(max_commit_retries=0)
 _ATTEMPT = "hub.attempt"  # key in a commit's information
 # Statistics of every column, not only of the first 32: the hub writes them itself, and counts by them.
 _PROPERTIES: dict[str, str | None] = {"delta.dataSkippingNumIndexedCols": "-1"}
 _EXPIRY = "delta.setTransactionRetentionDuration"
-# Characters of a path in the log: those that delta-rs 1.6 leaves as they are, and others that it is known to encode.
-_PLAIN = "/=()',;!~@&$:+"
-_KNOWN = frozenset(string.ascii_letters + string.digits + "-._ %" + _PLAIN)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LOOK_BACK = 10  # versions that are searched for a restored one; every cycle searches
+_LOOK_BACK = 10  # versions that every cycle searches for a restored one
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class DeltaTables:
                 partition_by=list(partition_columns),
                 configuration=_PROPERTIES,
                 storage_options=options,
-                commit_properties=_ONCE,
+                commit_properties=ONCE,
             )
         except (DeltaError, OSError) as error:
             if DeltaTable.is_deltatable(place.root, options):
@@ -211,13 +209,16 @@ class DeltaHandle:
 
     def referenced_paths(self) -> set[str]:
         """Paths of every file that the log names, added or removed; checkpoints may have replaced its older part."""
-        names = set(self.live_paths())
-        log = self.folder / "_delta_log"
         with delta_errors(self.folder):
-            commits = [log.read(file.name) for file in log.entries() if file.name.endswith(".json")]
-        for action in (json.loads(line) for commit in commits for line in commit.splitlines()):
-            names |= {unquote(action[kind]["path"]) for kind in ("add", "remove") if kind in action}
-        return names
+            commits = [self._log.read(file.name) for file in self._log.entries() if file.name.endswith(".json")]
+        return {*self.live_paths()} | named_paths(commits)
+
+    def appended_since(self, version: int) -> list[LiveFile] | None:
+        """Read what the port says from the log."""
+        later = (commit_name(one) for one in range(version + 1, self.version + 1))
+        with delta_errors(self.folder), contextlib.suppress(FileNotFoundError):
+            return appended(map(self._log.read, later))
+        return None
 
     def rows(self) -> int:
         """Count the records, by the files' statistics."""
@@ -250,7 +251,7 @@ class DeltaHandle:
             one for one in merge_schemas(have, schema) if one.name not in have.names or one != have.field(one.name)
         ]
         try:
-            self.table.alter.add_columns(Schema.from_arrow(pa.schema(wider)).fields, commit_properties=_ONCE)
+            self.table.alter.add_columns(Schema.from_arrow(pa.schema(wider)).fields, commit_properties=ONCE)
         except CommitFailedError:
             raise self._conflict() from None
         except SchemaMismatchError:
@@ -299,6 +300,14 @@ class DeltaHandle:
                 raise self._conflict() if refused else unavailable(self.folder, error) from None
         return self.version + 1
 
+    def describe(self, description: Description) -> bool:
+        """Write columns' comments and properties, each in a commit of its own."""
+        with delta_errors(self.folder):
+            try:
+                return describe(self.table, description)
+            except CommitFailedError:
+                raise self._conflict() from None
+
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:  # noqa: ARG002 - delta-rs asks the clock itself
         """Remove the files that were replaced longer than `keep` ago, and the log that a checkpoint stands for.
 
@@ -307,16 +316,15 @@ class DeltaHandle:
         Raises:
             CommitConflict: another writer was first.
         """
-        try:
-            hours = math.ceil(keep / timedelta(hours=1))
-            removed = self.table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
-            kept = DeltaTable(self.folder.root, storage_options=self.folder.resolved())
-            kept.create_checkpoint()
-            kept.cleanup_metadata()
-        except CommitFailedError:
-            raise self._conflict() from None
-        except (DeltaError, OSError) as error:
-            raise unavailable(self.folder, error) from None
+        with delta_errors(self.folder):
+            try:
+                hours = math.ceil(keep / timedelta(hours=1))
+                removed = self.table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+                kept = DeltaTable(self.folder.root, storage_options=self.folder.resolved())
+                kept.create_checkpoint()
+                kept.cleanup_metadata()
+            except CommitFailedError:
+                raise self._conflict() from None
         return len(removed)
 
     def _check_staged(self, files: Iterable[StagedFile]) -> None:
@@ -341,7 +349,7 @@ class DeltaHandle:
             HoldError: another tool wrote a path in another way.
         """
         said = {unquote(path): path for path in self._adds().column("path").to_pylist()} if replaced else {}
-        odd = [one.path for one in replaced if said.get(one.path) != _said(one.path)]
+        odd = [one.path for one in replaced if said.get(one.path) != path_as_written(one.path)]
         if odd:
             raise HoldError(
                 f"table {self.folder}: another tool wrote {len(odd)} of its files under paths that delta-rs"
@@ -354,16 +362,19 @@ class DeltaHandle:
         """Whether the next version is this attempt's: a store may apply a commit and refuse it all the same."""
         with delta_errors(self.folder):
             try:
-                commit = (self.folder / "_delta_log").read(f"{self.version + 1:020}.json")
+                commit = self._log.read(commit_name(self.version + 1))
             except FileNotFoundError:  # never written, or vacuumed since: then the positions decide
                 return False
-        found = [json.loads(line) for line in commit.splitlines()]
-        return any(action.get("commitInfo", {}).get(_ATTEMPT) == attempt for action in found)
+        return says(commit, _ATTEMPT, attempt)
 
     def _adds(self) -> pa.Table:
         """The table's add actions, with a row for each data file."""
         with delta_errors(self.folder):
             return pa.table(self.table.get_add_actions(flatten=True))
+
+    @property
+    def _log(self) -> Folder:
+        return self.folder / "_delta_log"
 
     def _application(self, partition: CentralPartition) -> str:
         return f"{self.owner}/{partition}"
@@ -375,12 +386,6 @@ class DeltaHandle:
 
 def _microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def _said(path: str) -> str | None:
-    """A path as delta-rs writes it into the log; None where that is not known."""
-    known = all(one in _KNOWN or (not one.isascii() and one.isprintable()) for one in path)
-    return quote(path, safe=_PLAIN) if known else None
 
 
 def _narrow(kind: pa.DataType) -> pa.DataType:

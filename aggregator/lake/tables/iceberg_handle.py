@@ -9,7 +9,7 @@ and a table without positions would get rows twice.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 from pyiceberg.table.update.snapshot import ExpireSnapshots
@@ -31,11 +32,12 @@ from aggregator.lake.storage.folder import Folder
 from aggregator.lake.storage.staging import mark_sent
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.plain_files import check_plain
-from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
+from aggregator.lake.tables.port import CommitConflict, Description, LiveFile, check_files, check_growth
 from aggregator.machine_clock import utc_now_ms
 
 RETRIES = "commit.retry.num-retries"
 _STAY, _SNAPSHOTS = "history.expire.min-snapshots-to-keep", 100
+_REWRITES = "hub.rewrites"  # key in the summary of a snapshot that changes no rows
 _AT_ONCE = 2  # each snapshot costs two copies of the metadata; a commit adds one snapshot
 _QUERIES_MS = 3_600_000
 
@@ -104,21 +106,24 @@ class IcebergHandle:
         Raises:
             HoldError: a reader of the files alone would see other rows, or other columns, than one of the table.
         """
-        names = self.partition_columns()
-        times = next((one.field_id for one in self.table.schema().fields if one.name == "_timestamp"), None)
         with iceberg_errors(self.table.location()):
             tasks = list(self.table.scan().plan_files())
             check_plain(self.table, tasks)
-        return [
-            LiveFile(
-                self._relative(task.file.file_path),
-                task.file.file_size_in_bytes,
-                task.file.record_count,
-                tuple((name, text(task.file.partition[at])) for at, name in enumerate(names)),
-                _microseconds((task.file.lower_bounds or {}).get(times)) if times is not None else None,
-            )
-            for task in tasks
-        ]
+        return [self._live_file(task.file) for task in tasks]
+
+    def appended_since(self, version: int) -> list[LiveFile] | None:
+        """Read what the port says from the snapshots; the hub marks those of its own that change no rows."""
+        found: list[LiveFile] = []
+        with iceberg_errors(self.table.location()):
+            for snapshot in ancestors_of(self.table.current_snapshot(), self.table.metadata):
+                if (snapshot.sequence_number or 0) <= version:
+                    return found
+                if _rewrites(snapshot):
+                    continue
+                if not _appends(snapshot):
+                    return None
+                found += map(self._live_file, _added(snapshot, self.table.io))
+        return found if version <= 0 else None  # no snapshot tells of an older version
 
     def live_paths(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
@@ -178,7 +183,7 @@ class IcebergHandle:
         gone = {f"{self.table.location()}/{file.path}" for file in replaced}
         mark = uuid.uuid4().hex
         moves = {self._mark: mark} | {self._property(one): str(offset) for one, offset in positions.items()}
-        marked = {self._mark: mark, **note}
+        marked = {self._mark: mark, **note, **({} if positions else {_REWRITES: "true"})}
         with iceberg_errors(self.table.location()):
             try:
                 transaction = self._changed(paths, gone, moves, marked)
@@ -194,6 +199,21 @@ class IcebergHandle:
                 raise
             return version
         return self.version
+
+    def describe(self, description: Description) -> bool:
+        """Write columns' docs and properties, in one snapshot that adds no rows."""
+        present = {one.name: one.doc or "" for one in self.table.schema().fields}
+        comments, properties = description.new_comments(present), description.new_properties(self.table.properties)
+        if comments or properties:
+            with iceberg_errors(self.table.location()):
+                transaction = self.table.transaction()
+                with transaction.update_schema() as update:
+                    for name, text in comments.items():
+                        update.update_column(name, doc=text)
+                transaction.set_properties(properties)
+                transaction.add_files([])
+                transaction.commit_transaction()
+        return bool(comments or properties)
 
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:
         """Expire snapshots and remove the files that only they named; properties, and so positions, stay.
@@ -259,6 +279,16 @@ class IcebergHandle:
         lineage = ancestors_of(self.table.current_snapshot(), self.table.metadata)
         return next((summary[self._mark] for summary in map(_summary, lineage) if self._mark in summary), None)
 
+    def _live_file(self, file: DataFile) -> LiveFile:
+        times = next((one.field_id for one in self.table.schema().fields if one.name == "_timestamp"), None)
+        return LiveFile(
+            self._relative(file.file_path),
+            file.file_size_in_bytes,
+            file.record_count,
+            tuple((name, text(file.partition[at])) for at, name in enumerate(self.partition_columns())),
+            _microseconds((file.lower_bounds or {}).get(times)) if times is not None else None,
+        )
+
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.table.location()}/")
 
@@ -288,6 +318,20 @@ def surplus(
 
 def _appends(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation is Operation.APPEND
+
+
+def _rewrites(snapshot: Snapshot) -> bool:
+    """Whether it puts the same rows into other files, by the hub's word or the format's."""
+    operation = snapshot.summary.operation if snapshot.summary is not None else None
+    return _REWRITES in _summary(snapshot) or operation is Operation.REPLACE
+
+
+def _added(snapshot: Snapshot, io: FileIO) -> Iterator[DataFile]:
+    for manifest in snapshot.manifests(io):
+        if manifest.added_snapshot_id == snapshot.snapshot_id:
+            for entry in manifest.fetch_manifest_entry(io):
+                if entry.status is ManifestEntryStatus.ADDED:
+                    yield entry.data_file
 
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:

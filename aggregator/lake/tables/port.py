@@ -49,6 +49,36 @@ class LiveFile(NamedTuple):
     begins_us: int | None = None
 
 
+# Of every comment that the hub writes; others are somebody else's.
+COMMENT_BEGINS = "stripped by the hub: "
+
+
+class Description(NamedTuple):
+    """What is said of a table.
+
+    Attributes:
+        columns: Comment by column, of those that were stripped.
+        properties: Of the table.
+    """
+
+    columns: Mapping[str, str]
+    properties: Mapping[str, str]
+
+    def new_comments(self, present: Mapping[str, str]) -> dict[str, str]:
+        """The comments that a table lacks, empty ones for what the hub said and is no longer so.
+
+        Args:
+            present: Comment by column, for all columns; empty for one without.
+        """
+        wanted = {name: self.columns.get(name, "") for name in present}
+        ours = {name for name, text in present.items() if not text or text.startswith(COMMENT_BEGINS)}
+        return {name: text for name, text in wanted.items() if name in ours and text != present[name]}
+
+    def new_properties(self, present: Mapping[str, str]) -> dict[str, str]:
+        """The properties that a table lacks."""
+        return {name: text for name, text in self.properties.items() if present.get(name) != text}
+
+
 class TableHandle(Protocol):
     """Reads and writes one table, as it was at one version."""
 
@@ -77,6 +107,16 @@ class TableHandle(Protocol):
 
     def referenced_paths(self) -> set[str]:
         """Paths of every file that a version which is still kept names, live or not."""
+
+    def appended_since(self, version: int) -> list[LiveFile] | None:
+        """The files with the rows that came after an earlier version, live or since replaced by others.
+
+        Args:
+            version: The earlier one.
+
+        Returns:
+            None where rows were changed or removed as well, or where nothing tells any more.
+        """
 
     def rows(self) -> int:
         """Count the records, by the files' statistics."""
@@ -116,6 +156,16 @@ class TableHandle(Protocol):
                 despite an error counts as done.
             HoldError: the files do not fit the table, which was altered meanwhile.
             FatalError: a position would not grow; this is a fault in the hub, and nothing was written.
+        """
+
+    def describe(self, description: Description) -> bool:
+        """Write what is said of the table into its metadata, if it is news; the handle is used up.
+
+        Returns:
+            Whether anything was written.
+
+        Raises:
+            CommitConflict: another writer was first.
         """
 
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:

@@ -1,4 +1,4 @@
-"""Compacts and vacuums tables between their commits. It runs in the process that runs the lake, without a command.
+"""Compacts, vacuums and describes tables between their commits, in the process that runs the lake.
 
 Invariant: upkeep takes a tenth of the time at most, and visits a table once a minute at most. Upkeep and commits
 compete as any two writers do: the later one tries again from a fresh read. Nothing is rewritten while the lake is
@@ -8,7 +8,8 @@ behind, or while another job has asked for a turn. A table that cannot be kept u
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ from aggregator.config.lake_model import CURRENT, QUARANTINE, UpkeepConfig
 from aggregator.errors import AggregatorError, kind_and_place
 from aggregator.lake.cycle.attempts import CommitTurns
 from aggregator.lake.cycle.report import CycleReport
-from aggregator.lake.tables.port import CommitConflict, Tables
+from aggregator.lake.tables.port import CommitConflict, Description, Tables
 from aggregator.lake.tables.storage_errors import storage_errors
 from aggregator.lake.upkeep.compaction import RATIO, compact
 from aggregator.repeated_warnings import RepeatedWarnings
@@ -26,6 +27,7 @@ from aggregator.threads import Pulse
 _SHARE = 10  # one part in so many of the time is work
 _EVERY_S = 60.0
 _VACUUM_EVERY = timedelta(days=1)
+_DESCRIBE_EVERY_S = 600.0
 _PULSE_S = 5.0
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ class BackgroundUpkeep:
         wanted: What is to be done.
         tables: The format.
         cluster_by: Columns in whose order a table's rows are put.
+        describe: What is to be said of a table that these central topics feed.
         publish: Takes what was done to a table, whenever that changes.
         known: What was done before this process, by table.
         clock: Seconds since 1970.
@@ -48,6 +51,7 @@ class BackgroundUpkeep:
         tables: Tables,
         *,
         cluster_by: Callable[[str], Sequence[str]] = lambda _table: (),
+        describe: Callable[[Collection[str]], Description] = lambda _topics: Description({}, {}),
         publish: Callable[[str, TableUpkeep], None] = lambda _table, _done: None,
         known: Callable[[], Mapping[str, TableUpkeep]] = dict,
         clock: Callable[[], float] = time.time,
@@ -55,6 +59,8 @@ class BackgroundUpkeep:
         self._wanted = wanted
         self._tables = tables
         self._cluster_by = cluster_by
+        self._describe = describe
+        self._described: dict[str, float] = {}  # when each table was looked at
         self._publish = publish
         self._known = known
         self._clock = clock
@@ -110,8 +116,12 @@ class BackgroundUpkeep:
             What has been done to it so far; None where that is no news.
         """
         before = self._done.get(name, TableUpkeep())
-        done, problems = before, []
-        for step in (self._compacted, self._vacuumed):  # a failure of one step does not prevent the other
+        done, problems = before, []  # a failure of one step does not prevent the next
+        for step in (
+            self._compacted,
+            self._vacuumed,
+            self._with_description,
+        ):
             try:
                 with storage_errors(f"table {name}: its files", parquet=True):
                     done = step(name, done)
@@ -159,6 +169,19 @@ class BackgroundUpkeep:
         except CommitConflict:
             return done
         return replace(done, vacuumed_ms=self._now_ms(), removed=done.removed + removed)
+
+    def _with_description(self, name: str, done: TableUpkeep) -> TableUpkeep:
+        base, now_s = name.removesuffix(CURRENT), time.monotonic()
+        if now_s - self._described.get(name, float("-inf")) < _DESCRIBE_EVERY_S:
+            return done
+        topics = {at.topic for one in self._report.tables if one.table == base for at in one.next_offsets}
+        handle = self._tables.open(name) if topics else None
+        if handle is None:
+            return done
+        with suppress(CommitConflict):  # the next round says the rest
+            handle.describe(self._describe(topics))
+            self._described[name] = now_s
+        return done
 
     def _warn(self, names: Iterable[str]) -> None:
         found = {name: self._done[name].problem for name in names if name in self._done}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from aggregator.lake.current_state import latest_rows
+from aggregator.lake.latest_rows import latest
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
@@ -56,7 +56,7 @@ class World:
         return found
 
     def current(self) -> set[int]:
-        found = latest_rows(self.tables.folder / NAME, self.tables.open(NAME).live_files())
+        found = latest(self.tables.folder / NAME, self.tables.open(NAME).live_files()).rows()
         return {offset for rows in found for offset in rows["_offset"].to_pylist()}
 
 

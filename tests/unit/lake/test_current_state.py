@@ -1,5 +1,6 @@
 """The current state: the latest row per key of its edge partition, deletes applied, whatever the order of arrival."""
 
+import random
 import time
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aggregator.lake import latest_rows
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
+from aggregator.lake.upkeep.compaction import compact
 from aggregator.lake.upkeep.orphans import sweep
+from tests.effort import turns
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, rows, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
@@ -119,14 +123,14 @@ def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
     commit(tables, staged(tables, FIRST, 0, 1, events((0, b"a", 0, 1, False))))
     ours.refresh([FIRST])
     commit(tables, staged(tables, FIRST, 1, 2, events((0, b"b", 0, 2, False))))
-    stage = CurrentState._staged
+    change = CurrentState._change
 
     def overtaken(self, *arguments):
         if self is ours:
             other.refresh([FIRST], force=True)
-        return stage(self, *arguments)
+        return change(self, *arguments)
 
-    monkeypatch.setattr(CurrentState, "_staged", overtaken)
+    monkeypatch.setattr(CurrentState, "_change", overtaken)
     with pytest.raises(CommitConflict):
         ours.refresh([FIRST], force=True)
     assert len(state(tables, ours)) == 2
@@ -152,3 +156,129 @@ def test_a_table_without_keys_has_an_empty_state(tmp_path):
     current = CurrentState(tables, tables.folder, NAME)
     current.refresh([FIRST])
     assert state(tables, current) == []
+
+
+class Lake:
+    """A table whose rows come in and are altered in drawn ways, its current state, and what that must be."""
+
+    def __init__(self, kind, folder: Path, chance: random.Random) -> None:
+        self.tables = kind("hub", Folder(str(folder)))
+        self.chance = chance
+        self.current = CurrentState(self.tables, self.tables.folder, NAME)
+        self.came = 0
+        self.next = dict.fromkeys(range(2), 0)  # by edge partition
+
+    def append(self, *, late: bool = False) -> None:
+        """Some rows that follow those before; a late one is older than any, as one that was backfilled."""
+        drawn = []
+        for _ in range(self.chance.randint(1, 6)):
+            partition, key = self.chance.randrange(2), self.chance.choice([b"a", b"b", b"c", b"d", b"e"])
+            self.next[partition] += 1
+            drawn.append((partition, key, 0, self.next[partition], self.chance.random() < 0.3))
+        if late:
+            drawn[0] = (0, b"a", 0, -1 - self.came, False)
+        end = self.came + len(drawn)
+        table = events(*drawn)
+        if self.chance.random() < 0.1:
+            table = table.append_column(f"new{self.came}", pa.array(["x"] * len(drawn)))
+        commit(self.tables, staged(self.tables, FIRST, self.came, end, table))
+        self.came = end
+
+    def delete(self) -> None:
+        """As a person erases a key, with another tool."""
+        handle = self.tables.open(NAME)
+        kept = [row[3] for row in self.expected()]
+        if kept:
+            handle.table.delete(f"_offset = {self.chance.choice(kept)}")
+
+    def compact(self, name: str) -> None:
+        compact(self.tables, self.tables.folder / name, name)
+
+    def expected(self) -> list[tuple]:
+        """By DuckDB's own window over the table's rows."""
+        files = [str(Path(self.tables.folder) / NAME / path) for path in self.tables.open(NAME).live_paths()]
+        if not files:
+            return []
+        query = f"""select _partition, _key, _incarnation, _offset from read_parquet({files}, union_by_name=true)
+            qualify row_number() over (partition by _partition, _key order by _incarnation desc, _offset desc) = 1
+            and not _deleted order by all"""
+        with duckdb.connect() as connection:
+            return connection.sql(query).fetchall()
+
+
+@pytest.mark.slow
+@FORMATS
+@pytest.mark.parametrize("seed", turns(3, 40))
+def test_new_rows_bring_it_to_what_all_rows_would(kind, tmp_path, seed, monkeypatch):
+    """Rows that come in order or late, compactions of both tables, erasures and new processes, in any order."""
+    print(f"seed {seed}")
+    monkeypatch.setattr(latest_rows, "_FEWEST", seed % 2 * 200_000)
+    chance = random.Random(seed)
+    lake = Lake(kind, tmp_path, chance)
+    lake.append()
+    for _ in range(14):
+        action = chance.choice(["append"] * 6 + ["late", "compact", "compact state", "delete", "new process"])
+        match action:
+            case "append" | "late":
+                lake.append(late=action == "late")
+            case "compact":
+                lake.compact(NAME)
+            case "compact state" if lake.tables.open(lake.current.table):
+                lake.compact(lake.current.table)
+            case "delete":
+                lake.delete()
+                lake.append()  # a refresh needs news
+            case "new process":
+                lake.current = CurrentState(lake.tables, lake.tables.folder, NAME)
+        if chance.random() < 0.6:
+            lake.current.refresh([FIRST], force=True)
+            assert state(lake.tables, lake.current) == lake.expected()
+
+
+@FORMATS
+def test_a_refresh_reads_what_came_and_rewrites_what_it_replaces(kind, tmp_path):
+    """What it costs does not grow with the table's history, and files without such a key stay."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
+    for number, key in enumerate([b"a", b"b", b"c", b"b"]):
+        commit(tables, staged(tables, FIRST, number, number + 1, events((0, key, 0, number, False))))
+        if number == 2:
+            before = set(tables.open(current.table).live_paths())
+        current.refresh([FIRST], force=True)
+    after = set(tables.open(current.table).live_paths())
+    assert len(before) == 2
+    assert len(before & after) == 1
+    assert state(tables, current) == [(0, b"a", 0, 0), (0, b"b", 0, 3), (0, b"c", 0, 2)]
+
+
+@FORMATS
+def test_what_came_is_told_by_the_log_until_it_is_cleaned(kind, tmp_path):
+    """Compacted files are told as they came; a removed row, or a log that is gone, tells nothing."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    versions = []
+    for number in range(3):
+        commit(tables, staged(tables, FIRST, number, number + 1, events((0, b"a", 0, number, False))))
+        versions.append(tables.open(NAME).version)
+    first = versions[0]
+    compact(tables, tables.folder / NAME, NAME)
+    handle = tables.open(NAME)
+    assert len(handle.live_files()) == 1
+    assert [file.rows for file in handle.appended_since(first)] == [1, 1]
+    assert handle.appended_since(handle.version) == []
+    handle.table.delete("_offset = 0")
+    assert tables.open(NAME).appended_since(first) is None
+    assert tables.open(NAME).appended_since(handle.version - 100) is None
+
+
+@pytest.mark.slow
+@FORMATS
+def test_what_was_altered_in_it_by_hand_is_brought_anew(kind, tmp_path):
+    """It is derived, so nothing else stays in it, or out of it."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
+    commit(tables, staged(tables, FIRST, 0, 2, events((0, b"a", 0, 1, False), (0, b"b", 0, 2, False))))
+    current.refresh([FIRST])
+    tables.open(current.table).table.delete("_offset = 1")
+    commit(tables, staged(tables, FIRST, 2, 3, events((0, b"c", 0, 3, False))))
+    current.refresh([FIRST], force=True)
+    assert state(tables, current) == [(0, b"a", 0, 1), (0, b"b", 0, 2), (0, b"c", 0, 3)]

@@ -7,8 +7,8 @@ import pytest
 from openlineage.client.serde import Serde
 
 from aggregator.lineage.events import Happening, edge_topics, table_dataset, table_event, topic_dataset, topic_event
-from aggregator.lineage.traced_columns import MOST, TracedColumn, traced_columns
 from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.traced_columns import MOST, TracedColumn, traced_columns
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
 

@@ -33,14 +33,17 @@ def traced_columns(schema: str) -> tuple[TracedColumn, ...]:
     """The fields of a schema without parts of their own, in their order; at most `MOST`.
 
     Args:
-        schema: The text of a central schema.
+        schema: The text of a central schema; somebody else's, which is none, has no fields.
     """
     found: list[TracedColumn] = []
-    for column in _Walk({}, [_STEPS]).below(json.loads(schema), "", "", {}):
-        if len(found) == MOST:
-            break
-        if column not in found[-1:]:  # both of two branches
-            found.append(column)
+    try:
+        for column in _Walk({}, [_STEPS]).below(json.loads(schema), "", "", {}):
+            if len(found) == MOST:
+                break
+            if column not in found[-1:]:  # both of two branches
+                found.append(column)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ()
     return tuple(found)
 
 
