@@ -72,10 +72,12 @@ def kind_of(result: Result) -> str:
         ("formats", "commits"),
         ("refresh_s", "current"),
         ("many_tables", "tables"),
-        ("warm_codecs", "warm"),
+        ("where_us", "where"),
     ):
         if key in result:
             return kind
+    if "warm_codecs" in result:
+        return _warm_kind(result)
     raise ValueError(f"no bench of ours prints {sorted(result)}")
 
 
@@ -118,6 +120,29 @@ def contest(result: Result) -> str:
         ]
         parts += [f"{words}:", table(head, rows)]
     return "\n\n".join((*parts, _plot(result)))
+
+
+def _warm_kind(result: Result) -> str:
+    """One run is of one `malloc`, and the codecs of a later one do not replace those of an earlier."""
+    if "none" not in result["warm_codecs"]:
+        return "-".join(("warm", *result["warm_codecs"]))
+    return "warm-glibc" if result["hub_malloc"].startswith("glibc") else "warm"
+
+
+def where(result: Result) -> str:
+    """Where the hub's CPU goes, by thread, in rows that add up."""
+    asked = " ".join(f"--{name} {result[name]}" for name in ("records", "rounds", "distinct"))
+    spent, names = result["where_us"], ("hub_keep", "hub_drop_5", "hub_mixed")
+    slots = next(iter(spent["hub_keep"]))
+    rows: list[tuple[str, ...]] = []
+    for row in spent["hub_keep"]:
+        rows.append((row, *(f"{spent[name][row]:.2f}" for name in names)))
+        if row == slots:
+            rows.append(("… of which strip alone", *(f"{result['strip_us'][name]:.2f}" for name in names)))
+    rows.append(("all", *(f"{sum(spent[name].values()):.2f}" for name in names)))
+    head = ("CPU µs per record", "everything kept", "seven dropped", "five dropped, two and the key pseudonymised")
+    command = _measured(f"python -m tests.bench.where {asked} -o json", result)
+    return f"{command}, the hub's workers with {result['hub_malloc']}\n\n{table(head, rows)}"
 
 
 def warm(result: Result) -> str:
@@ -439,6 +464,9 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "current": current,
     "tables": tables,
     "warm": warm,
+    "warm-glibc": warm,
+    "warm-zstd": warm,
+    "where": where,
 }
 # Kinds of blocks that are made of another kind's result.
 _MADE_OF = {"headline": "warm"}
