@@ -45,7 +45,12 @@ def found(tables) -> list[int]:
 
 
 def test_a_table_lives_in_an_object_store(tables):
-    """Rule G by the store's own conditional put, compaction, the sweep by age, vacuum: as on a disk."""
+    """As on a disk."""
+    live_there(tables)
+
+
+def live_there(tables):
+    """Rule G by the store's own conditional put, compaction, the sweep by age, vacuum."""
     assert tables.names() == []
     for number in range(3):
         commit(tables, staged(tables, FIRST, number, number + 1, ids(number)))
