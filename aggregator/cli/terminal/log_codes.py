@@ -154,8 +154,8 @@ CODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "standing by: %s is running": "standby.waits",
         },
         "replicate.leadership.lease_renewal": {
-            "central moves the lease again": "lease.renewed",
-            "central refuses to move the lease, and a standby may take over: %s": "lease.refused",
+            "the lease moves again": "lease.renewed",
+            "the lease does not move, and a standby may take over: %s": "lease.refused",
         },
         "replicate.warmup": {
             "workers start cold (%s)": "spark.cold",

@@ -72,7 +72,7 @@ class LeaseRenewal:
         except (TransactionAborted, Unreachable) as error:
             why = self._central.authentication_error()
             if self._refused_s is None or (why and not self._why):
-                log.warning("central refuses to move the lease, and a standby may take over: %s", why or error.message)
+                log.warning("the lease does not move, and a standby may take over: %s", why or error.message)
             self._refused_s, self._why = began_s if self._refused_s is None else self._refused_s, why
             if why and self._now() - self._refused_s > _AUTHENTICATION_TIMEOUT_S:
                 raise FatalError(
@@ -80,7 +80,7 @@ class LeaseRenewal:
                 ) from None
             return
         if self._refused_s is not None:
-            log.warning("central moves the lease again")
+            log.warning("the lease moves again")
         self._refused_s = None
 
     def release(self) -> None:
