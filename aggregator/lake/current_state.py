@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from aggregator.config.lake_model import CURRENT, LakeConfig
 from aggregator.coordinates import CentralPartition
-from aggregator.errors import HoldError, RetryError
+from aggregator.errors import AggregatorError, HoldError, RetryError, kind_and_place
 from aggregator.lake.columns.columns import conform_to_schema, merge_schemas
 from aggregator.lake.cycle.report import CycleReport
 from aggregator.lake.latest_rows import Latest, Marks, latest, superseded
 from aggregator.lake.storage.files import StagedFile, StagingWriter
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.storage.staging import StagingLease
-from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
+from aggregator.lake.tables.port import LiveFile, TableHandle, TablePoint, Tables
 from aggregator.lake.tables.storage_errors import storage_errors
 
 log = logging.getLogger(__name__)
@@ -37,13 +37,13 @@ class _Reflected(NamedTuple):
     """What the last refresh of this process left.
 
     Attributes:
-        source: Version of the table that it read.
-        target: Version of the current state that it made.
+        source: What it read of the table.
+        target: The version of the current state that it made.
         marks: Newest row of each edge partition that it has read.
     """
 
-    source: int
-    target: int
+    source: TablePoint
+    target: TablePoint
     marks: Marks
 
 
@@ -102,13 +102,13 @@ class CurrentState:
             return None  # up to date, or another driver has seen a newer version
         lease = StagingLease(self.folder / self.table)
         known, self._reflected = self._reflected, None
-        seen = source.version
+        seen, made = source.point, target.point.table
         try:
             change = self._change(source, target, lease, known)
             version = target.commit(change.staged, moved, replaced=change.replaced)
         finally:
             lease.end()
-        self._reflected = _Reflected(seen, version, change.marks)
+        self._reflected = _Reflected(seen, TablePoint(made, version), change.marks)
         ended = time.monotonic()
         self._rested_at = ended + (ended - began) * (_SHARE - 1)
         return version
@@ -197,3 +197,7 @@ class CurrentStates:
                     state.refresh(table.next_offsets, force=force)
             except (HoldError, RetryError) as error:
                 log.warning("the current state of table %s waits: %s", table.table, error)
+            except AggregatorError:  # such an error ends the lake
+                raise
+            except Exception as error:  # noqa: BLE001 - rows or metadata of other writers raise anything; the table goes on
+                log.warning("the current state of table %s waits: %s", table.table, kind_and_place(error))

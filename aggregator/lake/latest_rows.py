@@ -19,6 +19,7 @@ _PARTITION = ["_edge", "_topic", "_partition"]
 _KEY = [*_PARTITION, "_key"]
 _ORDER = ["_incarnation", "_offset"]
 _FEWEST = 200_000
+_UNTOLD = -1  # the incarnation of a record whose origin does not say it
 _INDEX = {
     "_edge": pl.String,
     "_topic": pl.String,
@@ -82,6 +83,7 @@ def latest(folder: Folder, files: Iterable[LiveFile]) -> Latest:
     index, waiting, count = _indexed(pl.DataFrame(schema=_INDEX), 0), list[pl.DataFrame](), 0
     for number, file in enumerate(listed):
         rows = _indexed(_columns(folder, file, [*_KEY, *_ORDER, "_deleted"]), number)
+        rows = rows.with_columns(pl.col("_incarnation").fill_null(_UNTOLD))
         waiting.append(rows.filter(pl.col("_key").is_not_null() & pl.col("_offset").is_not_null()))
         count += len(waiting[-1])
         if count > max(_FEWEST, len(index)):  # each row is sorted a few times, however many files there are

@@ -10,7 +10,7 @@ from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
 from tests.aws import BUCKET, Aws
-from tests.integration.test_object_stores import found, live_there
+from tests.stored_tables import found, live_there
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, staged
 
 

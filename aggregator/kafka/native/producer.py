@@ -158,12 +158,13 @@ class Producer(Client):
         Raises:
             KafkaException: refused, or no answer.
         """
+        deadline = time.monotonic() + timeout_s
         try:
             self._abort(timeout_s)
         except KafkaException as failure:
             if not _is_of_state(failure):
                 raise
-            self._abort(timeout_s)
+            self._abort(max(0.0, deadline - time.monotonic()))
         self._aborted = True
 
     def _abort(self, timeout_s: float) -> None:

@@ -250,13 +250,25 @@ class Folder:
 
 def without_views(rows: pa.Table) -> pa.Table:
     """Text and bytes in types that pyarrow can compare: delta-rs leaves views in a file that it rewrites."""
-    if not _has_views(rows.schema):
-        return rows
-    return rows.cast(pa.schema([one.with_type(_PLAIN.get(one.type, one.type)) for one in rows.schema]))
+    plain = pa.schema([one.with_type(_plain(one.type)) for one in rows.schema])
+    return rows if plain == rows.schema else rows.cast(plain)
 
 
 def _has_views(schema: pa.Schema) -> bool:
     return any(one.type in _PLAIN for one in schema)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type without views, at any depth."""
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(_plain(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain(kind.value_type))
+    return _PLAIN.get(kind, kind)
 
 
 def reason(error: OSError) -> str:

@@ -30,11 +30,13 @@ from aggregator.lake.storage.staging import mark_sent
 from aggregator.lake.tables.delta_description import ONCE, describe
 from aggregator.lake.tables.delta_errors import delta_errors, unavailable
 from aggregator.lake.tables.delta_log import appended, commit_name, named_paths, path_as_written, says
+from aggregator.lake.tables.delta_types import narrow
 from aggregator.lake.tables.plain_files import check_plain_delta
 from aggregator.lake.tables.port import (
     CommitConflict,
     Description,
     LiveFile,
+    TablePoint,
     TableUnavailable,
     check_files,
     check_growth,
@@ -120,7 +122,7 @@ class DeltaTables:
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:
         """The schema in Delta's types: fixed bytes become bytes."""
-        return pa.schema([pa.field(one.name, _narrow(one.type)) for one in schema])
+        return pa.schema([pa.field(one.name, narrow(one.type)) for one in schema])
 
     def promotes(self, narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG002 - the port's names
         """Never: delta-rs does not write tables with Delta's type widening."""
@@ -172,7 +174,7 @@ class DeltaHandle:
     def schema(self) -> pa.Schema:
         """The table's columns, in the Arrow types that `narrowed` gives."""
         arrow = pa.schema(self.table.schema())
-        return pa.schema([pa.field(one.name, _narrow(one.type)) for one in arrow])
+        return pa.schema([pa.field(one.name, narrow(one.type)) for one in arrow])
 
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
@@ -213,9 +215,16 @@ class DeltaHandle:
             commits = [self._log.read(file.name) for file in self._log.entries() if file.name.endswith(".json")]
         return {*self.live_paths()} | named_paths(commits)
 
-    def appended_since(self, version: int) -> list[LiveFile] | None:
+    @property
+    def point(self) -> TablePoint:
+        """The id in the table's metadata, and the version."""
+        return TablePoint(str(self.table.metadata().id), self.version)
+
+    def appended_since(self, point: TablePoint) -> list[LiveFile] | None:
         """Read what the port says from the log."""
-        later = (commit_name(one) for one in range(version + 1, self.version + 1))
+        if point.table != self.point.table or point.version > self.version:
+            return None
+        later = (commit_name(one) for one in range(point.version + 1, self.version + 1))
         with delta_errors(self.folder), contextlib.suppress(FileNotFoundError):
             return appended(map(self._log.read, later))
         return None
@@ -386,15 +395,3 @@ class DeltaHandle:
 
 def _microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def _narrow(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_fixed_size_binary(kind):
-        return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _narrow(one.type)) for one in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(pa.string(), _narrow(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_narrow(kind.value_type))
-    return kind

@@ -9,8 +9,7 @@ and a table without positions would get rows twice.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -18,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
-from pyiceberg.manifest import DataFile, ManifestEntryStatus
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
+from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from aggregator.coordinates import CentralPartition
@@ -31,15 +30,23 @@ from aggregator.lake.storage.files import StagedFile
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.storage.staging import mark_sent
 from aggregator.lake.tables.iceberg_errors import iceberg_errors
+from aggregator.lake.tables.iceberg_snapshots import (
+    REWRITES,
+    SNAPSHOTS,
+    STAY,
+    added_files,
+    appends,
+    named_paths,
+    rewrites,
+    sequence_number,
+    summary,
+    surplus,
+)
 from aggregator.lake.tables.plain_files import check_plain
-from aggregator.lake.tables.port import CommitConflict, Description, LiveFile, check_files, check_growth
+from aggregator.lake.tables.port import CommitConflict, Description, LiveFile, TablePoint, check_files, check_growth
 from aggregator.machine_clock import utc_now_ms
 
 RETRIES = "commit.retry.num-retries"
-_STAY, _SNAPSHOTS = "history.expire.min-snapshots-to-keep", 100
-_REWRITES = "hub.rewrites"  # key in the summary of a snapshot that changes no rows
-_AT_ONCE = 2  # each snapshot costs two copies of the metadata; a commit adds one snapshot
-_QUERIES_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -71,9 +78,9 @@ class IcebergHandle:
         where = f"table {self.table.location()}"
         if self.table.properties.get(RETRIES) != "0":
             raise HoldError(f"{where}: its property {RETRIES} is not 0", hint="set it back: rows could be doubled")
-        stay = self.table.properties.get(_STAY, str(_SNAPSHOTS))
+        stay = self.table.properties.get(STAY, str(SNAPSHOTS))
         if not stay.isdecimal():
-            raise HoldError(f"{where}: its property {_STAY} is {stay!r}", hint="set it to a number of snapshots")
+            raise HoldError(f"{where}: its property {STAY} is {stay!r}", hint="set it to a number of snapshots")
         known, seen = self.table.properties.get(self._mark), self._marked()
         if seen is not None and known is None:
             raise HoldError(
@@ -111,19 +118,31 @@ class IcebergHandle:
             check_plain(self.table, tasks)
         return [self._live_file(task.file) for task in tasks]
 
-    def appended_since(self, version: int) -> list[LiveFile] | None:
-        """Read what the port says from the snapshots; the hub marks those of its own that change no rows."""
+    @property
+    def point(self) -> TablePoint:
+        """The table's UUID, and the sequence number of its current snapshot."""
+        return TablePoint(str(self.table.metadata.table_uuid), sequence_number(self.table.current_snapshot()))
+
+    def appended_since(self, point: TablePoint) -> list[LiveFile] | None:
+        """Read what the port says from the snapshots; the hub marks those of its own that change no rows.
+
+        The earlier version has to be one of those that the present one follows: a rollback, or a branch that became
+        the main one, follows others.
+        """
         found: list[LiveFile] = []
+        if point.table != self.point.table:
+            return None
         with iceberg_errors(self.table.location()):
             for snapshot in ancestors_of(self.table.current_snapshot(), self.table.metadata):
-                if (snapshot.sequence_number or 0) <= version:
+                if sequence_number(snapshot) == point.version:
                     return found
-                if _rewrites(snapshot):
+                if rewrites(snapshot):
                     continue
-                if not _appends(snapshot):
+                added = added_files(snapshot, self.table) if appends(snapshot) else None
+                if added is None:
                     return None
-                found += map(self._live_file, _added(snapshot, self.table.io))
-        return found if version <= 0 else None  # no snapshot tells of an older version
+                found += map(self._live_file, added)
+        return None
 
     def live_paths(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
@@ -133,12 +152,12 @@ class IcebergHandle:
     def referenced_paths(self) -> set[str]:
         """Paths of every file that a kept snapshot names, data and metadata."""
         with iceberg_errors(self.table.location()):
-            return {self._relative(path) for path in _named(self.table)}
+            return {self._relative(path) for path in named_paths(self.table)}
 
     def rows(self) -> int:
         """Count the records, by the snapshot's summary."""
         head = self.table.current_snapshot()
-        return 0 if head is None else int(_summary(head).get("total-records", 0))
+        return 0 if head is None else int(summary(head).get("total-records", 0))
 
     def out_of_range(self) -> int:
         """Count the records with a number that their column cannot hold, by the files' statistics."""
@@ -183,7 +202,7 @@ class IcebergHandle:
         gone = {f"{self.table.location()}/{file.path}" for file in replaced}
         mark = uuid.uuid4().hex
         moves = {self._mark: mark} | {self._property(one): str(offset) for one, offset in positions.items()}
-        marked = {self._mark: mark, **note, **({} if positions else {_REWRITES: "true"})}
+        marked = {self._mark: mark, **note, **({} if positions else {REWRITES: "true"})}
         with iceberg_errors(self.table.location()):
             try:
                 transaction = self._changed(paths, gone, moves, marked)
@@ -222,17 +241,17 @@ class IcebergHandle:
             CommitConflict: another writer was first.
         """
         with iceberg_errors(self.table.location()):
-            before = _named(self.table)
+            before = named_paths(self.table)
             self.table.maintenance.expire_snapshots().older_than(
                 datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None) - keep
             ).commit()
-            gone = before - _named(self.table)
+            gone = before - named_paths(self.table)
             for path in gone:
                 self.folder.remove(self._relative(path))
         return len(gone)
 
     def _changed(
-        self, added: list[str], gone: set[str], properties: Mapping[str, str], summary: Mapping[str, str]
+        self, added: list[str], gone: set[str], properties: Mapping[str, str], said: Mapping[str, str]
     ) -> Transaction:
         transaction, metadata = self.table.transaction(), self.table.metadata
         transaction.set_properties(dict(properties))
@@ -242,13 +261,13 @@ class IcebergHandle:
             with ExpireSnapshots(transaction) as expiry:
                 expiry.by_ids(forgotten)
         if not gone:
-            transaction.add_files(added, snapshot_properties=dict(summary), check_duplicate_files=False)
+            transaction.add_files(added, snapshot_properties=dict(said), check_duplicate_files=False)
             return transaction
         old = [task.file for task in self.table.scan().plan_files() if task.file.file_path in gone]
         if len(old) < len(gone):
             raise CommitConflict(f"table {self.table.location()}: another writer removed files that were rewritten")
         new = [parquet_file_to_data_file(self.table.io, transaction.table_metadata, path) for path in added]
-        with transaction.update_snapshot(snapshot_properties=dict(summary)).overwrite() as change:
+        with transaction.update_snapshot(snapshot_properties=dict(said)).overwrite() as change:
             for file in old:
                 change.delete_data_file(file)
             for file in new:
@@ -263,7 +282,7 @@ class IcebergHandle:
         """
         with iceberg_errors(self.table.location()):
             snapshots = self.table.catalog.load_table(self.table.name()).metadata.snapshots
-        found = [one.sequence_number for one in snapshots if _summary(one).get(self._mark) == mark]
+        found = [one.sequence_number for one in snapshots if summary(one).get(self._mark) == mark]
         return found[0] if found else None
 
     @property
@@ -277,7 +296,7 @@ class IcebergHandle:
     def _marked(self) -> str | None:
         """The mark of the hub's newest commit below the current snapshot; None where that is expired."""
         lineage = ancestors_of(self.table.current_snapshot(), self.table.metadata)
-        return next((summary[self._mark] for summary in map(_summary, lineage) if self._mark in summary), None)
+        return next((summary[self._mark] for summary in map(summary, lineage) if self._mark in summary), None)
 
     def _live_file(self, file: DataFile) -> LiveFile:
         times = next((one.field_id for one in self.table.schema().fields if one.name == "_timestamp"), None)
@@ -291,63 +310,6 @@ class IcebergHandle:
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.table.location()}/")
-
-
-def surplus(
-    snapshots: Sequence[Snapshot], protected: AbstractSet[int], properties: Mapping[str, str], *, now_ms: int
-) -> list[int]:
-    """Ids of snapshots that a commit forgets, a few at a time: it costs more with each that the metadata name.
-
-    Their manifests are left to the sweep. One that rewrote files stays for an hour, with the one before it: queries
-    that began earlier read the files that it replaced.
-
-    Args:
-        snapshots: Snapshots of the table.
-        protected: Ids of the snapshots that a branch or a tag names.
-        properties: Of the table; `history.expire.min-snapshots-to-keep` says how many stay, 100 by default.
-        now_ms: Time, milliseconds since 1970.
-    """
-    stay = max(1, int(properties.get(_STAY, _SNAPSHOTS)))
-    old = sorted(snapshots, key=lambda one: one.sequence_number or 0)[:-stay]
-    if not old:
-        return []
-    rewrites = [one for one in snapshots if not _appends(one) and one.timestamp_ms > now_ms - _QUERIES_MS]
-    read = {one.snapshot_id for one in rewrites} | {one.parent_snapshot_id for one in rewrites}
-    return [one.snapshot_id for one in old if one.snapshot_id not in protected | read][:_AT_ONCE]
-
-
-def _appends(snapshot: Snapshot) -> bool:
-    return snapshot.summary is not None and snapshot.summary.operation is Operation.APPEND
-
-
-def _rewrites(snapshot: Snapshot) -> bool:
-    """Whether it puts the same rows into other files, by the hub's word or the format's."""
-    operation = snapshot.summary.operation if snapshot.summary is not None else None
-    return _REWRITES in _summary(snapshot) or operation is Operation.REPLACE
-
-
-def _added(snapshot: Snapshot, io: FileIO) -> Iterator[DataFile]:
-    for manifest in snapshot.manifests(io):
-        if manifest.added_snapshot_id == snapshot.snapshot_id:
-            for entry in manifest.fetch_manifest_entry(io):
-                if entry.status is ManifestEntryStatus.ADDED:
-                    yield entry.data_file
-
-
-def _summary(snapshot: Snapshot) -> Mapping[str, str]:
-    return {} if snapshot.summary is None else snapshot.summary.additional_properties
-
-
-def _named(table: Table) -> set[str]:
-    """Every data file, manifest and manifest list that a snapshot which is still kept names."""
-    names: set[str] = set()
-    for snapshot in table.metadata.snapshots:
-        names.add(snapshot.manifest_list)
-        for manifest in snapshot.manifests(table.io):
-            if manifest.manifest_path not in names:
-                names.add(manifest.manifest_path)
-                names |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
-    return names
 
 
 def _microseconds(bound: bytes | None) -> int | None:

@@ -31,6 +31,18 @@ class TableUnavailable(RetryError):
     """The table's storage or catalogue does not answer, or its disk is full."""
 
 
+class TablePoint(NamedTuple):
+    """A version of one table; a table that was dropped and made again under its name is another one.
+
+    Attributes:
+        table: The id that the format gives a table.
+        version: The version that its readers see: of Iceberg, the sequence number of the current snapshot.
+    """
+
+    table: str
+    version: int
+
+
 class LiveFile(NamedTuple):
     """A data file of one version.
 
@@ -49,20 +61,18 @@ class LiveFile(NamedTuple):
     begins_us: int | None = None
 
 
-# Of every comment that the hub writes; others are somebody else's.
-COMMENT_BEGINS = "stripped by the hub: "
-
-
 class Description(NamedTuple):
     """What is said of a table.
 
     Attributes:
         columns: Comment by column, of those that were stripped.
         properties: Of the table.
+        begins: The first words of every comment of this hub; others are somebody else's, and another hub's.
     """
 
     columns: Mapping[str, str]
     properties: Mapping[str, str]
+    begins: str
 
     def new_comments(self, present: Mapping[str, str]) -> dict[str, str]:
         """The comments that a table lacks, empty ones for what the hub said and is no longer so.
@@ -71,7 +81,7 @@ class Description(NamedTuple):
             present: Comment by column, for all columns; empty for one without.
         """
         wanted = {name: self.columns.get(name, "") for name in present}
-        ours = {name for name, text in present.items() if not text or text.startswith(COMMENT_BEGINS)}
+        ours = {name for name, text in present.items() if not text or text.startswith(self.begins)}
         return {name: text for name, text in wanted.items() if name in ours and text != present[name]}
 
     def new_properties(self, present: Mapping[str, str]) -> dict[str, str]:
@@ -108,14 +118,19 @@ class TableHandle(Protocol):
     def referenced_paths(self) -> set[str]:
         """Paths of every file that a version which is still kept names, live or not."""
 
-    def appended_since(self, version: int) -> list[LiveFile] | None:
+    @property
+    def point(self) -> TablePoint:
+        """What `appended_since` of a later handle is asked by."""
+
+    def appended_since(self, point: TablePoint) -> list[LiveFile] | None:
         """The files with the rows that came after an earlier version, live or since replaced by others.
 
         Args:
-            version: The earlier one.
+            point: The earlier version.
 
         Returns:
-            None where rows were changed or removed as well, or where nothing tells any more.
+            None where rows were changed or removed as well, where the table is another one or was rolled back behind
+            that version, or where nothing tells any more.
         """
 
     def rows(self) -> int:

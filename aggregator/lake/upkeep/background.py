@@ -39,7 +39,7 @@ class BackgroundUpkeep:
         wanted: What is to be done.
         tables: The format.
         cluster_by: Columns in whose order a table's rows are put.
-        describe: What is to be said of a table that these central topics feed.
+        describe: What is to be said of a table that these central topics feed; None: nothing.
         publish: Takes what was done to a table, whenever that changes.
         known: What was done before this process, by table.
         clock: Seconds since 1970.
@@ -51,7 +51,7 @@ class BackgroundUpkeep:
         tables: Tables,
         *,
         cluster_by: Callable[[str], Sequence[str]] = lambda _table: (),
-        describe: Callable[[Collection[str]], Description] = lambda _topics: Description({}, {}),
+        describe: Callable[[Collection[str]], Description] | None = None,
         publish: Callable[[str, TableUpkeep], None] = lambda _table, _done: None,
         known: Callable[[], Mapping[str, TableUpkeep]] = dict,
         clock: Callable[[], float] = time.time,
@@ -172,7 +172,7 @@ class BackgroundUpkeep:
 
     def _with_description(self, name: str, done: TableUpkeep) -> TableUpkeep:
         base, now_s = name.removesuffix(CURRENT), time.monotonic()
-        if now_s - self._described.get(name, float("-inf")) < _DESCRIBE_EVERY_S:
+        if self._describe is None or now_s - self._described.get(name, float("-inf")) < _DESCRIBE_EVERY_S:
             return done
         topics = {at.topic for one in self._report.tables if one.table == base for at in one.next_offsets}
         handle = self._tables.open(name) if topics else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from aggregator.config.model import HubConfig
 from aggregator.lake.columns.columns import column_name
-from aggregator.lake.tables.port import COMMENT_BEGINS, Description
+from aggregator.lake.tables.port import Description
 from aggregator.privacy.plan.traced_columns import traced_columns
 from aggregator.schema.compatibility import policy_label
 from aggregator.schema.registries import open_registry
@@ -25,6 +25,7 @@ def description(hub: str, newest: Mapping[str, SchemaVersion]) -> Description:
         hub: Who fills it.
         newest: The newest central schema of each topic that feeds it.
     """
+    begins = f"stripped by hub {hub}: "
     said: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for topic, version in sorted(newest.items()):
         for column in traced_columns(version.text):
@@ -37,16 +38,10 @@ def description(hub: str, newest: Mapping[str, SchemaVersion]) -> Description:
             f"{inside} {operator}".lstrip() + ("" if len(topics) == len(newest) else f" ({', '.join(sorted(topics))})")
             for operator, topics in by_operator.items()
         ]
-    return Description(
-        {name: _cut(COMMENT_BEGINS + "; ".join(texts)) for name, texts in comments.items()},
-        {
-            "hub.name": hub,
-            "hub.schema-ids": _cut(" ".join(f"{topic}={one.schema_id}" for topic, one in sorted(newest.items()))),
-            "hub.policies": _cut(
-                " ".join(f"{topic}={label}" for topic, one in sorted(newest.items()) if (label := _label(one.text)))
-            ),
-        },
-    )
+    ids = {topic: str(one.schema_id) for topic, one in newest.items()}
+    labels = {topic: _label(one.text) for topic, one in newest.items()}
+    properties = {f"hub.{hub}.schema-ids": _listed(ids), f"hub.{hub}.policies": _listed(labels)}
+    return Description({name: _cut(begins + "; ".join(texts)) for name, texts in comments.items()}, properties, begins)
 
 
 def newest_schemas(config: HubConfig, topics: Iterable[str]) -> dict[str, SchemaVersion]:
@@ -60,11 +55,15 @@ def newest_schemas(config: HubConfig, topics: Iterable[str]) -> dict[str, Schema
     return {topic: versions[-1] for topic, versions in found.items() if versions}
 
 
-def _label(text: str) -> str | None:
+def _label(text: str) -> str:
     try:
-        return policy_label(text)
+        return policy_label(text) or ""
     except (ValueError, RecursionError):
-        return None
+        return ""
+
+
+def _listed(said: Mapping[str, str]) -> str:
+    return _cut(" ".join(f"{topic}={one}" for topic, one in sorted(said.items()) if one))
 
 
 def _top(path: str) -> tuple[str, str]:
@@ -75,4 +74,6 @@ def _top(path: str) -> tuple[str, str]:
 
 
 def _cut(text: str) -> str:
+    """Text that a terminal and a catalogue can show, in a line."""
+    text = "".join(one if one.isprintable() else "?" for one in text)
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 2]} …"

@@ -12,6 +12,7 @@ from aggregator.privacy.plan.derived import STRIP
 
 # A lineage service shows a graph; a schema of more fields would be cut by it.
 MOST = 2_000
+_MOST_CHARACTERS = 1_000  # of a path; no person names fields so that they are longer
 _STEPS = 20 * MOST
 
 
@@ -30,7 +31,8 @@ class TracedColumn(NamedTuple):
 
 
 def traced_columns(schema: str) -> tuple[TracedColumn, ...]:
-    """The fields of a schema without parts of their own, in their order; at most `MOST`.
+    """The fields of a schema without parts of their own, in their order; at most `MOST`, of paths of at most a
+    thousand characters.
 
     Args:
         schema: The text of a central schema; somebody else's, which is none, has no fields.
@@ -70,7 +72,7 @@ class _Walk(NamedTuple):
             done: That, by such steps.
         """
         self.left[0] -= 1
-        if self.left[0] >= 0:
+        if self.left[0] >= 0 and len(path) <= _MOST_CHARACTERS:
             yield from self._by_kind(shape, path, step, done)
 
     def _by_kind(self, shape: Any, path: str, step: str, done: Mapping[str, str]) -> Iterator[TracedColumn]:
@@ -103,7 +105,8 @@ class _Walk(NamedTuple):
 
 def _done(said: str | Mapping[str, str]) -> Mapping[str, str]:
     """The operators that a field names, by the steps to its parts; the whole has none."""
-    return {"": said} if isinstance(said, str) else said
+    by_step = {"": said} if isinstance(said, str) else said
+    return {step: operator for step, operator in by_step.items() if isinstance(operator, str)}
 
 
 def _name(shape: Any) -> str:

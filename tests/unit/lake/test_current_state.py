@@ -1,6 +1,7 @@
 """The current state: the latest row per key of its edge partition, deletes applied, whatever the order of arrival."""
 
 import random
+import shutil
 import time
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aggregator.config.lake_model import LakeConfig
 from aggregator.lake import latest_rows
-from aggregator.lake.current_state import CurrentState
+from aggregator.lake.current_state import CurrentState, CurrentStates
+from aggregator.lake.cycle.report import CycleReport, TableReport
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
@@ -255,19 +258,21 @@ def test_a_refresh_reads_what_came_and_rewrites_what_it_replaces(kind, tmp_path)
 def test_what_came_is_told_by_the_log_until_it_is_cleaned(kind, tmp_path):
     """Compacted files are told as they came; a removed row, or a log that is gone, tells nothing."""
     tables = kind("hub", Folder(str(tmp_path)))
-    versions = []
+    points = []
     for number in range(3):
         commit(tables, staged(tables, FIRST, number, number + 1, events((0, b"a", 0, number, False))))
-        versions.append(tables.open(NAME).version)
-    first = versions[0]
+        points.append(tables.open(NAME).point)
+    first = points[0]
     compact(tables, tables.folder / NAME, NAME)
     handle = tables.open(NAME)
     assert len(handle.live_files()) == 1
     assert [file.rows for file in handle.appended_since(first)] == [1, 1]
-    assert handle.appended_since(handle.version) == []
+    assert handle.appended_since(handle.point) == []
     handle.table.delete("_offset = 0")
     assert tables.open(NAME).appended_since(first) is None
-    assert tables.open(NAME).appended_since(handle.version - 100) is None
+    assert tables.open(NAME).appended_since(first._replace(table="another")) is None
+    assert tables.open(NAME).appended_since(first._replace(version=100)) is None
+    assert tables.open(NAME).appended_since(first._replace(version=-100)) is None
 
 
 @pytest.mark.slow
@@ -282,3 +287,102 @@ def test_what_was_altered_in_it_by_hand_is_brought_anew(kind, tmp_path):
     commit(tables, staged(tables, FIRST, 2, 3, events((0, b"c", 0, 3, False))))
     current.refresh([FIRST], force=True)
     assert state(tables, current) == [(0, b"a", 0, 1), (0, b"b", 0, 2), (0, b"c", 0, 3)]
+
+
+def dropped(tables, name: str) -> None:
+    """As a person does it, with the catalogue's own means where there is one."""
+    if isinstance(tables, IcebergTables):
+        handle = tables.open(name).table
+        handle.catalog.drop_table(handle.name())
+    shutil.rmtree(Path(tables.folder) / name)
+
+
+@pytest.mark.slow
+@FORMATS
+@pytest.mark.parametrize("which", ["table", "state"])
+@pytest.mark.parametrize("again", [1, 4, 6])
+def test_a_table_that_was_dropped_is_another_one(kind, tmp_path, which, again):
+    """Its versions begin anew; a state that goes on from the former ones would lack rows, or keep what is no more."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
+    for number in range(4):
+        commit(tables, staged(tables, FIRST, number, number + 1, events((0, b"k%d" % number, 0, number, False))))
+        current.refresh([FIRST], force=True)
+    if which == "state":
+        dropped(tables, current.table)
+        first = 4
+    else:
+        dropped(tables, NAME)
+        first = 0
+    for number in range(first, first + again):
+        commit(tables, staged(tables, FIRST, number, number + 1, events((0, b"n%d" % number, 1, number, False))))
+    if which == "table":  # the state knows later positions until the table has come as far
+        commit(tables, staged(tables, FIRST, again, 9, events((0, b"last", 1, 9, False))))
+    for _ in range(2):
+        current.refresh([FIRST], force=True)
+    kept = [(0, b"k%d" % number, 0, number) for number in range(4)] if which == "state" else [(0, b"last", 1, 9)]
+    came = [(0, b"n%d" % number, 1, number) for number in range(first, first + again)]
+    assert state(tables, current) == sorted(kept + came)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["a delete is rolled back", "a row is rolled back", "a branch becomes the main one"])
+def test_another_line_of_snapshots_is_read_whole(tmp_path, what):
+    """Iceberg's sequence numbers count the snapshots of all branches."""
+    tables = IcebergTables("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
+    commit(tables, staged(tables, FIRST, 0, 2, events((0, b"a", 0, 1, False), (0, b"b", 0, 2, False))))
+    handle = tables.open(NAME).table
+    main, more = handle.current_snapshot().snapshot_id, events((0, b"x", 0, 3, False))
+    if what == "a delete is rolled back":
+        handle.delete("_offset = 1")
+    else:
+        branch = "audit" if "branch" in what else "main"
+        if branch == "audit":
+            handle.manage_snapshots().create_branch(main, branch).commit()
+        handle.append(more.cast(handle.schema().as_arrow()), branch=branch)
+    current.refresh([FIRST], force=True)
+    handle = tables.open(NAME).table
+    head = handle.refs()["audit"].snapshot_id if "branch" in what else main
+    handle.manage_snapshots().create_branch(head, "main").commit() if "branch" in what else (
+        handle.manage_snapshots().rollback_to_snapshot(main).commit()
+    )
+    commit(tables, staged(tables, FIRST, 2, 3, events((0, b"c", 0, 5, False))))
+    current.refresh([FIRST], force=True)
+    wanted = [(0, b"a", 0, 1), (0, b"b", 0, 2), (0, b"c", 0, 5)]
+    assert state(tables, current) == wanted + ([(0, b"x", 0, 3)] if "branch" in what else [])
+
+
+def test_an_origin_without_its_incarnation_is_older_than_any(tmp_path):
+    """Whoever may write to a central topic can send such a header; it neither ends the lake nor hides a row."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
+    for number, incarnation in enumerate([None, 0, None, None]):
+        commit(tables, staged(tables, FIRST, number, number + 1, events((0, b"a", incarnation, number, False))))
+        current.refresh([FIRST], force=True)
+    assert state(tables, current) == [(0, b"a", 0, 1)]
+
+
+def test_a_struct_of_text_that_delta_rs_rewrote_can_be_read(tmp_path):
+    """It leaves views within, of which pyarrow takes no rows."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
+    buyer = pa.array([{"name": "x"}, {"name": "y"}])
+    both = events((0, b"a", 0, 1, False), (0, b"b", 0, 2, False)).append_column("buyer", buyer)
+    commit(tables, staged(tables, FIRST, 0, 2, both))
+    current.refresh([FIRST])
+    tables.open(NAME).table.update(updates={"_edge": "'eu'"}, predicate="_offset = 1")
+    commit(tables, staged(tables, FIRST, 2, 3, events((0, b"c", 0, 3, False))))
+    assert current.refresh([FIRST], force=True) is not None
+    assert len(state(tables, current)) == 3
+
+
+def test_what_nobody_thought_of_does_not_end_the_lake(tmp_path, monkeypatch, caplog):
+    """The state is derived: it waits, and its table goes on."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    commit(tables, staged(tables, FIRST, 0, 1, events((0, b"a", 0, 1, False))))
+    lake = LakeConfig.model_validate({"path": str(tmp_path), "tables": {NAME: {"current_state": True}}})
+    states = CurrentStates(lake, tables)
+    monkeypatch.setattr(CurrentState, "_change", lambda *_: 1 / 0)
+    states.refresh(CycleReport((TableReport(NAME, next_offsets={FIRST: 1}),)), force=True)
+    assert "waits: ZeroDivisionError" in caplog.text

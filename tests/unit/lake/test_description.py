@@ -1,6 +1,7 @@
 """What a table says of its columns: which of them were stripped, and how; by its own metadata, in both formats."""
 
 import json
+import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,8 @@ from aggregator.schema.registry import SchemaVersion
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
-SAID = Description({"id": "stripped by the hub: hash"}, {"hub.name": "hub", "hub.schema-ids": "eu.orders=7"})
+BEGINS = "stripped by hub hub: "
+SAID = Description({"id": f"{BEGINS}hash"}, {"hub.hub.policies": "p/1", "hub.hub.schema-ids": "eu.orders=7"}, BEGINS)
 
 
 def version(schema_id: int, *fields: dict, policy: str = "retail/3") -> SchemaVersion:
@@ -67,15 +69,11 @@ def test_a_column_says_its_operator_and_a_record_those_of_its_fields():
         },
     )
     assert found.columns == {
-        "id": "stripped by the hub: hash",
-        "buyer": "stripped by the hub: mail pseudonymize",
-        "f__key": "stripped by the hub: mask",
+        "id": "stripped by hub hub: hash",
+        "buyer": "stripped by hub hub: mail pseudonymize",
+        "f__key": "stripped by hub hub: mask",
     }
-    assert found.properties == {
-        "hub.name": "hub",
-        "hub.schema-ids": "eu.orders=7",
-        "hub.policies": "eu.orders=retail/3",
-    }
+    assert found.properties == {"hub.hub.schema-ids": "eu.orders=7", "hub.hub.policies": "eu.orders=retail/3"}
 
 
 def test_topics_that_differ_are_named():
@@ -83,8 +81,8 @@ def test_topics_that_differ_are_named():
     one = version(7, {"name": "id", "type": "string", "hub.strip": "hash"})
     other = version(8, {"name": "id", "type": "string", "hub.strip": "mask"}, policy="other/1")
     found = description("hub", {"eu.orders": one, "us.orders": other})
-    assert found.columns == {"id": "stripped by the hub: hash (eu.orders); mask (us.orders)"}
-    assert found.properties["hub.policies"] == "eu.orders=retail/3 us.orders=other/1"
+    assert found.columns == {"id": "stripped by hub hub: hash (eu.orders); mask (us.orders)"}
+    assert found.properties["hub.hub.policies"] == "eu.orders=retail/3 us.orders=other/1"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"type": "record"}', '"string"', "[" * 5000, '{"fields": 3}'])
@@ -93,7 +91,7 @@ def test_somebody_elses_schema_says_nothing(text):
     other = SchemaVersion("eu.orders-value", 1, 9, text, (), (), is_referenced=False)
     found = description("hub", {"eu.orders": other})
     assert not found.columns
-    assert found.properties["hub.schema-ids"] == "eu.orders=9"
+    assert found.properties["hub.hub.schema-ids"] == "eu.orders=9"
 
 
 def test_what_is_long_is_cut():
@@ -106,7 +104,7 @@ def test_what_is_long_is_cut():
 def test_it_is_written_once_and_again_when_it_changes(kind, tmp_path):
     """Rows and positions stay; what is no longer so is taken back; columns that the table lacks are left out."""
     tables = table(kind, tmp_path)
-    wanted = Description({**SAID.columns, "absent": "stripped by the hub: mask"}, SAID.properties)
+    wanted = Description({**SAID.columns, "absent": f"{BEGINS}mask"}, SAID.properties, BEGINS)
     assert tables.open(NAME).describe(wanted)
     assert comments(tables) == dict(SAID.columns)
     assert properties(tables).items() >= SAID.properties.items()
@@ -115,9 +113,9 @@ def test_it_is_written_once_and_again_when_it_changes(kind, tmp_path):
     assert tables.open(NAME).version == version
     commit(tables, staged(tables, FIRST, 2, 3, ids(3)))
     assert comments(tables) == dict(SAID.columns)
-    assert tables.open(NAME).describe(Description({}, {"hub.name": "other"}))
+    assert tables.open(NAME).describe(Description({}, {"hub.hub.policies": "other"}, BEGINS))
     assert comments(tables) == {}
-    assert properties(tables)["hub.name"] == "other"
+    assert properties(tables)["hub.hub.policies"] == "other"
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 3}
     assert tables.open(NAME).rows() == 3
 
@@ -172,3 +170,40 @@ def test_upkeep_says_it_of_the_table_and_its_current_state(tmp_path):
         keeper.keep_up(name)
     assert asked == [{"eu.orders"}]
     assert comments(tables) == dict(SAID.columns)
+
+
+@FORMATS
+def test_two_hubs_on_one_table_take_nothing_from_each_other(kind, tmp_path):
+    """What the first has said of a column stays, and each has properties of its own."""
+    tables = table(kind, tmp_path)
+    begins = "stripped by hub us: "
+    other = Description({"id": f"{begins}mask", "_key": f"{begins}hash"}, {"hub.us.policies": "p/2"}, begins)
+    for said, written in ((SAID, True), (other, True), (SAID, False), (other, False)):
+        assert tables.open(NAME).describe(said) is written
+    assert comments(tables) == {"id": f"{BEGINS}hash", "_key": f"{begins}hash"}
+    assert properties(tables).items() >= (SAID.properties | other.properties).items()
+
+
+@pytest.mark.parametrize("said", [{"": {}}, {"": ["x"]}, 3, None, ["x"], {"": "\ud800"}, "\x00\x1b[31m<b>", "\n" * 3])
+def test_an_operator_is_a_line_of_text_or_nothing(said):
+    """A registry may hold anything: nothing of it ends a line, moves a terminal's cursor, or hides other columns."""
+    fields = ({"name": "a", "type": "string", "hub.strip": said}, {"name": "b", "type": "string", "hub.strip": "mask"})
+    found = description("hub", {"eu.orders": version(7, *fields, policy="p\ud800\x1b/1")})
+    texts = [*found.columns.values(), *found.properties.values()]
+    assert all(text.isprintable() for text in texts)
+    assert not isinstance(said, str) or len(found.columns) == 2
+    assert not isinstance(said, (int, list, type(None))) or found.columns.keys() <= {"b"}
+
+
+def test_long_names_cost_no_memory():
+    """A hundred records within each other, whose names are of nine thousand letters, and two thousand fields below."""
+    inner = {"type": "record", "name": "Last", "fields": [
+        {"name": f"f{at}", "type": "string", "hub.strip": "mask"} for at in range(2_000)
+    ]}  # fmt: skip
+    for depth in range(100):
+        inner = {"type": "record", "name": f"R{depth}", "fields": [{"name": "n" * 9_000, "type": inner}]}
+    tracemalloc.start()
+    found = description("hub", {"eu.orders": version(7, *inner["fields"])})
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()
+    assert not found.columns

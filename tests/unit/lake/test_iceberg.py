@@ -16,7 +16,7 @@ from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.cycle.commit import Commit
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.iceberg import IcebergTables
-from aggregator.lake.tables.iceberg_handle import surplus
+from aggregator.lake.tables.iceberg_snapshots import surplus
 from aggregator.lake.tables.port import TableUnavailable
 from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read_ids, rows, staged
 
