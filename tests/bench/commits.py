@@ -3,14 +3,15 @@
     python -m tests.bench.commits --commits 5000 -o json
 
 A table of 41 columns grows by files of a hundred rows. The hub's commit reads the positions and commits files with the
-new ones, as a cycle of the lake does; its upkeep runs after every fortieth, in its own time. Beside it the format's
-library appends the same rows, as a job that somebody writes by hand does, for as many commits as `--library` says: of
-Iceberg each costs more than the one before. In a last line of each, a reader counts the rows through DuckDB.
+new ones, as a cycle of the lake does; its upkeep runs after every fortieth, in its own time. Beside it the hub without
+upkeep, and the format's library, which appends the same rows as a job that somebody writes by hand does, for fewer
+commits: each costs more than the one before. In a last line of each, a reader counts the rows through DuckDB.
 """
 
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -128,27 +129,30 @@ def measure(way: "Hub | Library", commits: int, windows: int) -> dict[str, objec
     }
 
 
-def ways(kind: str, commits: int, library: int) -> Iterator[tuple[str, int, Callable[[Path], "Hub | Library"]]]:
+def ways(kind: str, counts: argparse.Namespace) -> Iterator[tuple[str, int, Callable[[Path], "Hub | Library"]]]:
     """Names of the contestants, their commits, and how each begins."""
-    yield "hub", commits, lambda folder: Hub(kind, folder, is_kept_up=True)
-    yield "hub_without_upkeep", commits, lambda folder: Hub(kind, folder, is_kept_up=False)
-    yield "library", library, lambda folder: Library(kind, folder)
+    yield "hub", counts.commits, lambda folder: Hub(kind, folder, is_kept_up=True)
+    yield "hub_without_upkeep", counts.unkept, lambda folder: Hub(kind, folder, is_kept_up=False)
+    yield "library", counts.library, lambda folder: Library(kind, folder)
 
 
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=5000)
-    parser.add_argument("--library", type=int, default=500, help="commits of the library alone")
+    parser.add_argument("--unkept", type=int, default=1000, help="commits of the hub without upkeep")
+    parser.add_argument("--library", type=int, default=300, help="commits of the library alone")
     parser.add_argument("--windows", type=int, default=5)
     parser.add_argument("-o", choices=["json"], default="json")
     options = parser.parse_args()
     found: dict[str, dict[str, object]] = {}
     for kind in FORMATS:
-        for name, commits, begin in ways(kind, options.commits, options.library):
+        for name, commits, begin in ways(kind, options):
             with tempfile.TemporaryDirectory() as folder:
                 found.setdefault(kind, {})[name] = measure(begin(Path(folder)), commits, options.windows)
-    print(json.dumps({"commits": options.commits, "library": options.library, "formats": found}, indent=2))
+            print(f"{kind} {name}: {found[kind][name]}", file=sys.stderr, flush=True)
+    asked = {"commits": options.commits, "unkept": options.unkept, "library": options.library}
+    print(json.dumps(asked | {"formats": found}, indent=2))
 
 
 if __name__ == "__main__":

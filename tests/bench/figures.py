@@ -406,12 +406,14 @@ def offsets(result: Result) -> str:
 
 def commits(result: Result) -> str:
     """What a commit costs, the more of them a table has had."""
-    asked = f"python -m tests.bench.commits --commits {result['commits']} --library {result['library']} -o json"
+    counts = {"hub": result["commits"], "hub_without_upkeep": result["unkept"], "library": result["library"]}
+    options = " ".join(f"--{name} {result[name]}" for name in ("commits", "unkept", "library"))
+    asked = f"python -m tests.bench.commits {options} -o json"
     words = {"hub": "hub", "hub_without_upkeep": "hub, `upkeep` off", "library": "the library alone"}
     rows = [
         (
             f"{kind}, {words[name]}",
-            result["library" if name == "library" else "commits"],
+            counts[name],
             " ".join(f"{median:.0f}" for median in found["median_ms"]),
             f"{max(found['p99_ms']):.0f}",
             found["files"],
