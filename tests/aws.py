@@ -10,7 +10,7 @@ from pathlib import Path
 
 import boto3
 
-BUCKET, _REGION = "lake", "us-east-1"
+from tests.object_store import BUCKET, REGION, storage_options
 
 
 class Aws:
@@ -23,21 +23,16 @@ class Aws:
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder
         )
         self._address = f"http://127.0.0.1:{self._process.stdout.readline().strip()}"
-        keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": _REGION}
+        keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": REGION}
         boto3.client("s3", endpoint_url=self._address, **keys).create_bucket(Bucket=BUCKET)
 
     def storage(self, form: str) -> dict[str, str]:
         """How the library of a format reaches the bucket."""
-        if form == "iceberg":
-            keys = {"s3.access-key-id": "x", "s3.secret-access-key": "y"}
-            return keys | {"s3.endpoint": self._address, "s3.region": _REGION, "insecure": "loopback"}
-        keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "aws_region": _REGION}
-        where = {"aws_endpoint_url": self._address, "aws_allow_http": "true", "insecure": "loopback"}
-        return keys | where | {"max_retries": "1"}
+        return storage_options(self._address, form)
 
     def catalog(self, secret: str) -> dict[str, str]:
         """The options of the Glue catalogue; `secret` refers to its key."""
-        where = {"type": "glue", "glue.endpoint": self._address, "glue.region": _REGION, "insecure": "loopback"}
+        where = {"type": "glue", "glue.endpoint": self._address, "glue.region": REGION, "insecure": "loopback"}
         return where | {"glue.access-key-id": "x", "glue.secret-access-key": secret}
 
     def end(self) -> None:

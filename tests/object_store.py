@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 from xml.sax.saxutils import escape
 
-BUCKET = "lake"
+BUCKET, REGION = "lake", "us-east-1"
 _REFUSE = "/.refuse"
 
 
@@ -85,12 +85,17 @@ class ObjectStore:
 
     def options(self, form: str) -> dict[str, str]:
         """How the library of a format reaches it."""
-        if form == "iceberg":
-            keys = {"s3.access-key-id": "x", "s3.secret-access-key": "y"}
-            return keys | {"s3.endpoint": self._address, "s3.region": "us-east-1", "insecure": "loopback"}
-        keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "aws_region": "us-east-1"}
-        where = {"aws_endpoint_url": self._address, "aws_allow_http": "true", "insecure": "loopback"}
-        return keys | where | {"max_retries": "1"}
+        return storage_options(self._address, form)
+
+
+def storage_options(address: str, form: str) -> dict[str, str]:
+    """How the library of a format reaches an S3 that is on loopback."""
+    if form == "iceberg":
+        keys = {"s3.access-key-id": "x", "s3.secret-access-key": "y"}
+        return keys | {"s3.endpoint": address, "s3.region": REGION, "insecure": "loopback"}
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "aws_region": REGION}
+    where = {"aws_endpoint_url": address, "aws_allow_http": "true", "insecure": "loopback"}
+    return keys | where | {"max_retries": "1"}
 
 
 class _Request(BaseHTTPRequestHandler):

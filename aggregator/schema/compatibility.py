@@ -312,7 +312,10 @@ def _unlabelled(text: str) -> str:
 
 
 def policy_label(text: str) -> str | None:
-    """Name and version of the policy that a derived schema was made under."""
-    shape = json.loads(text)
+    """Name and version of the policy that a derived schema was made under; None where it does not say so."""
+    try:
+        shape = json.loads(text)
+    except (ValueError, RecursionError):  # somebody else's, under a subject of ours
+        return None
     labels = [part.get(POLICY) for part in (shape if isinstance(shape, list) else [shape]) if isinstance(part, dict)]
     return next((label for label in labels if isinstance(label, str)), None)

@@ -20,18 +20,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.columns.columns import FIXED_COLUMNS
 from aggregator.lake.current_state import CurrentState
-from aggregator.lake.cycle.commit import Commit
-from aggregator.lake.cycle.ranges import Span, SpanProgress, StagingOutcome
-from aggregator.lake.storage.files import StagingWriter
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
+from tests.unit.lake.tabling import FIRST, NAME, commit, staged
 
-NAME, PIECE = "orders", 250_000
-AT = CentralPartition("eu.orders", "id", 0)
+PIECE = 250_000
 FORMATS = {"delta": DeltaTables, "iceberg": IcebergTables}
 
 
@@ -71,19 +67,15 @@ class Table:
 
     def change(self, keys: Sequence[int]) -> None:
         """One commit with a new row for each of these keys."""
-        stage = StagingWriter(self._tables.folder / NAME, None, promotes=self._tables.promotes)
-        stage.add(rows(keys, self._next))
-        span = Span(AT, OffsetRange(self._next, self._next + len(keys)))
-        self._next += len(keys)
-        outcome = StagingOutcome((SpanProgress(span, self._next),), stage.close())
-        assert Commit(self._tables, NAME, [outcome]).run(self._tables.open(NAME)).version is not None
+        begin, self._next = self._next, self._next + len(keys)
+        assert commit(self._tables, staged(self._tables, FIRST, begin, self._next, rows(keys, begin))).version
 
     def refresh(self, *, whole: bool = False) -> float:
         """Seconds that a refresh takes; the state is then what it must be."""
         if whole:
             self._state = self._new_state()
         began = time.perf_counter()
-        assert self._state.refresh([AT], force=True) is not None
+        assert self._state.refresh([FIRST], force=True) is not None
         took_s = time.perf_counter() - began
         handle = self._tables.open(self._state.table)
         files = [str(Path(str(self._tables.folder), self._state.table, one)) for one in handle.live_paths()]

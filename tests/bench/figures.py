@@ -123,10 +123,8 @@ def contest(result: Result) -> str:
 
 
 def _warm_kind(result: Result) -> str:
-    """One run is of one `malloc`, and the codecs of a later one do not replace those of an earlier."""
-    if "none" not in result["warm_codecs"]:
-        return "-".join(("warm", *result["warm_codecs"]))
-    return "warm-glibc" if result["hub_malloc"].startswith("glibc") else "warm"
+    """A run of other codecs alone does not replace what the headline is made of."""
+    return "warm" if "none" in result["warm_codecs"] else "-".join(("warm", *result["warm_codecs"]))
 
 
 def where(result: Result) -> str:
@@ -466,7 +464,6 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "current": current,
     "tables": tables,
     "warm": warm,
-    "warm-glibc": warm,
     "warm-zstd": warm,
     "where": where,
 }

@@ -9,7 +9,8 @@ from aggregator.lake.storage.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
-from tests.aws import BUCKET, Aws
+from tests.aws import Aws
+from tests.object_store import BUCKET
 from tests.stored_tables import found, live_there
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, staged
 

@@ -38,8 +38,8 @@ def description(hub: str, newest: Mapping[str, SchemaVersion]) -> Description:
             f"{inside} {operator}".lstrip() + ("" if len(topics) == len(newest) else f" ({', '.join(sorted(topics))})")
             for operator, topics in by_operator.items()
         ]
-    ids = {topic: str(one.schema_id) for topic, one in newest.items()}
-    labels = {topic: _label(one.text) for topic, one in newest.items()}
+    ids: dict[str, str | None] = {topic: str(one.schema_id) for topic, one in newest.items()}
+    labels = {topic: policy_label(one.text) for topic, one in newest.items()}
     properties = {f"hub.{hub}.schema-ids": _listed(ids), f"hub.{hub}.policies": _listed(labels)}
     return Description({name: _cut(begins + "; ".join(texts)) for name, texts in comments.items()}, properties, begins)
 
@@ -55,14 +55,7 @@ def newest_schemas(config: HubConfig, topics: Iterable[str]) -> dict[str, Schema
     return {topic: versions[-1] for topic, versions in found.items() if versions}
 
 
-def _label(text: str) -> str:
-    try:
-        return policy_label(text) or ""
-    except (ValueError, RecursionError):
-        return ""
-
-
-def _listed(said: Mapping[str, str]) -> str:
+def _listed(said: Mapping[str, str | None]) -> str:
     return _cut(" ".join(f"{topic}={one}" for topic, one in sorted(said.items()) if one))
 
 
