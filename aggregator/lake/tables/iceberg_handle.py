@@ -11,7 +11,7 @@ and a table without positions would get rows twice.
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +37,7 @@ from aggregator.lake.tables.iceberg_snapshots import (
     added_files,
     appends,
     named_paths,
+    replaced_before,
     rewrites,
     sequence_number,
     summary,
@@ -241,10 +242,10 @@ class IcebergHandle:
             CommitConflict: another writer was first.
         """
         with iceberg_errors(self.table.location()):
-            before = named_paths(self.table)
-            self.table.maintenance.expire_snapshots().older_than(
-                datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None) - keep
-            ).commit()
+            before, metadata = named_paths(self.table), self.table.metadata
+            replaced = replaced_before(metadata.snapshots, int((now_s - keep.total_seconds()) * 1000))
+            forgotten = [one for one in replaced if one not in self._protected()]
+            self.table.maintenance.expire_snapshots().by_ids(forgotten).commit()
             gone = before - named_paths(self.table)
             for path in gone:
                 self.folder.remove(self._relative(path))
@@ -255,8 +256,7 @@ class IcebergHandle:
     ) -> Transaction:
         transaction, metadata = self.table.transaction(), self.table.metadata
         transaction.set_properties(dict(properties))
-        protected = {one.snapshot_id for one in metadata.refs.values()}
-        forgotten = surplus(metadata.snapshots, protected, metadata.properties, now_ms=utc_now_ms())
+        forgotten = surplus(metadata.snapshots, self._protected(), metadata.properties, now_ms=utc_now_ms())
         if forgotten:
             with ExpireSnapshots(transaction) as expiry:
                 expiry.by_ids(forgotten)
@@ -284,6 +284,10 @@ class IcebergHandle:
             snapshots = self.table.catalog.load_table(self.table.name()).metadata.snapshots
         found = [one.sequence_number for one in snapshots if summary(one).get(self._mark) == mark]
         return found[0] if found else None
+
+    def _protected(self) -> set[int]:
+        """Ids of the snapshots that a branch or a tag names."""
+        return {one.snapshot_id for one in self.table.metadata.refs.values()}
 
     @property
     def _mark(self) -> str:

@@ -5,6 +5,7 @@ Invariant: nothing is changed here.
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 
 from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table import Table
@@ -13,7 +14,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 STAY, SNAPSHOTS = "history.expire.min-snapshots-to-keep", 100
 REWRITES = "hub.rewrites"  # key in the summary of a snapshot that changes no rows
 _AT_ONCE = 2  # each snapshot costs two copies of the metadata; a commit adds one snapshot
-_QUERIES_MS = 3_600_000
+_QUERIES_MS, _STEP_MS = 3_600_000, 600_000
 
 
 def surplus(
@@ -21,8 +22,9 @@ def surplus(
 ) -> list[int]:
     """Ids of snapshots that a commit forgets, a few at a time: it costs more with each that the metadata name.
 
-    Their manifests are left to the sweep. One that rewrote files stays for an hour, with the one before it: queries
-    that began earlier read the files that it replaced.
+    Their manifests are left to the sweep. What was current at every tenth minute of the last hour stays: queries that
+    began since then read files that were replaced meanwhile. It names all of those that are old enough to be swept,
+    because a file is not swept on the day on which it was written.
 
     Args:
         snapshots: Snapshots of the table.
@@ -31,12 +33,27 @@ def surplus(
         now_ms: Time, milliseconds since 1970.
     """
     stay = max(1, int(properties.get(STAY, SNAPSHOTS)))
-    old = sorted(snapshots, key=lambda one: one.sequence_number or 0)[:-stay]
+    ordered = _in_order(snapshots)
+    old = ordered[:-stay]
     if not old:
         return []
-    rewriting = [one for one in snapshots if not appends(one) and one.timestamp_ms > now_ms - _QUERIES_MS]
-    read = {one.snapshot_id for one in rewriting} | {one.parent_snapshot_id for one in rewriting}
+    began_ms = (now_ms - _QUERIES_MS) // _STEP_MS * _STEP_MS
+    read = {_current_at(ordered, at_ms) for at_ms in range(began_ms, now_ms + 1, _STEP_MS)}
     return [one.snapshot_id for one in old if one.snapshot_id not in protected | read][:_AT_ONCE]
+
+
+def replaced_before(snapshots: Sequence[Snapshot], before_ms: int) -> list[int]:
+    """Ids of the snapshots that were no more the newest at a time, in milliseconds since 1970."""
+    ordered = _in_order(snapshots)
+    return [one.snapshot_id for one, after in pairwise(ordered) if after.timestamp_ms < before_ms]
+
+
+def _in_order(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    return sorted(snapshots, key=sequence_number)
+
+
+def _current_at(ordered: Sequence[Snapshot], at_ms: int) -> int | None:
+    return next((one.snapshot_id for one in reversed(ordered) if one.timestamp_ms <= at_ms), None)
 
 
 def appends(snapshot: Snapshot) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -206,6 +207,21 @@ def test_vacuum_removes_what_only_old_versions_name_and_keeps_positions(kind, tm
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 3}
     commit(tables, waiting)
     assert read_ids(tables) == [0, 1, 2, 3]
+
+
+@FORMATS
+@pytest.mark.slow
+def test_vacuum_leaves_an_old_version_that_was_replaced_just_now(kind, tmp_path):
+    """A query that began before its replacement is served for as long as was asked."""
+    tables, keep = kind("hub", Folder(str(tmp_path))), timedelta(hours=1)
+    small_files(tables, 3)
+    time.sleep(0.3)
+    now_s = time.time() + keep.total_seconds()
+    compact(tables, tables.folder / NAME, NAME)
+    tables.open(NAME).vacuum(keep, now_s=now_s)
+    assert len(set(tmp_path.glob("*/hub-*.parquet"))) == 4
+    tables.open(NAME).vacuum(timedelta(0), now_s=now_s)
+    assert len(set(tmp_path.glob("*/hub-*.parquet"))) == 1
 
 
 def test_delta_positions_outlive_checkpoints_and_the_log_before_them(tmp_path):
