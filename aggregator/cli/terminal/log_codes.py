@@ -121,6 +121,9 @@ CODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "edge %s: %d more topics wait no more": "topic.goes_on",
             "edge %s: heartbeats cannot be written: %s": "heartbeat.unwritable",
         },
+        "replicate.discovery.target_topics": {
+            "settings: %s": "topic.setting_copied",
+        },
         "replicate.epoch.epochs": {
             "epoch %d: %d flows on %d slots": "epoch.opened",
             "use of keys: %s": "key.near_its_end",
@@ -132,7 +135,6 @@ CODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "held at central: %s": "flow.undecided",
             "%s is cluster %s from now on, by %s: %s": "cluster.accepted",
             "%s goes on without the gap %s, by %s: %s": "gap.accepted",
-            "settings: %s": "topic.setting_copied",
         },
         "replicate.epoch.opening": {
             (

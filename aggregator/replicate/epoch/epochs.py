@@ -18,15 +18,14 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition, format_flows
 from aggregator.engine.collector import gc_disabled
 from aggregator.errors import RetryError
-from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.machine_clock import utc_now_ms
-from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, targets
+from aggregator.replicate.discovery.central_topics import Snapshots, targets
 from aggregator.replicate.discovery.compacted_keys import losing_keys
 from aggregator.replicate.discovery.discovery import drop_unanswered, unanswered_holds
 from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, start_of
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
-from aggregator.replicate.discovery.topic_settings import changes, drifts
-from aggregator.replicate.epoch.growth import Growth, Shape, Shapes
+from aggregator.replicate.discovery.target_topics import TargetTopics
+from aggregator.replicate.epoch.growth import Growth, Shapes, shapes_of
 from aggregator.replicate.epoch.key_usage import usage_warnings
 from aggregator.replicate.epoch.opening import Opened, open_epoch
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_elsewhere
@@ -121,6 +120,7 @@ class EpochRunner:
         self._threads = threads
         self._pulse = pulse
         self._names = HubNames(config.hub)
+        self._topics = TargetTopics(config)
         self.checks: Checks = {}
         self._known: set[str] = set()
         self._paused: frozenset[str] = frozenset()
@@ -142,7 +142,7 @@ class EpochRunner:
         self.checks = checks_of(self._config.keys, self.checks)
         shown, clusters = self._identify_edges()
         snapshots = {edge: one.topics for edge, one in shown.items()}
-        settings, places = self._ensure_topics(snapshots)
+        settings, places = self._topics.ensure(snapshots)
         count = self._config.replication.slots
         epoch, ledger, undecided = self._open_epoch(count, places, snapshots)
         for sentence in usage_warnings(self._config.keys, ledger.values()):
@@ -172,7 +172,7 @@ class EpochRunner:
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = self._slot_plans(epoch.epoch, flows, count)
         work = EpochWork(self._config, policies, plans, frozenset(settings), self.checks, clusters)
-        shapes, opened_s = self._shapes(snapshots), time.monotonic()
+        shapes, opened_s = shapes_of(snapshots, with_settings=self._topics.syncs), time.monotonic()
         growth = Growth(shapes, shown)
 
         def is_due() -> bool:
@@ -281,45 +281,6 @@ class EpochRunner:
     def _discovered_topics(self) -> dict[str, DiscoveredTopics]:
         return {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
 
-    def _shapes(self, snapshots: Snapshots) -> dict[str, dict[str, Shape]]:
-        """By edge what ends an epoch when it changes: topics, their ids and their partition counts.
-
-        Settings that are applied to central count too, because a topic's limits are asked for when an epoch opens.
-        """
-        applies = self._config.config_sync == "apply"
-        return {
-            edge: {name: (topic.shape, topic.synced_settings if applies else None) for name, topic in shown.items()}
-            for edge, shown in snapshots.items()
-        }
-
-    def _ensure_topics(self, snapshots: Snapshots) -> tuple[dict[str, dict[str, str]], list[Partition]]:
-        """Create or widen central's topics where needed; return their settings and partitions.
-
-        Raises:
-            Unreachable: central does not answer.
-        """
-        specs, central = central_topics(self._config, snapshots), self._config.central
-        counts = topics.ensure(central, specs, replication_factor=self._config.replication_factor)
-        names = [spec.name for spec in specs]
-        settings = topic_settings.settings(central, names)
-        if self._config.config_sync == "apply" and self._sync_topic_settings(snapshots, settings):
-            settings = topic_settings.settings(central, names)
-        return settings, topics.partitions(counts)
-
-    def _sync_topic_settings(self, snapshots: Snapshots, settings: Mapping[str, Mapping[str, str]]) -> bool:
-        """Carry over the settings that follow by themselves; return whether there were any."""
-        shown = {
-            edge: {name: one.synced_settings for name, one in topics.items()} for edge, topics in snapshots.items()
-        }
-        wanted = changes(drifts(self._config, shown, settings), confirmed=False)
-        refused = {one[:2]: one.why for one in topic_settings.change_settings(self._config.central, wanted)}
-        for name, given in wanted.items():
-            for key, value in given.items():
-                why = refused.get((name, key))
-                told = f"{key}: {why}" if why else f"{name} at central gets {key}={value}, as at its edges"
-                log.warning("settings: %s", told)
-        return bool(wanted)
-
     def _follow_edges(self, shapes: Shapes, growth: Growth) -> bool:
         """Make what an edge shows anew at central, and return whether the epoch has to end for it.
 
@@ -327,12 +288,12 @@ class EpochRunner:
         """
         shown = self._discovered_topics()
         snapshots = {edge: one.topics for edge, one in shown.items()}
-        now = self._shapes(snapshots)
+        now = shapes_of(snapshots, with_settings=self._topics.syncs)
         if now == shapes:
             return False
         if now != self._made:
             with suppress(RetryError):  # the next epoch asks again
-                self._ensure_topics(snapshots)
+                self._topics.ensure(snapshots)
             self._made = now
         return self._drain or growth.is_over(now, shown, time.monotonic())
 

@@ -10,6 +10,7 @@ found nothing more. The wait is bounded (`MAX_S`).
 
 from collections.abc import Mapping
 
+from aggregator.replicate.discovery.central_topics import Snapshots
 from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 
 # The shape of a topic, as `EpochRunner` compares it: topic id and partitions, then the settings that follow to central.
@@ -18,6 +19,19 @@ Shapes = Mapping[str, Mapping[str, Shape]]
 
 # On a busy machine with two cores, a broker took 37 seconds to create two hundred topics.
 MAX_S = 60.0
+
+
+def shapes_of(snapshots: Snapshots, *, with_settings: bool) -> dict[str, dict[str, Shape]]:
+    """By edge what ends an epoch when it changes: topics, their ids and their partition counts.
+
+    Args:
+        snapshots: What edges show.
+        with_settings: Whether settings count that follow to central: a topic's limits are asked for when it is planned.
+    """
+    return {
+        edge: {name: (topic.shape, topic.synced_settings if with_settings else None) for name, topic in shown.items()}
+        for edge, shown in snapshots.items()
+    }
 
 
 class Growth:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.replicate.flow.cursor import Hold
-from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.refused_topics import RefusedTopics
 from aggregator.state.names import HubNames
@@ -101,3 +101,19 @@ def blocked_report(plan: SlotPlan, refused: RefusedTopics, why: str) -> dict[str
     waiting = {str(flow.source): why for flow in plan.flows}
     figures = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}
     return {"epoch": plan.epoch, "slot": plan.slot} | figures
+
+
+def session_report(plan: SlotPlan, flows: Mapping[EdgePartition, Flow], refused: RefusedTopics) -> dict[str, object]:
+    """What a slot that delivers tells of its flows: how many records are at central, what is held, what waits."""
+    cursors = {str(at): flow.cursor for at, flow in flows.items()}
+    waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.is_readable}
+    held = {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold}
+    return {
+        "epoch": plan.epoch,
+        "slot": plan.slot,
+        "aborts": refused.aborts,
+        "aborted": refused.why,
+        "delivered": sum(flow.committed.entry.delivered for flow in flows.values()),
+        "held": held,
+        "waiting": {at: why for at, why in waiting.items() if at not in held},
+    }

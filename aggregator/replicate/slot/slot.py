@@ -20,7 +20,7 @@ from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
 from aggregator.replicate.slot.partition_guard import PartitionGuard
-from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, blocked_report
+from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, blocked_report, session_report
 from aggregator.replicate.slot.planned_limits import LimitsChanged, require_planned_after
 from aggregator.replicate.slot.ports import SlotPorts, Writer
 from aggregator.replicate.slot.readers import Readers
@@ -380,20 +380,5 @@ class _ProducerSession:
             self._publish_telemetry()
 
     def _publish_telemetry(self) -> None:
-        cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
-        waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.is_readable}
-        held = {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold}
-        self._ports.publish_telemetry(
-            {
-                "epoch": self._plan.epoch,
-                "slot": self._plan.slot,
-                "transactions": self._transactions,
-                "aborts": self._refused.aborts,
-                "aborted": self._refused.why,
-                "ages_ms": self._ages_ms,
-                "delivered": sum(flow.committed.entry.delivered for flow in self._flows.values()),
-                "held": held,
-                "waiting": {at: why for at, why in waiting.items() if at not in held},
-            }
-            | self._traffic.figures()
-        )
+        figures = {"transactions": self._transactions, "ages_ms": self._ages_ms} | self._traffic.figures()
+        self._ports.publish_telemetry(session_report(self._plan, self._flows, self._refused) | figures)
