@@ -5,6 +5,7 @@ The worlds here are the real ones; where a test needs a fault, it subclasses the
 
 import json
 import threading
+from collections.abc import Collection
 
 from aggregator.config.load import load_config
 from aggregator.coordinates import HEARTBEATS, EdgePartition
@@ -72,9 +73,10 @@ class Epochs:
         drain: bool = True,
         commit_policy: CommitPolicy = BRISK,
         beats: bool = False,
+        beside: Collection[str] = (),
     ):
-        """Open the next epoch and plan it from what the edges show: one SlotPlan per slot."""
-        count, wanted = slots or self.slots, {self.trial.topic, *([HEARTBEATS] if beats else [])}
+        """Open the next epoch and plan it from what the edges show: one SlotPlan per slot; `beside`: further topics."""
+        count, wanted = slots or self.slots, {self.trial.topic, *beside, *([HEARTBEATS] if beats else [])}
         shown = {
             edge: {name: topic for name, topic in snapshot(self.config, edge, {}).topics.items() if name in wanted}
             for edge in self.config.edges

@@ -1,7 +1,7 @@
 """The control topic holds what a driver tells its slots and its successors.
 
-It holds epochs, the lease, check values of keys, ids of clusters, undecided ranges, and the central topics that edge
-topics were written to.
+It holds epochs, flows that were added to one, the lease, check values of keys, ids of clusters, undecided ranges, and
+the central topics that edge topics were written to.
 
 Invariant: only the driver's producer writes here, in transactions. Readers fold the whole log, and the last record of
 each key counts. A damaged record, or a record of a later version, is refused by name, until a later one of its key
@@ -53,6 +53,15 @@ class Epoch:
     slots: _Slots
     ids: _Slots
     driver: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFlows:
+    """All flows that a slot was given since its epoch began; `plans` is text of `replicate/flow/added_flows.py`."""
+
+    epoch: EpochNumber
+    slot: Annotated[int, Meta(ge=0, lt=MAX_SLOTS)]
+    plans: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,7 @@ class ControlState:
         undecided: Notes by central partition.
         targets: Where edge topics were written.
         clusters: Ids by edge; central has an empty name.
+        added: Flows that slots were given since an epoch began, by slot; those of former epochs stay here.
     """
 
     epoch: Epoch | None = None
@@ -143,6 +153,7 @@ class ControlState:
     undecided: Mapping[Partition, OffsetRange] = field(default_factory=dict)
     targets: frozenset[Target] = frozenset()
     clusters: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[int, AddedFlows] = field(default_factory=dict)
 
     @property
     def epoch_number(self) -> int:
@@ -170,7 +181,7 @@ def former_topics(now: Collection[Target], noted: Collection[Target]) -> dict[tu
 
 
 # An int is the number of the epoch that is asked to end.
-ControlEntry = Epoch | Lease | Pace | KeyCheck | NamedCluster | UndecidedRange | Target | int
+ControlEntry = Epoch | AddedFlows | Lease | Pace | KeyCheck | NamedCluster | UndecidedRange | Target | int
 
 
 def encode(entry: ControlEntry) -> tuple[str, bytes]:
@@ -180,6 +191,8 @@ def encode(entry: ControlEntry) -> tuple[str, bytes]:
             return "end", _dump({"epoch": entry})
         case KeyCheck():
             key = f"{_KEY}{entry.name}/{entry.version}"
+        case AddedFlows():
+            key = f"{_ADDED}{entry.slot}"
         case NamedCluster():
             key = f"{_CLUSTER}{entry.edge}"
         case UndecidedRange():
@@ -199,14 +212,14 @@ class _End(Struct):
     epoch: Count
 
 
-_KEY, _TARGET, _CLUSTER = "key/", "target/", "cluster/"
+_KEY, _TARGET, _CLUSTER, _ADDED = "key/", "target/", "cluster/", "added/"
 _SINGLE: Mapping[type, str] = {Epoch: "epoch", Lease: "lease", Pace: "pace"}
 _EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
 _CHECK, _NOTE, _WRITTEN = TypedDecoder(KeyCheck), TypedDecoder(UndecidedRange), TypedDecoder(Target)
-_STANDS = TypedDecoder(NamedCluster)
+_STANDS, _GIVEN = TypedDecoder(NamedCluster), TypedDecoder(AddedFlows)
 
 
-_Named = TypeVar("_Named", KeyCheck, NamedCluster, UndecidedRange, Target)
+_Named = TypeVar("_Named", AddedFlows, KeyCheck, NamedCluster, UndecidedRange, Target)
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
@@ -260,11 +273,13 @@ class _Folding:
     undecided: dict[Partition, OffsetRange]
     targets: set[Target]
     clusters: dict[str, str]
+    added: dict[int, AddedFlows]
 
     @classmethod
     def of(cls, state: ControlState) -> "_Folding":
         """Begin with a copy of a state."""
-        return cls(state, {**state.keys}, {**state.undecided}, {*state.targets}, {**state.clusters})
+        maps = {**state.keys}, {**state.undecided}, {*state.targets}, {**state.clusters}, {**state.added}
+        return cls(state, *maps)
 
     def folded(self) -> ControlState:
         """The state after all records."""
@@ -274,6 +289,7 @@ class _Folding:
             undecided=self.undecided,
             targets=frozenset(self.targets),
             clusters=self.clusters,
+            added=self.added,
         )
 
     def apply(self, record: LogRecord) -> None:
@@ -294,17 +310,29 @@ class _Folding:
                 self._end(_ENDED.decode(record.value).epoch)
             case "pace":
                 self.state = replace(self.state, pace=_PACE.decode(record.value))
-            case key if key.startswith(_KEY):
-                check = _named(_CHECK, record)
-                self.keys[check.name, check.version] = check.check
-            case key if key.startswith(_TARGET):
-                self.targets.add(_named(_WRITTEN, record))
-            case key if key.startswith(_CLUSTER):
-                stand = _named(_STANDS, record)
-                self.clusters[stand.edge] = stand.cluster_id
-            case key if key.startswith(_UNDECIDED):
-                note = _named(_NOTE, record)
-                self.undecided[note.topic, note.partition] = OffsetRange(note.start, note.end)
+            case key:
+                self._take_named(key, record)
+
+    def _take_named(self, key: str, record: LogRecord) -> None:
+        """Take in a record of a kind that has many names.
+
+        Raises:
+            CorruptRecord: the record is none of ours, or of another name than its key's.
+        """
+        if key.startswith(_KEY):
+            check = _named(_CHECK, record)
+            self.keys[check.name, check.version] = check.check
+        elif key.startswith(_TARGET):
+            self.targets.add(_named(_WRITTEN, record))
+        elif key.startswith(_CLUSTER):
+            stand = _named(_STANDS, record)
+            self.clusters[stand.edge] = stand.cluster_id
+        elif key.startswith(_ADDED):
+            given = _named(_GIVEN, record)
+            self.added[given.slot] = given
+        elif key.startswith(_UNDECIDED):
+            note = _named(_NOTE, record)
+            self.undecided[note.topic, note.partition] = OffsetRange(note.start, note.end)
 
     def _take_back(self, key: str) -> None:
         """A tombstone takes back a note of what was undecided; of any other key it says nothing."""

@@ -8,7 +8,8 @@ beside it the same from the producer's call, which holds the time that the edge'
 Orders are written at an even rate by one process and read by another (`pace`), and every record has to show exactly
 once. One machine carries brokers, contestant, writer, reader and this script; on two cores the load is part of every
 figure, and is reported in cores: `others` is the watching reader, some 0.1, and whoever else runs here, who should
-not. Then an epoch change: a topic is added at an edge while records flow, and the longest time without any is told.
+not. Then topics are added at an edge, one a second, while records flow, and the longest time without any is told. At
+last one of them gets more partitions, which ends the epoch, and the same is told.
 
 MirrorMaker 2 runs with the bench's settings but two that trade latency for throughput: it fetches what is there at
 once, and its producer lingers for nothing. This hub drops one field and pseudonymises one.
@@ -29,13 +30,14 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from confluent_kafka.admin import NewPartitions
 
 from aggregator.sandbox.sandbox import Sandbox
 from tests.bench import mirrormaker
 from tests.bench.pace import APPEND_TIME, PARTITIONS
 from tests.bench.slots import Sampler
 from tests.processes import kill_all
-from tests.trial import Trial, read_all, wait_for
+from tests.trial import Trial, read_all, settle, wait_for
 
 RATES = (1_000, 20_000)
 QUICK = {"consumer.fetch.min.bytes": "1"}
@@ -43,6 +45,7 @@ QUICK_PRODUCER = {"linger.ms": "0"}
 _WARM_RATE, _WARM_S = 5_000, 8
 _SETTLE_S = 2.0
 _CHANGE_S = 8.0
+_ADDED = 8
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,14 @@ def hub(sandbox: Sandbox, folder: Path, topic: str, slots: int) -> Contestant:
     folder.mkdir()
     trial = Trial(sandbox, folder, slots=slots)
     (folder / "schemas" / f"{topic}-value").mkdir()
-    (folder / "schemas" / f"{topic}-value" / "1-7.avsc").write_text(json.dumps(_schema(trial)))
+    orders = folder / "schemas" / f"{trial.topic}-value" / "1-7.avsc"
+    (folder / "schemas" / f"{topic}-value" / "1-7.avsc").write_text(orders.read_text())
     (rule,) = trial.settings["topics"]
     rule |= {"match": f"{topic}.*", "central": f"{{edge}}.{{topic}}.{trial.mark}"}
     del rule["lake"], trial.settings["lake"]
     trial.write()
     topics = [f"{edge}.{topic}.{trial.mark}" for edge in sandbox.edges]
     return Contestant("hub", topics, lambda: trial.running("--only", "replicate"), trial)
-
-
-def _schema(trial: Trial) -> dict:
-    return json.loads((trial.folder / "schemas" / f"{trial.topic}-value" / "1-7.avsc").read_text())
 
 
 def mm2(sandbox: Sandbox, folder: Path, topic: str) -> Contestant:
@@ -158,30 +158,44 @@ def _phase(sandbox: Sandbox, topic: str, rate: int, seconds: float, contestant: 
     return Phase(rate, said["first"], said["last"], int(said["records"]), used)
 
 
-def _change(sandbox: Sandbox, topic: str, trial: Trial) -> Phase:
-    """Records flow at the first rate while a topic is added at the first edge, which ends the epoch."""
-    rate, added = RATES[0], f"{topic}-added-{trial.mark}"
-    subject = trial.folder / "schemas" / f"{added}-value"
-    subject.mkdir()
-    (subject / "1-7.avsc").write_text(json.dumps(_schema(trial)))
-    writing = _write(sandbox, topic, rate, _CHANGE_S)
+def _growth(sandbox: Sandbox, topic: str, trial: Trial) -> Phase:
+    """Records flow at the first rate while the first edge gets a topic each second, which running slots take."""
+    edge, before = next(iter(sandbox.edges)), _epochs(sandbox, trial)
+    writing = _write(sandbox, topic, RATES[0], _CHANGE_S + _ADDED)
     time.sleep(2)
-    created_ms = time.time() * 1e3
-    trial.create(next(iter(sandbox.edges)), PARTITIONS, topic=added)
+    for number in range(_ADDED):
+        trial.create(edge, PARTITIONS, topic=f"{topic}-added-{number}-{trial.mark}")
+        time.sleep(1)
     said = _written(writing)
     time.sleep(_SETTLE_S)
-    return Phase(rate, said["first"], said["last"], int(said["records"]), _standstill(sandbox, trial, created_ms))
+    assert _epochs(sandbox, trial) == before, "an epoch ended for a new topic"
+    return Phase(RATES[0], said["first"], said["last"], int(said["records"]), {"topics": _ADDED})
 
 
-def _standstill(sandbox: Sandbox, trial: Trial, created_ms: float) -> dict[str, float]:
+def _epochs(sandbox: Sandbox, trial: Trial) -> int:
+    return sum(m.key() == b"epoch" for m in read_all(sandbox.central.bootstrap, f"{trial.hub}.control"))
+
+
+def _change(sandbox: Sandbox, topic: str, trial: Trial) -> Phase:
+    """Records flow at the first rate while an added topic gets more partitions, which ends the epoch."""
+    writing = _write(sandbox, topic, RATES[0], _CHANGE_S)
+    time.sleep(2)
+    changed_ms, more = time.time() * 1e3, NewPartitions(f"{topic}-added-0-{trial.mark}", PARTITIONS + 1)
+    settle(trial.admin(next(iter(sandbox.edges))).create_partitions([more]))
+    said = _written(writing)
+    time.sleep(_SETTLE_S)
+    return Phase(RATES[0], said["first"], said["last"], int(said["records"]), _standstill(sandbox, trial, changed_ms))
+
+
+def _standstill(sandbox: Sandbox, trial: Trial, changed_ms: float) -> dict[str, float]:
     """Where the time goes, by the times of the hub's own records: seen, ended and opened, first records committed."""
     central = sandbox.central.bootstrap
     control = [(m.key(), m.timestamp()[1]) for m in read_all(central, f"{trial.hub}.control")]
     asked, opened = (max(at for key, at in control if key == kind) for kind in (b"end", b"epoch"))
-    assert created_ms < asked < opened, "no epoch followed the new topic"
+    assert changed_ms < asked < opened, "no epoch followed the new partition"
     ledger = [m.timestamp()[1] for m in read_all(central, f"{trial.hub}.ledger")]
     moved = min((at for at in ledger if at > opened), default=opened)
-    return {"seen_ms": asked - created_ms, "opened_ms": opened - asked, "moved_ms": moved - opened}
+    return {"seen_ms": asked - changed_ms, "opened_ms": opened - asked, "moved_ms": moved - opened}
 
 
 def _await_quiet(sandbox: Sandbox, topics: list[str]) -> None:
@@ -200,7 +214,7 @@ def _await_quiet(sandbox: Sandbox, topics: list[str]) -> None:
 
 
 def trial_of(sandbox: Sandbox, contestant: Contestant, topic: str, seconds: float, file: Path) -> dict[str, dict]:
-    """One contestant through all rates, and of the hub the epoch change.
+    """One contestant through all rates, and of the hub the added topics and the epoch change.
 
     Raises:
         AssertionError: it ended, or a record was lost or showed twice.
@@ -211,13 +225,12 @@ def trial_of(sandbox: Sandbox, contestant: Contestant, topic: str, seconds: floa
         _await_quiet(sandbox, contestant.topics)
         with _watched(contestant.topics, sandbox.central.bootstrap, file):
             phases = [_phase(sandbox, topic, rate, seconds, process) for rate in RATES]
-            change = _change(sandbox, topic, contestant.trial) if contestant.trial else None
+            hub_only = {"topics_added": _growth, "epoch_change": _change} if contestant.trial else {}
+            changes = {name: change(sandbox, topic, contestant.trial) for name, change in hub_only.items()}
         assert process.poll() is None, process.log.read_text()[-3000:]
     found = np.load(file)
-    answer = {str(phase.rate): _figures(found, phase, len(sandbox.edges)) for phase in phases}
-    if change:
-        answer["epoch_change"] = _figures(found, change, len(sandbox.edges))
-    return answer
+    told = {str(phase.rate): phase for phase in phases} | changes
+    return {name: _figures(found, phase, len(sandbox.edges)) for name, phase in told.items()}
 
 
 def _figures(found, phase: Phase, edges: int) -> dict[str, float]:

@@ -7,6 +7,8 @@ EPOCH = "aggregator.replicate.epoch.opening"
 LOG = "aggregator.kafka.readers.log"
 LEDGER = "aggregator.state.ledger"
 PLANNING = "aggregator.replicate.epoch.plan"
+ADDITIONS = "aggregator.replicate.epoch.additions"
+ADDED_FLOWS = "aggregator.replicate.flow.added_flows"
 GAPS = "aggregator.replicate.flow.gaps"
 CURSOR = "aggregator.replicate.flow.cursor"
 FLOW = "aggregator.replicate.flow.flow"
@@ -136,6 +138,31 @@ MUTANTS = [
         "D: a first position not persisted",
         [(SLOT, "self._unwritten = [flow for flow in flows.values() if flow.plan.is_new_position and not flow.persisted]", "self._unwritten = []")],  # noqa: E501 - one passage
         situation="latest, cut, widened",
+    ),
+    Mutant(
+        "added: flows that were given in another epoch count",
+        [(ADDED_FLOWS, "if said is None or said.epoch != epoch:", "if said is None:")],
+        situation="topics appear",
+    ),
+    Mutant(
+        "added: a slot that begins again does not know what it was given",
+        [(SLOT, "                self._plan = with_added_flows(self._plan, seen)\n", "")],
+        situation="topics appear",
+    ),
+    Mutant(
+        "added: a topic that the ledger knows",
+        [(ADDITIONS, "(edge, topic.name) in running.topics", "False")],
+        situation="topics appear, recreated",
+    ),
+    Mutant(
+        "added: a flow in two slots",
+        [(ADDITIONS, "        more.setdefault(slot, []).append(", "        for slot in range(running.slots):\n            more.setdefault(slot, []).append(")],  # noqa: E501 - one passage
+        situation="topics appear",
+    ),
+    Mutant(
+        "added: a first position not persisted",
+        [(SLOT, "self._unwritten.append(flow)", "flow.hold_until(HoldReason.UNDECIDED, '', self._ports.now())")],
+        situation="topics appear, latest",
     ),
     Mutant(
         "F: an unknown outcome taken as abortable",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.readers.log_record import LogRecord
-from aggregator.state.ledger import decode
+from aggregator.state.ledger import LedgerRecord, decode
 from tests.simulation.edge import Edge, EdgeLog
 
 # Life and partition to the first epoch that has a ledger record of it.
@@ -63,6 +63,17 @@ class Promise:
             at = (entry.topic_id, source.partition)
             first[at] = min(entry.epoch, first.get(at, entry.epoch))
         return first
+
+    @staticmethod
+    def check_first_positions(ledger_log: Iterable[LogRecord]) -> None:
+        """Rule D: where a flow begins is written down before anything of it is read."""
+        begun: dict[str, LedgerRecord] = {}
+        for record in ledger_log:
+            entry, known = decode(record, "ledger"), begun.get(record.key)
+            if known is None or entry.epoch < known.epoch:
+                begun[record.key] = entry
+        late = [key for key, entry in begun.items() if entry.delivered or entry.dead]
+        assert not late, f"read before its first position was written: {late}"
 
     def _begin(self, life: EdgeLog, partition: int, first: FirstEpochs) -> tuple[int, int] | None:
         """Offset at which a partition begins, and the number of the first append that is owed in any case."""

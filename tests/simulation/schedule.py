@@ -23,7 +23,10 @@ from aggregator.header_columns import HeaderTable
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.reader_events import StartPosition
 from aggregator.privacy.batch.strip import PolicyId, Rejection, Stripped
+from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.epoch.additions import RunningFlows
+from aggregator.replicate.epoch.growth import shapes_of
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.commit_policy import CommitPolicy
@@ -107,7 +110,7 @@ _OPEN_ENDED = (GapKind.TRUNCATED, GapKind.DELETED)
 class Situation:
     """Chances per step of what may go wrong; `start` and `on_gap` are what the rule says.
 
-    `told`: backfills tell of what they leave out, as restates do.
+    `told`: backfills tell of what they leave out, as restates do. `appears`: the topic is not there at first.
     """
 
     start: str = "earliest"
@@ -138,6 +141,7 @@ class Situation:
     told: bool = False
     calls: float = 0.0
     forget: float = 0.0
+    appears: bool = False
 
     @property
     def has_gaps(self) -> bool:
@@ -223,6 +227,12 @@ SITUATIONS = {
         silent=0.2,
     ),
     "control forgotten": Situation(forget=0.01, crash=0.006, freeze=0.006, second=0.006),
+    "topics appear": Situation(appears=True, hide=0.001, crash=0.006, freeze=0.004, second=0.004),
+    "topics appear, latest": Situation(start="latest", appears=True, crash=0.01, refused=0.1),
+    "topics appear, recreated": Situation(appears=True, hide=0.004, recreate=0.003, crash=0.006, second=0.004),
+    "topics appear, markers dropped": Situation(
+        appears=True, hide=0.001, crash=0.01, dropped={NAMES.ledger: 0.1, NAMES.control: 0.2, f".{TOPIC}": 0.3}
+    ),
     "two drivers, no faults": Situation(
         second=0.01, crash=0, freeze=0, time_out=0, lost=0, refused=0, afterwards_s=4.0, one_remains=True
     ),
@@ -262,6 +272,7 @@ class Schedule:
         for partition in range(PARTITIONS):
             for _ in range(3):
                 self.edge.append(partition)
+        self.edge.hidden = self.situation.appears
         self._start(drain=False)
         limit = self.situation.steps
         self.scheduler.run(lambda: self.scheduler.steps >= limit, steps=limit * 20)
@@ -311,7 +322,7 @@ class Schedule:
             for partition in range(PARTITIONS):
                 for _ in range(draw.randint(0, 8)):
                     self.edge.append(partition)
-        if odds.hide and draw.random() < (0.005 if self.edge.hidden else odds.hide):
+        if (odds.hide or self.edge.hidden) and draw.random() < (0.005 if self.edge.hidden else odds.hide):
             self.edge.hidden = not self.edge.hidden
         width = len(self.edge.log.partitions)
         if width < WIDEST and draw.random() < odds.widen:
@@ -417,9 +428,7 @@ class Schedule:
     def _epoch(
         self, central: SimDriverCentral, name: str, seen: Sighting, slots: int, named: "_Named", *, drain: bool
     ) -> bool:
-        nobody = (None,) * len(seen.ends)
-        epochs = seen.leader_epochs
-        shown = EdgeTopic(TOPIC, seen.topic_id, seen.starts, seen.firsts, seen.ends, nobody, leader_epochs=epochs)
+        snapshots = _snapshots(seen)
         try:
             epoch, ledger, undecided = self.protocol.open_epoch(
                 central,
@@ -437,11 +446,13 @@ class Schedule:
         named.epoch_number, named.asked = epoch.epoch, set(undecided) if named.few else None
         decisions = self.logs.decisions() if self.situation.has_gaps else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
+        config = _config(slots, self.situation.on_gap, self.situation.partition_by)
         flows = self.protocol.plan_flows(
-            _config(slots, self.situation.on_gap, self.situation.partition_by), ledger,
-            {EDGE: {} if seen.hidden else {TOPIC: shown}}, {f"{EDGE}.{TOPIC}": {}},
+            config, ledger, snapshots, {f"{EDGE}.{TOPIC}": {}},
             epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions, undecided=undecided,
         )  # fmt: skip
+        written = {target(config, EDGE, name) for name in snapshots[EDGE]}
+        running = self.protocol.RunningFlows.of(epoch.epoch, slots, flows, ledger, written)
         plans = [
             self.protocol.SlotPlan(
                 NAMES, epoch.epoch, name, slot, flows.by_slot.get(slot, ()), COMMIT_POLICY, drain, 1e9
@@ -458,7 +469,10 @@ class Schedule:
                 if task.crashed and attempts < 4:
                     attempts += 1
                     tasks[index] = self._task(name, plans[index], seen.topic_id)
-            due = self._seen(seen) is not seen or (not drain and self.scheduler.now > until)
+            now = self._seen(seen)
+            if now is not seen and not drain and not asked and self._add(central, config, running, seen, now):
+                seen = now
+            due = now is not seen or (not drain and self.scheduler.now > until)
             if due and not asked:
                 asked = True
                 self._publish(central, epoch.epoch)
@@ -469,6 +483,19 @@ class Schedule:
             named.asked |= closed
         named.waits = bool(closed) or any(hold.reason is HoldReason.UNDECIDED for hold in flows.holds)
         return not named.waits and all(task.result is not None and task.result.result == "drained" for task in tasks)
+
+    def _add(
+        self, central: SimDriverCentral, config: HubConfig, running: RunningFlows, seen: Sighting, now: Sighting
+    ) -> bool:
+        """Whether the running slots were given what the edge shows anew."""
+        before, shown = (shapes_of(_snapshots(one), with_settings=False) for one in (seen, now))
+        names = self.protocol.new_topics(before, shown)
+        fresh = _snapshots(now)
+        if not names or any(self.protocol.obstacles(config, fresh, running, fresh, ())):
+            return False
+        more = self.protocol.plan_additions(config, fresh, {f"{EDGE}.{TOPIC}": {}}, running, now_ms=0)
+        self.promise.sightings[running.epoch] = now  # nothing else of the epoch is new
+        return more is not None and self.protocol.give_flows(config, central, running, fresh, more)
 
     def _task(self, driver: str, plan: SlotPlan, life: str) -> Actor:
         world = SimSlotPorts(self.logs, self.edge, life, plan.slot, refused_calls=self.situation.calls)
@@ -512,7 +539,9 @@ class Schedule:
         ledger = self.logs.ledger_now(range(LEDGERS))
         for place in PLACES:
             assert self.central.stable_end(place) == self.central.log_end(place), f"stands still: {place}"
-        first = self.promise.first_epochs(entry for p in range(LEDGERS) for entry in self._ledger_log(p))
+        log = [entry for p in range(LEDGERS) for entry in self._ledger_log(p)]
+        first = self.promise.first_epochs(log)
+        self.promise.check_first_positions(log)
         letters = self._letters()
         self._check_open_cuts()
         for partition in range(WIDEST):
@@ -599,6 +628,14 @@ def _serial(value: bytes) -> int:
 def digest(value: bytes) -> str:
     """By which a dead letter names its value."""
     return hmac.new(DIGEST_KEY, value, hashlib.sha256).hexdigest()
+
+
+def _snapshots(seen: Sighting) -> dict[str, dict[str, EdgeTopic]]:
+    """What a driver that saw this knows of its edge."""
+    nobody = (None,) * len(seen.ends)
+    epochs = seen.leader_epochs
+    shown = EdgeTopic(TOPIC, seen.topic_id, seen.starts, seen.firsts, seen.ends, nobody, leader_epochs=epochs)
+    return {EDGE: {} if seen.hidden else {TOPIC: shown}}
 
 
 _CONFIGS: dict[tuple[int, str, str], HubConfig] = {}

@@ -124,6 +124,9 @@ CODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "replicate.discovery.target_topics": {
             "settings: %s": "topic.setting_copied",
         },
+        "replicate.epoch.edge_follower": {
+            "epoch %d: %d flows more, of %d new topics": "epoch.grown",
+        },
         "replicate.epoch.epochs": {
             "epoch %d: %d flows on %d slots": "epoch.opened",
             "use of keys: %s": "key.near_its_end",

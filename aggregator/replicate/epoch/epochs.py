@@ -9,7 +9,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -17,7 +16,6 @@ from pyspark.sql import SparkSession
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition, format_flows
 from aggregator.engine.collector import gc_disabled
-from aggregator.errors import RetryError
 from aggregator.machine_clock import utc_now_ms
 from aggregator.replicate.discovery.central_topics import Snapshots, targets
 from aggregator.replicate.discovery.compacted_keys import losing_keys
@@ -25,7 +23,8 @@ from aggregator.replicate.discovery.discovery import drop_unanswered, unanswered
 from aggregator.replicate.discovery.edge_topic import DiscoveredTopics, start_of
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.discovery.target_topics import TargetTopics
-from aggregator.replicate.epoch.growth import Growth, Shapes, shapes_of
+from aggregator.replicate.epoch.additions import RunningFlows
+from aggregator.replicate.epoch.edge_follower import EdgeFollower
 from aggregator.replicate.epoch.key_usage import usage_warnings
 from aggregator.replicate.epoch.opening import Opened, open_epoch
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_elsewhere
@@ -125,7 +124,6 @@ class EpochRunner:
         self._known: set[str] = set()
         self._paused: frozenset[str] = frozenset()
         self._outdated = False
-        self._made: Shapes = {}  # the shapes for which central's topics were made
         self.opened: Epoch | None = None
         self._named: set[Partition] = set()  # partitions with undecided records at the last look
         self._written: set[Partition] = set()  # by the slots of this driver or of earlier drivers
@@ -172,14 +170,23 @@ class EpochRunner:
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = self._slot_plans(epoch.epoch, flows, count)
         work = EpochWork(self._config, policies, plans, frozenset(settings), self.checks, clusters)
-        shapes, opened_s = shapes_of(snapshots, with_settings=self._topics.syncs), time.monotonic()
-        growth = Growth(shapes, shown)
+        opened_s, running = time.monotonic(), RunningFlows.of(epoch.epoch, count, flows, ledger, settings)
+        follower = EdgeFollower(
+            self._config,
+            self._central,
+            self._topics,
+            policies,
+            running,
+            shown=shown,
+            drain=self._drain,
+            paused=self._paused,
+        )
 
         def is_due() -> bool:
             self._pulse()
             old = not self._drain and is_old(time.monotonic() - opened_s, refused=bool(holds))
             changed = (
-                self._follow_edges(shapes, growth)
+                follower.has_to_end(self._discovered_topics())
                 or self._has_new_requests()
                 or unsettled.poll_decided()
                 or leaving.poll_left()
@@ -280,22 +287,6 @@ class EpochRunner:
 
     def _discovered_topics(self) -> dict[str, DiscoveredTopics]:
         return {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
-
-    def _follow_edges(self, shapes: Shapes, growth: Growth) -> bool:
-        """Make what an edge shows anew at central, and return whether the epoch has to end for it.
-
-        Central gets its topics while the slots still run: a shorter halt, and its leaders are elected meanwhile.
-        """
-        shown = self._discovered_topics()
-        snapshots = {edge: one.topics for edge, one in shown.items()}
-        now = shapes_of(snapshots, with_settings=self._topics.syncs)
-        if now == shapes:
-            return False
-        if now != self._made:
-            with suppress(RetryError):  # the next epoch asks again
-                self._topics.ensure(snapshots)
-            self._made = now
-        return self._drain or growth.is_over(now, shown, time.monotonic())
 
     def _slot_plans(self, epoch: int, flows: EpochFlows, count: int) -> tuple[SlotPlan, ...]:
         replication = self._config.replication

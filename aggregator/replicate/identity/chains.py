@@ -16,7 +16,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -78,7 +78,7 @@ class BatchJudgement(NamedTuple):
     rejected: Mapping[int, Reason] = {}
 
 
-def chained_topics(returns: frozenset[str], chain_key: str | None) -> frozenset[str] | None:
+def chained_topics(returns: Container[str], chain_key: str | None) -> Container[str] | None:
     """Central topics whose records get a chain even where they came with none; None: all.
 
     A header more costs a tenth of a slot's CPU. A hub never makes a name shorter: a name comes back only where all hubs
@@ -122,7 +122,7 @@ class Chains:
     central: str = ""
     edges: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[bytes, ...] = field(default=(), repr=False)
-    begins: frozenset[str] | None = None
+    begins: Container[str] | None = None
 
     def judge_batch(
         self,

@@ -8,7 +8,7 @@ edges are sealed, because records can come back only through these. Without a ke
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,16 +26,23 @@ _BYTES = 16
 _HEX = 2 * _BYTES
 
 
-def returning_topics(rules: Iterable[TopicRule], central: Collection[str]) -> frozenset[str]:
-    """Central topics whose names some rule reads at edges: what is written there may come back.
+class ReturningTopics(Container[str]):
+    """The names of central topics that some rule reads at edges: what is written there may come back.
 
     Args:
         rules: The configuration's.
-        central: Topics that the hub writes.
     """
-    names = sorted(central)
-    taken = [full_matches(rule.match, names) for rule in rules] if names else []
-    return frozenset(name for name, *found in zip(names, *taken, strict=True) if any(found))
+
+    def __init__(self, rules: Iterable[TopicRule]) -> None:
+        self._rules = tuple(rules)
+        self._found: dict[str, bool] = {}
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        if name not in self._found:
+            self._found[name] = any(full_matches(rule.match, [name])[0] for rule in self._rules)
+        return self._found[name]
 
 
 def seal_keys(key_rings: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
@@ -60,13 +67,13 @@ class Cycles:
     Attributes:
         hub: Name in `hub.origin`.
         written: Central topics of this hub; a record of ours in an edge topic of such a name is a cycle.
-        sealed: Those of them whose names are read at edges.
+        sealed: Central topics whose names are read at edges.
         keys: The first one seals, any of them may have sealed; none: nothing is sealed.
     """
 
     hub: str
     written: frozenset[str] = frozenset()
-    sealed: frozenset[str] = frozenset()
+    sealed: Container[str] = frozenset()
     keys: tuple[bytes, ...] = field(default=(), repr=False)
 
     def seals(self, central: str, origins: BytesColumn) -> list[tuple[str, BytesColumn]]:

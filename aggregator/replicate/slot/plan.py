@@ -5,14 +5,16 @@ records.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from aggregator.coordinates import EdgePartition, Partition
+from aggregator.replicate.flow.added_flows import unknown_flows
 from aggregator.replicate.flow.cursor import Hold
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.slot.commit_policy import CommitPolicy
 from aggregator.replicate.slot.refused_topics import RefusedTopics
+from aggregator.state.control import AddedFlows, ControlState
 from aggregator.state.names import HubNames
 
 
@@ -49,6 +51,7 @@ class SlotPlan:
         patience_s: How long a drain waits for a silent edge.
         terms: Of a backfill; None in an epoch of live flows.
         rates: The slot's shares of the edges' limits, in bytes a second.
+        added: Where flows came from that were added since the epoch began.
     """
 
     names: HubNames
@@ -61,6 +64,7 @@ class SlotPlan:
     patience_s: float
     terms: BackfillTerms | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
+    added: AddedFlows | None = None
 
 
 class SlotResult(StrEnum):
@@ -94,6 +98,28 @@ class SlotOutcome:
     holds: tuple[Hold, ...] = ()
     detail: str = ""
     undecided_partitions: tuple[Partition, ...] = ()
+
+
+def session_outcome(
+    plan: SlotPlan, flows: Mapping[EdgePartition, Flow], result: SlotResult, undecided: tuple[Partition, ...]
+) -> SlotOutcome:
+    """How a slot ended that had begun to deliver."""
+    silent = tuple(at for at, flow in flows.items() if plan.drain and not flow.is_drained and not flow.cursor.hold)
+    holds = tuple(flow.cursor.hold for flow in flows.values() if flow.cursor.hold)
+    return SlotOutcome(plan.slot, result, silent, holds, undecided_partitions=undecided)
+
+
+def with_added_flows(plan: SlotPlan, seen: ControlState) -> SlotPlan:
+    """The plan, with what the control topic has given its slot since; the same object if that is nothing.
+
+    Raises:
+        FatalError: somebody else than the driver wrote there.
+    """
+    said = seen.added.get(plan.slot)
+    if said == plan.added:
+        return plan
+    more = unknown_flows(said, plan.epoch, {flow.source for flow in plan.flows})
+    return replace(plan, flows=(*plan.flows, *more), added=said)
 
 
 def blocked_report(plan: SlotPlan, refused: RefusedTopics, why: str) -> dict[str, object]:

@@ -55,6 +55,7 @@ class Readers:
         self._flows = flows
         self._guard = guard
         self._readers: dict[str, Reader] = {}
+        self._topic_ids: dict[str, dict[Partition, str]] = {}  # by edge, of the planned topics
         self._opened_s = ports.now()
         self._asked_at: dict[str, float] = {}  # when an edge was asked anew, or filled a poll
         self._heard_at: dict[EdgePartition, float] = {}
@@ -66,7 +67,9 @@ class Readers:
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
-        for edge in sorted({source.edge for source in self._flows}):
+        for source, flow in self._flows.items():
+            self._topic_ids.setdefault(source.edge, {})[source.topic, source.partition] = flow.plan.entry.topic_id
+        for edge in sorted(self._topic_ids):
             # Assigned at once: see `EdgeReader`.
             self._readers[edge] = self._checked(edge, self._ports.open_reader(edge))
         self.assign()
@@ -77,9 +80,16 @@ class Readers:
         ids = self._ports.open_topic_ids(edge)
         if ids is None:
             return reader
-        own = {at: flow for at, flow in self._flows.items() if at.edge == edge}
-        planned = {(at.topic, at.partition): flow.plan.entry.topic_id for at, flow in own.items()}
-        return CheckedReader(reader, ids, planned, now=self._ports.now)
+        return CheckedReader(reader, ids, self._topic_ids[edge], now=self._ports.now)
+
+    def add(self, flow: Flow) -> None:
+        """Take a flow that stands still, and connect to its edge if none of the flows before it is read there."""
+        edge, topic, partition = flow.plan.source
+        self._topic_ids.setdefault(edge, {})[topic, partition] = flow.plan.entry.topic_id
+        if edge not in self._readers:
+            self._readers[edge] = self._checked(edge, self._ports.open_reader(edge))
+            self._readers[edge].assign({})
+            self.reset_silence(edge, self._ports.now())
 
     def close(self) -> None:
         """Close the readers of all edges."""

@@ -20,7 +20,15 @@ from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
 from aggregator.replicate.slot.partition_guard import PartitionGuard
-from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, blocked_report, session_report
+from aggregator.replicate.slot.plan import (
+    SlotOutcome,
+    SlotPlan,
+    SlotResult,
+    blocked_report,
+    session_outcome,
+    session_report,
+    with_added_flows,
+)
 from aggregator.replicate.slot.planned_limits import LimitsChanged, require_planned_after
 from aggregator.replicate.slot.ports import SlotPorts, Writer
 from aggregator.replicate.slot.readers import Readers
@@ -58,15 +66,17 @@ class Slot:
             writer = self._ports.open_writer()
             try:
                 writer.open()
-                if not self._ports.read_control().is_epoch(self._plan.epoch, self._plan.driver):
+                seen = self._ports.read_control()
+                if not seen.is_epoch(self._plan.epoch, self._plan.driver):
                     return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
+                self._plan = with_added_flows(self._plan, seen)
                 flows = self._flows(self._ports.read_ledger())
                 self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._ports)
                 core = (self._plan, self._ports, self._delivery)
                 session = _ProducerSession(*core, writer, flows, refused=self._refused, traffic=traffic)
                 if (outcome := session.run()) is not None:
                     return outcome
-                require_planned_after(self._refused, self._plan.flows, self._ports)
+                require_planned_after(self._refused, session.plan.flows, self._ports)
                 self._failures = 0
                 self._ports.sleep(self._refused.pause_s)
             except Fenced:
@@ -108,7 +118,7 @@ class _ProducerSession:
         traffic: SlotTraffic,
     ) -> None:
         self._refused, self._traffic = refused, traffic
-        self._plan, self._ports, self._delivery = plan, ports, delivery
+        self.plan, self._ports, self._delivery = plan, ports, delivery
         self._writer, self._flows = writer, flows
         self._open_since: float | None = None
         self._last_commit = self._last_look = self._last_report = ports.now()
@@ -174,14 +184,14 @@ class _ProducerSession:
 
     def _write_entry(self, flow: Flow) -> None:
         self._writer.produce(
-            self._plan.names.ledger,
+            self.plan.names.ledger,
             flow_key(flow.plan.source, flow.plan.backfill),
             flow.cursor.entry.encode(),
-            partition=self._plan.slot,
+            partition=self.plan.slot,
         )
         first = [flow.plan.decision] if flow.plan.decision and not flow.persisted else []
         for decision in (*first, *flow.cursor.decisions):
-            self._writer.produce(self._plan.names.requests, *encode(decision), partition=0)
+            self._writer.produce(self.plan.names.requests, *encode(decision), partition=0)
 
     def _loop(self) -> SlotOutcome | None:
         while True:
@@ -201,10 +211,11 @@ class _ProducerSession:
         """One round: look, poll, deliver, commit when due. Returns how the slot ends; None: it goes on."""
         if now - self._last_look >= _LOOK_EVERY_S:
             state = self._ports.poll_control()
-            if state.epoch_number > self._plan.epoch or state.ended >= self._plan.epoch:
+            if state.epoch_number > self.plan.epoch or state.ended >= self.plan.epoch:
                 self._commit_if_moved()
                 return SlotResult.STOPPED
-            if state.pace is not None and state.pace.epoch == self._plan.epoch:
+            self._add_flows(with_added_flows(self.plan, state))
+            if state.pace is not None and state.pace.epoch == self.plan.epoch:
                 self._traffic.pace(state.pace.rate)
             self._last_look = now
         busy = self._poll_edges(now)
@@ -213,7 +224,7 @@ class _ProducerSession:
             self._persist_first_positions()
         self._readers.retry_due(now)
         self._report(now)
-        if self._plan.drain and self._all_drained(now):
+        if self.plan.drain and self._all_drained(now):
             self._commit_if_moved()
             return SlotResult.DRAINED
         if self._guard.is_stuck():
@@ -221,13 +232,23 @@ class _ProducerSession:
             return SlotResult.STOPPED
         return None
 
+    def _add_flows(self, plan: SlotPlan) -> None:
+        """Go on with a plan that has more flows; each stands still until its first position is written."""
+        for added in plan.flows if plan is not self.plan else ():
+            if added.source not in self._flows:
+                flow = self._flows[added.source] = Flow(added, added.entry, persisted=False)
+                flow.hold_until(HoldReason.UNDECIDED, "its first position is about to be written", math.inf)
+                self._readers.add(flow)
+                self._unwritten.append(flow)
+        self.plan = plan
+
     def _poll_edges(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""
         waiting = _WAIT_ALONE_S if len(self._readers) == 1 else _WAIT_SHARED_S
         if self._open_since is not None:
             waiting = 0.0
             if not self._behind:  # a round for a few records would cost more than the records
-                rest_s = self._plan.commit_policy.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
+                rest_s = self.plan.commit_policy.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
                 self._ports.sleep(min(_MAX_REST_S, rest_s))
         busy = self._behind = False
         if not len(self._readers):
@@ -294,7 +315,7 @@ class _ProducerSession:
 
     def _commit_when_due(self, *, busy: bool) -> None:
         now = self._ports.now()
-        policy = self._plan.commit_policy
+        policy = self.plan.commit_policy
         if self._open_since is None:
             if policy.idle_due(since_commit_s=now - self._last_commit):
                 self._commit_if_moved()
@@ -364,21 +385,15 @@ class _ProducerSession:
 
     def _outcome(self, result: SlotResult) -> SlotOutcome:
         self._report(self._ports.now(), last=True)
-        return SlotOutcome(
-            self._plan.slot,
-            result,
-            tuple(s for s, f in self._flows.items() if self._plan.drain and not f.is_drained and not f.cursor.hold),
-            tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
-            undecided_partitions=self._guard.undecided(),
-        )
+        return session_outcome(self.plan, self._flows, result, self._guard.undecided())
 
     def _report(self, now: float, *, last: bool = False) -> None:
         if last or now - self._last_report >= _REPORT_EVERY_S:
-            self._last_report, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
+            self._last_report, head = now, {"epoch": self.plan.epoch, "slot": self.plan.slot}
             for body in self._delivery.field_reports(self._ports.now(), last=last):
                 self._ports.publish_telemetry(head | body)
             self._publish_telemetry()
 
     def _publish_telemetry(self) -> None:
         figures = {"transactions": self._transactions, "ages_ms": self._ages_ms} | self._traffic.figures()
-        self._ports.publish_telemetry(session_report(self._plan, self._flows, self._refused) | figures)
+        self._ports.publish_telemetry(session_report(self.plan, self._flows, self._refused) | figures)

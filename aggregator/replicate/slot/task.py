@@ -23,7 +23,7 @@ from aggregator.errors import ExitError, FatalError, kind_and_place
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.identity.chains import Chains, chain_keys, chained_topics
 from aggregator.replicate.identity.clusters import ClusterIds
-from aggregator.replicate.identity.cycles import Cycles, returning_topics, seal_keys
+from aggregator.replicate.identity.cycles import Cycles, ReturningTopics, seal_keys
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import checked_rings
@@ -123,16 +123,14 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 def cycles_of(work: EpochWork, key_rings: Mapping[str, KeyRing]) -> Cycles:
     """What tells the hub which records are its own."""
-    sealed = returning_topics(work.config.topics, work.written)
-    return Cycles(work.config.hub, work.written, sealed, seal_keys(key_rings))
+    return Cycles(work.config.hub, work.written, ReturningTopics(work.config.topics), seal_keys(key_rings))
 
 
 def chains_of(work: EpochWork, key_rings: Mapping[str, KeyRing]) -> Chains:
     """The chains by which the hub recognises records that other hubs bring back."""
     config, clusters = work.config, work.clusters
-    returns = returning_topics(config.topics, work.written)
-    sealing = chain_keys(key_rings, config.chain_key)
-    return Chains(clusters.central, clusters.edges, sealing, chained_topics(returns, config.chain_key))
+    begins = chained_topics(ReturningTopics(config.topics), config.chain_key)
+    return Chains(clusters.central, clusters.edges, chain_keys(key_rings, config.chain_key), begins)
 
 
 def digest_key(key_rings: Mapping[str, KeyRing]) -> bytes | None:

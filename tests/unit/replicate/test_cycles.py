@@ -12,7 +12,7 @@ from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import SEAL_HEADER
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.identity.cycles import Cycles, returning_topics, seal_keys
+from aggregator.replicate.identity.cycles import Cycles, ReturningTopics, seal_keys
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.growth import cpu_s
@@ -137,8 +137,9 @@ def test_a_crowd_of_origins_suppresses_nothing_and_costs_its_bytes(keys):
 
 def test_only_what_can_come_back_is_sealed():
     """`{edge}.{topic}` names no topic that the rule reads; merged topics do."""
-    assert returning_topics(CONFIG.topics, {"eu.orders", "orders"}) == {"orders"}
-    assert returning_topics((), {"orders"}) == returning_topics(CONFIG.topics, set()) == frozenset()
+    returns = ReturningTopics(CONFIG.topics)
+    assert [name in returns for name in ("eu.orders", "orders", "orders", 5)] == [False, True, True, False]
+    assert "orders" not in ReturningTopics(())
     assert SEALED.seals("eu.others", BytesColumn.of([OURS])) == []
 
 

@@ -17,7 +17,17 @@ from aggregator.errors import FatalError
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state import control, dead_letters, decisions, edge_status, ledger, pauses, releases, requests
 from aggregator.state.cluster_acceptances import ClusterAcceptance, fold_acceptances
-from aggregator.state.control import ControlState, Epoch, KeyCheck, Lease, NamedCluster, Pace, Target, UndecidedRange
+from aggregator.state.control import (
+    AddedFlows,
+    ControlState,
+    Epoch,
+    KeyCheck,
+    Lease,
+    NamedCluster,
+    Pace,
+    Target,
+    UndecidedRange,
+)
 from aggregator.state.edge_status import EdgeState, EdgeStatuses
 from aggregator.state.gap import Gap, GapDecision, GapKind
 from aggregator.state.lake_holds import LakeHold, holds_record
@@ -113,6 +123,7 @@ SAMPLES = {
     "pace": of_control(Pace(7, 12.5), "pace", Pace(7, 12.5)),
     "key check": of_control(KeyCheck("customer", 2, "c"), "keys", {("customer", 2): "c"}),
     "cluster": of_control(NamedCluster("eu", "c1"), "clusters", {"eu": "c1"}),
+    "added flows": of_control(AddedFlows(7, 1, "[]"), "added", {1: AddedFlows(7, 1, "[]")}),
     "undecided": of_control(UndecidedRange("eu.orders", 3, 5, 9), "undecided", {("eu.orders", 3): OffsetRange(5, 9)}),
     "target": of_control(
         Target("eu", "orders", "eu.orders", by_key=True),
