@@ -96,8 +96,10 @@ class DirectoryRegistry:
         ids = frozenset(entry.schema_id for entry in self._entries if is_own(entry.subject))
         return Listing(f"directory:{self._root}", ids)
 
-    def origin(self, schema_id: int) -> SchemaOrigin:
+    def origin(self, schema_id: int, *, anew: bool = False) -> SchemaOrigin:
         """The folders that have a file of the id; files have no tags beside them."""
+        if anew:
+            self._scan()
         newest: dict[str, int] = {}
         for entry in self._of(schema_id):
             newest[entry.subject] = max(entry.version, newest.get(entry.subject, 0))

@@ -201,8 +201,12 @@ class Registry(Protocol):
             HoldError: a subject that belongs to the topic alone has too many versions.
         """
 
-    def origin(self, schema_id: int) -> SchemaOrigin:
+    def origin(self, schema_id: int, *, anew: bool = False) -> SchemaOrigin:
         """The place of an id that `schema` has given.
+
+        Args:
+            schema_id: The id.
+            anew: Whether an answer that is known counts for nothing: a subject may have got the id since.
 
         Raises:
             Unreachable: the registry does not answer.

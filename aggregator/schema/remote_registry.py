@@ -205,13 +205,13 @@ class RemoteRegistry(ABC):
         self._former |= self._origins
         self._origins = {}
 
-    def origin(self, schema_id: int) -> SchemaOrigin:
+    def origin(self, schema_id: int, *, anew: bool = False) -> SchemaOrigin:
         """The registry's word, kept until the next `refresh`."""
-        if schema_id not in self._origins:
+        if anew or schema_id not in self._origins:
             try:
                 self._origins[schema_id] = self._ask(("origin", schema_id), lambda: self._fetch_origin(schema_id))
             except Unreachable:
-                if schema_id in self._former:
+                if schema_id in self._former and not anew:
                     return self._former[schema_id]
                 raise
         return self._origins[schema_id]

@@ -86,8 +86,8 @@ def epochs_of(trial) -> int:
 def test_what_a_slot_is_given_is_delivered_once_however_often_it_begins_again(growing):
     """Rules C and D: copies of the task fence one another before and behind each gift; the next epoch goes on."""
     trial = growing
-    for edge in ("eu", "us"):
-        trial.create(edge)
+    trial.settings["replication"]["slots"] = 1
+    trial.write()
     trial.produce("eu", 30)
     epochs = Epochs(trial)
     (plan,) = epochs.plans(drain=False)

@@ -1,6 +1,5 @@
 """Two hundred topics at once: an edge that gets them keeps neither itself nor another edge from delivering."""
 
-import json
 import time
 
 import pytest
@@ -14,8 +13,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 TOPICS, PARTITIONS = 200, 3
 # Two seconds are wanted. Brokers, hub and traffic share two cores, and brokers that make 1,200 logs take them all.
 LONGEST_S = 5.0
-# All topics come with one change of epochs, or with another one for what a busy broker was late with.
-MAX_EPOCHS = 3
+# Running slots take them; a topic that a busy broker was late with may cost an epoch.
+MAX_EPOCHS = 1
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def many(new_trial):
 
 
 def test_two_hundred_topics_at_once(many):
-    """Flows of both edges go on while an edge and central make the topics, which come with few changes of epochs."""
+    """Flows of both edges go on while an edge and central make the topics, and slots that run take them."""
     trial, names = many
     arrivals = Arrivals(trial)
     arrivals.start()
@@ -61,6 +60,6 @@ def begun(trial, hub, names) -> int:
     wanted, found = set(names), set()
     for message in read_all(trial.sandbox.central.bootstrap, f"{trial.hub}.ledger"):
         edge, topic, partition = message.key().decode().split("/")
-        if edge == "eu" and topic in wanted and json.loads(message.value())["epoch"] > 0:
+        if edge == "eu" and topic in wanted:
             found.add((topic, partition))
     return len(found)

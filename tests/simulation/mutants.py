@@ -161,7 +161,7 @@ MUTANTS = [
     ),
     Mutant(
         "added: a first position not persisted",
-        [(SLOT, "self._unwritten.append(flow)", "flow.hold_until(HoldReason.UNDECIDED, '', self._ports.now())")],
+        [(SLOT, "        self._unwritten += fresh\n", "")],
         situation="topics appear, latest",
     ),
     Mutant(

@@ -83,13 +83,16 @@ class Readers:
         return CheckedReader(reader, ids, self._topic_ids[edge], now=self._ports.now)
 
     def add(self, flow: Flow) -> None:
-        """Take a flow that stands still, and connect to its edge if none of the flows before it is read there."""
+        """Read one flow more, and connect to its edge if none of the flows before it is read there."""
         edge, topic, partition = flow.plan.source
         self._topic_ids.setdefault(edge, {})[topic, partition] = flow.plan.entry.topic_id
         if edge not in self._readers:
             self._readers[edge] = self._checked(edge, self._ports.open_reader(edge))
             self._readers[edge].assign({})
             self.reset_silence(edge, self._ports.now())
+        self._resumed.add(flow.plan.source)  # its client may know the leader
+        if flow.is_readable:
+            self._start(flow)
 
     def close(self) -> None:
         """Close the readers of all edges."""

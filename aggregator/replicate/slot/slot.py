@@ -214,14 +214,14 @@ class _ProducerSession:
             if state.epoch_number > self.plan.epoch or state.ended >= self.plan.epoch:
                 self._commit_if_moved()
                 return SlotResult.STOPPED
-            self._add_flows(with_added_flows(self.plan, state))
+            self.plan = with_added_flows(self.plan, state)
             if state.pace is not None and state.pace.epoch == self.plan.epoch:
                 self._traffic.pace(state.pace.rate)
             self._last_look = now
         busy = self._poll_edges(now)
         self._commit_when_due(busy=busy)
-        if self._unwritten and self._open_since is None:
-            self._persist_first_positions()
+        if self._open_since is None:
+            self._begin_flows()
         self._readers.retry_due(now)
         self._report(now)
         if self.plan.drain and self._all_drained(now):
@@ -232,15 +232,16 @@ class _ProducerSession:
             return SlotResult.STOPPED
         return None
 
-    def _add_flows(self, plan: SlotPlan) -> None:
-        """Go on with a plan that has more flows; each stands still until its first position is written."""
-        for added in plan.flows if plan is not self.plan else ():
-            if added.source not in self._flows:
-                flow = self._flows[added.source] = Flow(added, added.entry, persisted=False)
-                flow.hold_until(HoldReason.UNDECIDED, "its first position is about to be written", math.inf)
-                self._readers.add(flow)
-                self._unwritten.append(flow)
-        self.plan = plan
+    def _begin_flows(self) -> None:
+        """Write first positions that are missing, and read what the slot was given since."""
+        more = self.plan.flows if len(self._flows) < len(self.plan.flows) else ()
+        fresh = [Flow(plan, plan.entry, persisted=False) for plan in more if plan.source not in self._flows]
+        self._flows |= {flow.plan.source: flow for flow in fresh}
+        self._unwritten += fresh
+        if self._unwritten:
+            self._persist_first_positions()
+        for flow in fresh:
+            self._readers.add(flow)
 
     def _poll_edges(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""

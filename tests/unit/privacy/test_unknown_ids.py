@@ -99,7 +99,7 @@ class LateRegistry(MemoryRegistry):
         """Ids that are known when a listing begins."""
         return frozenset({1, *(one for one in self.known if self.has(one, at_s))})
 
-    def origin(self, schema_id):
+    def origin(self, schema_id, **_):
         return SchemaOrigin({"orders-key": schema_id, "orders-value": schema_id}, (), str(schema_id))
 
 

@@ -38,11 +38,11 @@ def body(text, record):
     return out.getvalue()
 
 
-def strip(policy, edge, central, topic="eu.orders"):
-    """A strip of `orders`."""
+def strip(policy, edge, central, topic="eu.orders", edge_topic="orders"):
+    """A strip of `orders`, or of another topic."""
     return ReferenceStrip(
         policy=parse_policy(policy),
-        edge_topic="orders",
+        edge_topic=edge_topic,
         central_topic=topic,
         edge_registry=edge,
         central_registry=central,
@@ -97,6 +97,27 @@ def test_a_registry_that_is_away_holds_new_ids_only(new_double, fault, at):
             assert time.monotonic() < deadline
             time.sleep(0.01)
     assert [split(value)[1] for value in out.values] == [b"\2", b"\2"]
+
+
+@pytest.mark.parametrize("kind", ["directory", "http"])
+def test_a_subject_that_gets_a_known_id_counts_from_then_on(kind, new_double, central, tmp_path):
+    """A registry gives one text one id: the subject of a topic that comes later gets the id of the topic before it."""
+    double, folder = new_double(), f"directory:{tmp_path / 'edge'}"
+    registry = open_registry(double.address if kind == "http" else folder)
+
+    def add(topic):
+        """As its producer does, which is another process."""
+        subject = f"{topic}-value"
+        return double.add(subject, PLAIN) if kind == "http" else open_registry(folder).register(subject, PLAIN)
+
+    policy = "policy: p\nversion: 1\ntopics: {others: {default: keep}, orders: {default: keep}}\n"
+    others, orders = (strip(policy, registry, central(), f"eu.{one}", edge_topic=one) for one in ("others", "orders"))
+    value = frame(add("others"), body(PLAIN, {"x": 1, "name": "Jane"}))
+    assert others.strip(batch(value)).rejected == {}
+    with pytest.raises(HoldError, match="the registry has it under others-value"):
+        orders.strip(batch(value))
+    assert add("orders") == split(value)[0]
+    assert orders.strip(batch(value)).rejected == {}
 
 
 def test_an_unknown_id_is_a_dead_letter_and_the_rest_is_delivered(new_double):
