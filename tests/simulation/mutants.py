@@ -89,7 +89,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: a slot whose epoch the control topic has forgotten",
-        [(SLOT, "not self._ports.read_control().is_epoch(self._plan.epoch, self._plan.driver)", "self._ports.read_control().epoch_number > self._plan.epoch")],  # noqa: E501 - one passage
+        [(SLOT, "not seen.is_epoch(self._plan.epoch, self._plan.driver)", "seen.epoch_number > self._plan.epoch")],  # noqa: E501 - one passage
         situation="control forgotten",
     ),
     Mutant("B: not every ledger partition read", switches=frozenset({"ledger of own slots only"})),
@@ -100,7 +100,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: control not read after init_transactions",
-        [(SLOT, "if not self._ports.read_control().is_epoch(self._plan.epoch, self._plan.driver):", "if False:")],
+        [(SLOT, "if not seen.is_epoch(self._plan.epoch, self._plan.driver):", "if False:")],
         situation="many drivers",
         seed=400,
     ),
@@ -619,7 +619,7 @@ MUTANTS += [
     ),
     Mutant(
         "settling: slots name nothing that they leave",
-        [(SLOT, "undecided_partitions=self._guard.undecided()", "undecided_partitions=()")],
+        [(SLOT, "self._flows, result, self._guard.undecided()", "self._flows, result, ()")],
         situation=DROPPED,
     ),
     Mutant(
