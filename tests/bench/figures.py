@@ -98,6 +98,15 @@ def bars(title: str, unit: str, values: Mapping[str, float]) -> str:
     )
 
 
+def lines(title: str, values: Iterable[Sequence[float]], places: Sequence[int]) -> str:
+    """A plot of several lines that GitHub draws, in the order in which the title names them."""
+    series = [*values]
+    drawn = "".join(f"\n  line [{', '.join(f'{value:g}' for value in one)}]" for one in series)
+    top = f"{max(max(one) for one in series) * 1.1:.3g}"
+    axis = ", ".join(map(str, places))
+    return f'```mermaid\nxychart-beta\n  title "{title}"\n  x-axis [{axis}]\n  y-axis "ms" 0 --> {top}{drawn}\n```'
+
+
 def contest(result: Result) -> str:
     """Beside MirrorMaker 2: every contestant's cost, by size of record."""
     parts = [_command(result)]
@@ -417,6 +426,7 @@ def commits(result: Result) -> str:
             counts[name],
             " ".join(f"{median:.0f}" for median in found["median_ms"]),
             f"{max(found['p99_ms']):.0f}",
+            f"{found['most_ms']:.0f}",
             found["files"],
             f"{found['upkeep_share'] * 100:.0f} %",
             f"{found['read_s']:.2f}",
@@ -424,8 +434,11 @@ def commits(result: Result) -> str:
         for kind, ways in result["formats"].items()
         for name, found in ways.items()
     ]
-    head = ("", "commits", "median ms, by fifths", "99th ms", "files", "upkeep's share", "count of a column, s")
-    return "\n\n".join((_measured(asked, result), table(head, rows)))
+    head = ("", "commits", "median ms, by fifths", "99th ms", "longest ms", "files", "upkeep's share", "count, s")
+    drawn = {kind: ways["hub"]["median_ms"] for kind, ways in result["formats"].items()}
+    size = result["commits"] // len(next(iter(drawn.values())))
+    plot = lines(f"median ms of {size} commits, {', '.join(drawn)}", drawn.values(), [size * (n + 1) for n in range(5)])
+    return "\n\n".join((_measured(asked, result), table(head, rows), plot))
 
 
 def current(result: Result) -> str:

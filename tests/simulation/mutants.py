@@ -89,7 +89,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: a slot whose epoch the control topic has forgotten",
-        [(SLOT, "not seen.is_epoch(self._plan.epoch, self._plan.driver)", "seen.epoch_number > self._plan.epoch")],  # noqa: E501 - one passage
+        [(SLOT, "not seen.is_epoch(self._plan.epoch, self._plan.driver)", "seen.epoch_number > self._plan.epoch")],
         situation="control forgotten",
     ),
     Mutant("B: not every ledger partition read", switches=frozenset({"ledger of own slots only"})),
