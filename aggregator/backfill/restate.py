@@ -275,7 +275,8 @@ class _Table:
 
     def _refresh(self) -> None:
         """Work the table's current state out anew; a table that was restated before has the mark in both."""
-        state = CurrentState(self._tables, self._tables.folder, self._name)
+        key = self._settings.key if self._settings is not None else ()
+        state = CurrentState(self._tables, self._tables.folder, self._name, key)
         partitions = [*self._live, self._mark]
         commit_with_retries(
             state.table, lambda: Done(state.refresh(partitions, force=True)), most=ATTEMPTS, pauses=PAUSES

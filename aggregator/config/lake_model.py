@@ -5,9 +5,9 @@ Invariant: unknown keys are refused and secrets are references, as in the whole 
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from aggregator.config.client import checked
 from aggregator.config.closed_model import Model
@@ -59,13 +59,21 @@ class TableConfig(Model):
         partition_by: Columns of the stripped records, or `day`; how the table is divided from its creation on.
         cluster_by: Columns in whose order rows are put when small files are rewritten.
         current_state: Keep `<table>__current` beside it: the latest row per key.
+        key: Columns of the stripped records that are the key there; none: the record's key is.
         quality: Suites that every commit is audited with.
     """
 
     partition_by: Annotated[tuple[str, ...], AfterValidator(table_columns)] = ()
     cluster_by: Annotated[tuple[str, ...], AfterValidator(table_columns)] = ()
     current_state: bool = False
+    key: Annotated[tuple[str, ...], AfterValidator(table_columns)] = ()
     quality: tuple[SuiteConfig, ...] = ()
+
+    @model_validator(mode="after")
+    def _key_is_of_a_state(self) -> Self:
+        if self.key and not self.current_state:
+            raise ValueError("key says which rows `current_state: true` keeps, and it is not there")
+        return self
 
 
 class UpkeepConfig(Model):

@@ -21,7 +21,7 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError, HoldError, RetryError, kind_and_place
 from aggregator.lake.columns.columns import conform_to_schema, merge_schemas
 from aggregator.lake.cycle.report import CycleReport
-from aggregator.lake.latest_rows import Latest, Marks, latest, superseded
+from aggregator.lake.latest_rows import RECORD_KEY, Latest, Marks, latest, superseded
 from aggregator.lake.storage.files import StagedFile, StagingWriter
 from aggregator.lake.storage.folder import Folder
 from aggregator.lake.storage.staging import StagingLease
@@ -63,11 +63,13 @@ class CurrentState:
         tables: The format.
         folder: The lake's.
         name: The table whose state it is.
+        key: Columns of the value that are its key; none: the record's key is.
     """
 
     tables: Tables
     folder: Folder
     name: str
+    key: tuple[str, ...] = ()
     _rested_at: float = field(default=0.0)
     _reflected: _Reflected | None = field(default=None)
 
@@ -89,7 +91,7 @@ class CurrentState:
         Raises:
             CommitConflict: another driver was first.
             RetryError: the storage does not answer, or a file was vacuumed meanwhile.
-            HoldError: one of the two tables was altered by hand.
+            HoldError: one of the two tables was altered by hand, or has no such key.
         """
         began = time.monotonic()
         source = self.tables.open(self.name)
@@ -129,7 +131,7 @@ class CurrentState:
         self, source: TableHandle, target: TableHandle, lease: StagingLease, known: _Reflected | None
     ) -> _Change:
         """The change that brings the state to the source's version, by its new rows or by all of them."""
-        schema, live = target.schema(), target.live_files()
+        schema, live, key = target.schema(), target.live_files(), self._key_of(source.schema())
         stage = StagingWriter(
             self.folder / self.table,
             schema,
@@ -140,9 +142,9 @@ class CurrentState:
         hint = "was the table vacuumed meanwhile, or is the disk full? the next cycle tries again"
         try:
             with storage_errors(f"table {self.table}: its files or those of {self.folder / self.name}", hint=hint):
-                found = self._new_rows(source, target, known)
+                found = self._new_rows(source, target, known, key)
                 if found is None or known is None:
-                    found, replaced = latest(self.folder / self.name, source.live_files()), live
+                    found, replaced = latest(self.folder / self.name, source.live_files(), key), live
                     marks = found.marks({})
                 else:
                     marks = found.marks(known.marks)
@@ -158,14 +160,28 @@ class CurrentState:
             stage.abandon()
             raise
 
-    def _new_rows(self, source: TableHandle, target: TableHandle, known: _Reflected | None) -> Latest | None:
+    def _key_of(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of the key as a table has them."""
+        for name in self.key:
+            at = schema.get_field_index(name)
+            if at < 0 or pa.types.is_nested(schema.field(at).type):
+                why = "is not there" if at < 0 else "has parts"
+                raise HoldError(
+                    f"table {self.name}: column {name} of its `key` {why}",
+                    hint="name columns that are one value, as the table spells them; the policy may drop the field",
+                )
+        return pa.schema([schema.field(name) for name in self.key]) if self.key else RECORD_KEY
+
+    def _new_rows(
+        self, source: TableHandle, target: TableHandle, known: _Reflected | None, key: pa.Schema
+    ) -> Latest | None:
         """The source's rows since the last refresh; None where the state does not follow from these and itself."""
         if known is None or target.appended_since(known.target) != []:
             return None
         files = source.appended_since(known.source)
         if files is None:
             return None
-        found = latest(self.folder / self.name, files)
+        found = latest(self.folder / self.name, files, key)
         return None if found.is_late(known.marks) else found
 
 
@@ -178,8 +194,11 @@ class CurrentStates:
     """
 
     def __init__(self, lake: LakeConfig, tables: Tables) -> None:
-        named = (name for name, table in lake.tables.items() if table.current_state)
-        self._states = {name: CurrentState(tables, tables.folder, name) for name in named}
+        self._states = {
+            name: CurrentState(tables, tables.folder, name, table.key)
+            for name, table in lake.tables.items()
+            if table.current_state
+        }
 
     def refresh(self, report: CycleReport, *, force: bool = False) -> None:
         """Refresh those of the tables that a cycle brought up to date; trouble is logged and tried again.

@@ -1,11 +1,12 @@
 """Finds the latest row of each key in files of a table.
 
 Invariant: pure but for reading. Memory holds the keys of the files, twice at most, and one row group of rows. A row is
-later than another of its edge partition if its (`_incarnation`, `_offset`) is greater.
+later than another of its edge partition if its (`_incarnation`, `_offset`) is greater. A key is the record's or some
+columns of its value; a tombstone deletes the rows before it whose records had its key.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 import pyarrow as pa
@@ -16,9 +17,10 @@ from aggregator.lake.tables.live_rows import live_rows, with_partition_columns
 from aggregator.lake.tables.port import LiveFile
 
 _PARTITION = ["_edge", "_topic", "_partition"]
-_KEY = [*_PARTITION, "_key"]
+_RECORD_KEY = [*_PARTITION, "_key"]
 _ORDER = ["_incarnation", "_offset"]
 _FEWEST = 200_000
+_ROW, _FILE = "#row", "#file"  # no field of a record has such a name
 _UNTOLD = -1  # the incarnation of a record whose origin does not say it
 _INDEX = {
     "_edge": pl.String,
@@ -27,8 +29,9 @@ _INDEX = {
     "_key": pl.Binary,
     "_incarnation": pl.Int32,
     "_offset": pl.Int64,
-    "_deleted": pl.Boolean,
 }
+# The key of a table whose settings name none: the record's.
+RECORD_KEY = pa.schema([("_key", pa.binary())])
 # The greatest (incarnation, offset) of each edge partition.
 Marks = Mapping[EdgePartition, tuple[int, int]]
 
@@ -40,59 +43,91 @@ class Latest:
     Args:
         folder: The table's.
         files: Its files.
+        key: The columns of the key, with their types.
         index: A row for each key, with its place: the number of the file, and of the row in it.
+        deleted: The latest tombstone of each record key.
     """
 
     folder: Folder
     files: Sequence[LiveFile]
+    key: pa.Schema
     index: pl.DataFrame
+    deleted: pl.DataFrame
 
     def marks(self, before: Marks) -> Marks:
         """The newest row of each edge partition, in these files or before."""
-        newest = self.index.sort(_ORDER).unique(_PARTITION, keep="last").select(_PARTITION + _ORDER)
+        newest = self._orders().unique(_PARTITION, keep="last")
         found = {EdgePartition(*row[:3]): (row[3], row[4]) for row in newest.iter_rows()}
         return {**before, **{at: max(order, before.get(at, order)) for at, order in found.items()}}
 
     def is_late(self, marks: Marks) -> bool:
         """Whether one of the rows is not newer than the newest of its edge partition before."""
-        oldest = self.index.sort(_ORDER).unique(_PARTITION, keep="first").select(_PARTITION + _ORDER)
+        oldest = self._orders().unique(_PARTITION, keep="first")
         return any((row[3], row[4]) <= marks.get(EdgePartition(*row[:3]), (-1, -1)) for row in oldest.iter_rows())
 
+    def _orders(self) -> pl.DataFrame:
+        columns = _PARTITION + _ORDER
+        return pl.concat([self.index.select(columns), self.deleted.select(columns)]).sort(_ORDER)
+
     def rows(self) -> Iterator[pa.Table]:
-        """The rows whose keys were not deleted, row group by row group.
+        """The rows that no later tombstone deletes, row group by row group.
 
         Raises:
             OSError: a file cannot be read.
         """
-        kept = self.index.filter(~pl.col("_deleted")).sort("file", "row")
-        for (number,), rows in kept.group_by(["file"], maintain_order=True):
-            yield from _picked(self.folder, self.files[int(str(number))], rows["row"])
+        ends = self.deleted.select(*_RECORD_KEY, *(pl.col(name).alias(f"#{name}") for name in _ORDER))
+        found = self.index.join(ends, on=_RECORD_KEY, how="left", nulls_equal=True)
+        (life, end_life), (at, end) = ((pl.col(name), pl.col(f"#{name}")) for name in _ORDER)
+        kept = found.filter(end.is_null() | (life > end_life) | ((life == end_life) & (at > end)))
+        for (number,), rows in kept.sort(_FILE, _ROW).group_by([_FILE], maintain_order=True):
+            yield from _picked(self.folder, self.files[int(str(number))], rows[_ROW])
 
 
-def latest(folder: Folder, files: Iterable[LiveFile]) -> Latest:
-    """Find the latest row of every key that the files have.
+def latest(folder: Folder, files: Iterable[LiveFile], key: pa.Schema = RECORD_KEY) -> Latest:
+    """Find the latest row of every key that the files have; rows in which a part of the key is null have none.
 
     Args:
         folder: The table's.
         files: Files of it, live or replaced.
+        key: The columns of the key, with their types.
 
     Raises:
         OSError: a file cannot be read.
     """
-    listed = list(files)
-    index, waiting, count = _indexed(pl.DataFrame(schema=_INDEX), 0), list[pl.DataFrame](), 0
+    listed, names = list(files), key.names
+    found = Latest(folder, listed, key, *_empty(key))
+    waiting, count = list[pl.DataFrame](), 0
     for number, file in enumerate(listed):
-        rows = _indexed(_columns(folder, file, [*_KEY, *_ORDER, "_deleted"]), number)
-        rows = rows.with_columns(pl.col("_incarnation").fill_null(_UNTOLD))
-        waiting.append(rows.filter(pl.col("_key").is_not_null() & pl.col("_offset").is_not_null()))
+        rows = _columns(folder, file, [*dict.fromkeys([*_RECORD_KEY, *names]), *_ORDER, "_deleted"], key)
+        rows = rows.with_row_index(_ROW).with_columns(
+            pl.lit(number, pl.UInt32).alias(_FILE), pl.col("_incarnation").fill_null(_UNTOLD)
+        )
+        there = pl.all_horizontal(pl.col(name).is_not_null() for name in names)
+        is_keyed = pl.when("_deleted").then(pl.col("_key").is_not_null()).otherwise(there)
+        waiting.append(rows.filter(is_keyed & pl.col("_offset").is_not_null()))
         count += len(waiting[-1])
-        if count > max(_FEWEST, len(index)):  # each row is sorted a few times, however many files there are
-            index, waiting, count = _newest(index, waiting), [], 0
-    return Latest(folder, listed, _newest(index, waiting))
+        if count > max(_FEWEST, len(found.index)):  # each row is sorted a few times, however many files there are
+            found, waiting, count = _with_newer(found, waiting), [], 0
+    return _with_newer(found, waiting)
 
 
-def _newest(index: pl.DataFrame, more: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat([index, *more]).sort(_ORDER).unique(_KEY, keep="last", maintain_order=False)
+def _empty(key: pa.Schema) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """An index without rows, and no tombstones."""
+    own = pl.from_arrow(key.empty_table())
+    assert isinstance(own, pl.DataFrame)
+    places = {_ROW: pl.UInt32, _FILE: pl.UInt32}
+    return pl.DataFrame(schema={**_INDEX, **own.schema, **places}), pl.DataFrame(schema=_INDEX)
+
+
+def _with_newer(found: Latest, more: Sequence[pl.DataFrame]) -> Latest:
+    rows = [one.filter(~pl.col("_deleted")).select(found.index.columns) for one in more]
+    tombstones = [one.filter("_deleted").select(found.deleted.columns) for one in more]
+    index = _newest([found.index, *rows], [*_PARTITION, *found.key.names])
+    return replace(found, index=index, deleted=_newest([found.deleted, *tombstones], _RECORD_KEY))
+
+
+def _newest(frames: Sequence[pl.DataFrame], key: list[str]) -> pl.DataFrame:
+    return pl.concat(frames).sort(_ORDER).unique(key, keep="last", maintain_order=False)
 
 
 def superseded(
@@ -108,22 +143,22 @@ def superseded(
     Raises:
         OSError: a file cannot be read.
     """
-    keys = newer.index.select(_KEY)
+    names = [*_PARTITION, *newer.key.names]
+    keys, deleted = newer.index.select(names), newer.deleted.select(_RECORD_KEY)
     for file in live:
-        rows = _columns(folder, file, _KEY).with_row_index("row")
-        kept = rows.join(keys, on=_KEY, how="anti", nulls_equal=True, maintain_order="left")["row"]
+        rows = _columns(folder, file, [*dict.fromkeys([*_RECORD_KEY, *names])], newer.key).with_row_index(_ROW)
+        others = rows.join(keys, on=names, how="anti", nulls_equal=True, maintain_order="left")
+        kept = others.join(deleted, on=_RECORD_KEY, how="anti", nulls_equal=True, maintain_order="left")[_ROW]
         if len(kept) < len(rows):
             yield file, _picked(folder, file, kept)
 
 
-def _columns(folder: Folder, file: LiveFile, names: list[str]) -> pl.DataFrame:
-    columns = pl.from_arrow(live_rows(folder, file, names))
+def _columns(folder: Folder, file: LiveFile, names: list[str], key: pa.Schema) -> pl.DataFrame:
+    """Columns of a file; those of the key in its types, which the table may have widened since."""
+    columns, wanted = (pl.from_arrow(one) for one in (live_rows(folder, file, names), key.empty_table()))
     assert isinstance(columns, pl.DataFrame)
-    return columns
-
-
-def _indexed(rows: pl.DataFrame, number: int) -> pl.DataFrame:
-    return rows.with_row_index("row").with_columns(pl.lit(number, pl.UInt32).alias("file"))
+    assert isinstance(wanted, pl.DataFrame)
+    return columns.cast(pl.Schema({name: wanted.schema.get(name, kind) for name, kind in columns.schema.items()}))
 
 
 def _picked(folder: Folder, live: LiveFile, rows: pl.Series) -> Iterator[pa.Table]:

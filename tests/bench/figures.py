@@ -41,6 +41,7 @@ _WARM = {
     "hub_mixed_10": "hub, five dropped, two and the key pseudonymised, 10 % distinct",
     "hub_mixed_100": "hub, five dropped, two and the key pseudonymised, all distinct",
 }
+GLIBC = "glibc's malloc"
 _WARM_RATIOS = ("warm_cpu_us", "warm_records_per_s", "peak_mb")
 Result = Mapping[str, Any]
 
@@ -132,8 +133,9 @@ def contest(result: Result) -> str:
 
 
 def _warm_kind(result: Result) -> str:
-    """A run of other codecs alone does not replace what the headline is made of."""
-    return "warm" if "none" in result["warm_codecs"] else "-".join(("warm", *result["warm_codecs"]))
+    """A run of other codecs alone, or with glibc's malloc, does not replace what the headline is made of."""
+    codecs = () if "none" in result["warm_codecs"] else result["warm_codecs"]
+    return "-".join(("warm", *(("glibc",) if result["hub_malloc"] == GLIBC else ()), *codecs))
 
 
 def where(result: Result) -> str:
@@ -480,6 +482,7 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "current": current,
     "tables": tables,
     "warm": warm,
+    "warm-glibc": warm,
     "warm-zstd": warm,
     "where": where,
 }

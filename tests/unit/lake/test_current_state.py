@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.config.lake_model import LakeConfig
+from aggregator.errors import HoldError
 from aggregator.lake import latest_rows
 from aggregator.lake.current_state import CurrentState, CurrentStates
 from aggregator.lake.cycle.report import CycleReport, TableReport
@@ -164,12 +165,16 @@ def test_a_table_without_keys_has_an_empty_state(tmp_path):
 class Lake:
     """A table whose rows come in and are altered in drawn ways, its current state, and what that must be."""
 
-    def __init__(self, kind, folder: Path, chance: random.Random) -> None:
+    def __init__(self, kind, folder: Path, chance: random.Random, key: tuple[str, ...]) -> None:
         self.tables = kind("hub", Folder(str(folder)))
-        self.chance = chance
-        self.current = CurrentState(self.tables, self.tables.folder, NAME)
+        self.chance, self.key = chance, key
+        self.begin()
         self.came = 0
         self.next = dict.fromkeys(range(2), 0)  # by edge partition
+
+    def begin(self) -> None:
+        """A new process knows nothing."""
+        self.current = CurrentState(self.tables, self.tables.folder, NAME, self.key)
 
     def append(self, *, late: bool = False) -> None:
         """Some rows that follow those before; a late one is older than any, as one that was backfilled."""
@@ -181,7 +186,10 @@ class Lake:
         if late:
             drawn[0] = (0, b"a", 0, -1 - self.came, False)
         end = self.came + len(drawn)
-        table = events(*drawn)
+        numbers = [None if deleted else self.chance.choice([None, 1, 2, 3]) for *_, deleted in drawn]
+        widens = isinstance(self.tables, IcebergTables) and self.came < 10
+        kind = pa.int32() if widens else pa.int64()
+        table = events(*drawn).append_column("file", pa.array(numbers, kind))
         if self.chance.random() < 0.1:
             table = table.append_column(f"new{self.came}", pa.array(["x"] * len(drawn)))
         commit(self.tables, staged(self.tables, FIRST, self.came, end, table))
@@ -202,22 +210,28 @@ class Lake:
         files = [str(Path(self.tables.folder) / NAME / path) for path in self.tables.open(NAME).live_paths()]
         if not files:
             return []
-        query = f"""select _partition, _key, _incarnation, _offset from read_parquet({files}, union_by_name=true)
-            qualify row_number() over (partition by _partition, _key order by _incarnation desc, _offset desc) = 1
-            and not _deleted order by all"""
+        key = self.key[0] if self.key else "_key"
+        query = f"""with every as (from read_parquet({files}, union_by_name=true)),
+            newest as (from every where not _deleted and {key} is not null
+                qualify row_number() over (partition by _partition, {key} order by _incarnation desc, _offset desc) = 1)
+            select _partition, _key, _incarnation, _offset from newest where not exists (
+                from every later where later._deleted and later._partition = newest._partition
+                and later._key = newest._key
+                and (later._incarnation, later._offset) > (newest._incarnation, newest._offset)) order by all"""
         with duckdb.connect() as connection:
             return connection.sql(query).fetchall()
 
 
 @pytest.mark.slow
 @FORMATS
+@pytest.mark.parametrize("key", [(), ("file",)], ids=["key of the record", "key of the value"])
 @pytest.mark.parametrize("seed", turns(3, 40))
-def test_new_rows_bring_it_to_what_all_rows_would(kind, tmp_path, seed, monkeypatch):
+def test_new_rows_bring_it_to_what_all_rows_would(kind, tmp_path, seed, key, monkeypatch):
     """Rows that come in order or late, compactions of both tables, erasures and new processes, in any order."""
     print(f"seed {seed}")
     monkeypatch.setattr(latest_rows, "_FEWEST", seed % 2 * 200_000)
     chance = random.Random(seed)
-    lake = Lake(kind, tmp_path, chance)
+    lake = Lake(kind, tmp_path, chance, key)
     lake.append()
     for _ in range(14):
         action = chance.choice(["append"] * 6 + ["late", "compact", "compact state", "delete", "new process"])
@@ -232,10 +246,38 @@ def test_new_rows_bring_it_to_what_all_rows_would(kind, tmp_path, seed, monkeypa
                 lake.delete()
                 lake.append()  # a refresh needs news
             case "new process":
-                lake.current = CurrentState(lake.tables, lake.tables.folder, NAME)
+                lake.begin()
         if chance.random() < 0.6:
             lake.current.refresh([FIRST], force=True)
             assert state(lake.tables, lake.current) == lake.expected()
+
+
+@FORMATS
+def test_a_key_of_the_value_joins_rows_whatever_their_records_keys(kind, tmp_path):
+    """A tombstone deletes what its record key wrote last; a row without the key has no state; one without a key has."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME, ("number",))
+    drawn = [(0, b"a", 0, 1, False), (0, b"b", 0, 2, False), (0, b"b", 0, 3, False), (0, None, 0, 4, False)]
+    commit(tables, staged(tables, FIRST, 0, 4, events(*drawn).append_column("number", pa.array([1, 1, None, 2]))))
+    current.refresh([FIRST])
+    assert state(tables, current) == [(0, b"b", 0, 2), (0, None, 0, 4)]
+    gone = events((0, b"a", 0, 5, True), (0, None, 0, 6, False)).append_column("number", pa.array([None, 2]))
+    commit(tables, staged(tables, FIRST, 4, 6, gone))
+    current.refresh([FIRST], force=True)
+    assert state(tables, current) == [(0, b"b", 0, 2), (0, None, 0, 6)]
+    commit(tables, staged(tables, FIRST, 6, 7, events((0, b"b", 0, 7, True))))
+    current.refresh([FIRST], force=True)
+    assert state(tables, current) == [(0, None, 0, 6)]
+
+
+def test_a_key_that_the_table_does_not_have_is_named(tmp_path):
+    """The policy may drop the field, or it may be a struct; the table itself goes on."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    nested = events((0, b"a", 0, 1, False)).append_column("who", pa.array([{"id": 1}]))
+    commit(tables, staged(tables, FIRST, 0, 1, nested))
+    for name, why in (("number", "is not there"), ("who", "has parts")):
+        with pytest.raises(HoldError, match=f"column {name} of its `key` {why}"):
+            CurrentState(tables, tables.folder, NAME, (name,)).refresh([FIRST])
 
 
 @FORMATS
