@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -88,8 +88,8 @@ class Arena:
         self._create(topic, backlog.partitions)
         return Contestant("plain_copy", topic, lambda: self._plain(backlog.topic, topic), _unchanged(backlog))
 
-    def hub(self, name: str, backlog: Backlog) -> Contestant:
-        """This project's hub, under a name of its own."""
+    def hub(self, name: str, backlog: Backlog, workers: Mapping[str, str] = {}) -> Contestant:
+        """This project's hub, under a name of its own; `workers` is what their environment has more."""
         folder = self._folder / uuid.uuid4().hex[:6]
         folder.mkdir()
         trial = Trial(self.sandbox, folder, slots=self._slots)
@@ -100,6 +100,9 @@ class Arena:
         (rule,) = trial.settings["topics"]
         rule |= {"match": backlog.topic, "central": f"{{edge}}.{{topic}}.{trial.mark}"}
         del rule["lake"], trial.settings["lake"]
+        if workers:
+            conf = {f"spark.executorEnv.{key}": value for key, value in workers.items()}
+            trial.settings["spark"] = {"conf": conf}
         trial.settings["central"]["producer"] = {"compression.type": backlog.codec}
         trial.write()
         check = _unchanged_but_id(backlog) if name == KEEP else _stripped(name, backlog.shape, folder)
