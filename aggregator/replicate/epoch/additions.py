@@ -17,14 +17,15 @@ from msgspec import structs
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.config.start import MirrorMaker2
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.replicate.epoch.growth import Shapes
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows
+from aggregator.replicate.flow.added_flows import added
 from aggregator.replicate.flow.flow import FlowPlan
 
 # A record of the control topic says all that a slot was given, and a broker takes a megabyte by default.
-_MAX_FLOWS = 1000
+_MAX_FLOWS, _MAX_CHARACTERS = 1000, 400_000
 # What every slot's producer may put into one batch.
 _BATCH_BYTES = 1_000_000
 
@@ -57,10 +58,15 @@ class RunningFlows:
         by_slot = {slot: table.sources for slot, table in flows.by_slot.items()}
         return cls(epoch, slots, by_slot, ledger, set(written))
 
-    def flows_of(self, edge: str) -> dict[int, int]:
+    def flows_of(self, edge: str, *, with_heartbeats: bool) -> dict[int, int]:
         """How many flows of an edge each slot has; slots without any are left out."""
-        had = Counter(slot for slot, flows in self.by_slot.items() for source in flows if source.edge == edge)
-        return had + Counter(slot for slot, plans in self.given.items() for one in plans if one.source.edge == edge)
+        given = ((slot, [plan.source for plan in plans]) for slot, plans in self.given.items())
+        return Counter(
+            slot
+            for slot, sources in (*self.by_slot.items(), *given)
+            for source in sources
+            if source.edge == edge and (with_heartbeats or source.topic != HEARTBEATS)
+        )
 
     @cached_property
     def topics(self) -> frozenset[tuple[str, str]]:
@@ -109,10 +115,20 @@ def obstacles(
         yield "an edge is paused"
     if any(_is_taken_over(config, edge, topic.name) for edge, topic in added_topics):
         yield "MirrorMaker 2 may have copied some of them"
-    if any(config.edges[edge].rate_limit and not running.flows_of(edge) for edge in fresh):
+    if not all(_slots_of(config, running, edge) for edge in fresh):
         yield "no slot has a share of an edge's rate limit"
     if flows + sum(map(len, running.given.values())) > _MAX_FLOWS:
         yield "they are many"
+
+
+def _slots_of(config: HubConfig, running: RunningFlows, edge: str) -> dict[int, int]:
+    """The slots that may read more of an edge, with the number of its flows that they have.
+
+    Those that read it; of an edge with a rate limit those that have a share of it, which heartbeats alone do not give.
+    """
+    limited = config.edges[edge].rate_limit is not None
+    having = running.flows_of(edge, with_heartbeats=not limited)
+    return having if having or limited else dict.fromkeys(range(running.slots), 0)
 
 
 def _is_taken_over(config: HubConfig, edge: str, topic: str) -> bool:
@@ -129,7 +145,9 @@ def plan_additions(
     now_ms: int,
     refused: Mapping[tuple[str, str], str] = {},
 ) -> dict[int, tuple[FlowPlan, ...]] | None:
-    """The flows that each slot gets; None if one is held, or its topic takes smaller records than the slots make.
+    """The flows that each slot gets.
+
+    None if one is held, its topic takes smaller records than the slots make, or a slot's flows take too long a record.
 
     A slot that reads the edge already takes them, the one with the fewest flows of it.
 
@@ -149,8 +167,9 @@ def plan_additions(
     counts: dict[str, dict[int, int]] = {}
     for plan in plans:
         edge = plan.source.edge
-        count = counts.setdefault(edge, running.flows_of(edge) or dict.fromkeys(range(running.slots), 0))
+        count = counts.setdefault(edge, _slots_of(config, running, edge))
         slot = min(count, key=count.__getitem__)
         count[slot] += 1
         more.setdefault(slot, []).append(plan._replace(entry=structs.replace(plan.entry, slot=slot)))
-    return {slot: tuple(own) for slot, own in more.items()}
+    texts = (added(running.epoch, slot, (*running.given.get(slot, ()), *own)).plans for slot, own in more.items())
+    return None if any(len(text) > _MAX_CHARACTERS for text in texts) else {s: tuple(own) for s, own in more.items()}

@@ -88,7 +88,12 @@ def test_what_ends_the_epoch_instead():
     assert obstacle(paused=("eu",)) == "an edge is paused"
     assert obstacle(hub=from_mirror) == "MirrorMaker 2 may have copied some of them"
     assert obstacle(hub=limited, by_slot={}) == "no slot has a share of an edge's rate limit"
+    beats = {0: [EdgePartition("eu", "heartbeats", 0)]}
+    assert obstacle(hub=limited, by_slot=beats) == "no slot has a share of an edge's rate limit"
     assert obstacle(hub=limited) == ""
+    more = plan_additions(limited, {"eu": {"orders-new": topic("orders-new")}}, {}, running(
+        by_slot=beats | {1: [EdgePartition("eu", "orders", 0)]}), now_ms=0)  # fmt: skip
+    assert more.keys() == {1}, "who reads only heartbeats is not limited"
     assert obstacle(partitions=1001) == "they are many"
 
 
@@ -116,6 +121,11 @@ def test_what_is_held_or_takes_small_records_is_not_added():
     """A hold is told when an epoch opens; a batch of a slot's producer may be a megabyte long."""
     fresh = {"eu": {"orders-new": topic("orders-new")}}
     assert plan_additions(HUB, fresh, {}, running(), now_ms=0, refused={("eu", "orders-new"): "no"}) is None
+    named = {f"orders-{'x' * 235}-{number}": None for number in range(200)}
+    long = {"eu": {name: topic(name) for name in named}}
+    assert plan_additions(HUB, long, {}, running(), now_ms=0) is not None
+    eu_alone = running(by_slot={0: [EdgePartition("eu", "orders", 0)]})
+    assert plan_additions(HUB, {"eu": {name: topic(name, 3) for name in named}}, {}, eu_alone, now_ms=0) is None
     small = {"eu.orders-new": {"max.message.bytes": "999999"}}
     assert plan_additions(HUB, fresh, small, running(), now_ms=0) is None
 
