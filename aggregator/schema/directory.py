@@ -60,10 +60,13 @@ class DirectoryRegistry:
         self._texts: dict[int, str] = {}
         self._stale: set[int] = set()
         self._is_fresh = False
+        self._topic = ""  # who asked last
+        self._placed: set[tuple[str, int]] = set()  # topics and ids whose folders were looked for
 
     def schema(self, schema_id: int, *, requester: Requester = NO_REQUESTER, since_s: float | None = None) -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
-        del requester, since_s
+        del since_s
+        self._topic = requester.topic
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # known schemas stay valid
                 self._look_anew(schema_id)
@@ -96,10 +99,11 @@ class DirectoryRegistry:
         ids = frozenset(entry.schema_id for entry in self._entries if is_own(entry.subject))
         return Listing(f"directory:{self._root}", ids)
 
-    def origin(self, schema_id: int, *, anew: bool = False) -> SchemaOrigin:
+    def origin(self, schema_id: int) -> SchemaOrigin:
         """The folders that have a file of the id; files have no tags beside them."""
-        if anew:
+        if (self._topic, schema_id) not in self._placed:
             self._scan()
+            self._placed.add((self._topic, schema_id))
         newest: dict[str, int] = {}
         for entry in self._of(schema_id):
             newest[entry.subject] = max(entry.version, newest.get(entry.subject, 0))
@@ -111,7 +115,7 @@ class DirectoryRegistry:
 
     def refresh(self) -> None:
         """Files are read again, once for each id."""
-        self._stale, self._is_fresh = set(self._texts), False
+        self._stale, self._is_fresh, self._placed = set(self._texts), False, set()
 
     def number(self, _guid: UUID) -> int | None:
         """None: files have no GUIDs."""

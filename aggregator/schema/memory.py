@@ -40,9 +40,8 @@ class MemoryRegistry:
         ids = (one.schema_id for subject in self.subjects() if is_own(subject) for one in self.versions(subject))
         return Listing("memory", frozenset(ids))
 
-    def origin(self, schema_id: int, *, anew: bool = False) -> SchemaOrigin:
+    def origin(self, schema_id: int) -> SchemaOrigin:
         """The subjects that have the text of an id."""
-        del anew
         text = self._texts[schema_id - 1]
         having = {subject: texts.index(text) + 1 for subject, texts in self._subjects.items() if text in texts}
         return SchemaOrigin(having, (), str(schema_id))

@@ -201,12 +201,10 @@ class Registry(Protocol):
             HoldError: a subject that belongs to the topic alone has too many versions.
         """
 
-    def origin(self, schema_id: int, *, anew: bool = False) -> SchemaOrigin:
-        """The place of an id that `schema` has given.
+    def origin(self, schema_id: int) -> SchemaOrigin:
+        """The place of an id that `schema` has given, as it is since the topic that asked for that asks for this.
 
-        Args:
-            schema_id: The id.
-            anew: Whether an answer that is known counts for nothing: a subject may have got the id since.
+        What was said to another topic before does not count: a subject of this one may have got the id since.
 
         Raises:
             Unreachable: the registry does not answer.

@@ -84,8 +84,9 @@ class RemoteRegistry(ABC):
         self._tags: dict[int, TagPaths] = {}
         self._stale: set[int] = set()
         self._refreshed_s = time.monotonic()
-        self._origins: dict[int, SchemaOrigin] = {}
-        self._former: dict[int, SchemaOrigin] = {}
+        # By the topic that asked and the id: a subject of a topic may have got an id since another one asked.
+        self._origins: dict[tuple[str, int], SchemaOrigin] = {}
+        self._former: dict[tuple[str, int], SchemaOrigin] = {}
         self._histories: dict[str, Mapping[int, SchemaVersion]] = {}
         self._begun: dict[str, dict[int, SchemaVersion | None]] = {}
         self._foreign: dict[int, str] = {}
@@ -146,9 +147,9 @@ class RemoteRegistry(ABC):
         """Ask the registry about an id; whether it is there. Ids that a listing named are asked about first."""
         kind = "listed" if schema_id in self._listed_ids else "ids"
         lane = kind, self._requester.topic, self._requester.source_partition
-        own = f"{self._requester.topic}-"
+        topic = self._requester.topic
         try:
-            return self._ask(("schema", schema_id), lambda: self._fetch(schema_id, own), lane=lane)
+            return self._ask(("schema", schema_id), lambda: self._fetch(schema_id, topic), lane=lane)
         except AnswerPending:
             if len(self._awaited) > _MAX_MISSING:
                 self._awaited.clear()
@@ -205,16 +206,17 @@ class RemoteRegistry(ABC):
         self._former |= self._origins
         self._origins = {}
 
-    def origin(self, schema_id: int, *, anew: bool = False) -> SchemaOrigin:
-        """The registry's word, kept until the next `refresh`."""
-        if anew or schema_id not in self._origins:
+    def origin(self, schema_id: int) -> SchemaOrigin:
+        """The registry's word to this topic, kept until the next `refresh`."""
+        at = self._requester.topic, schema_id
+        if at not in self._origins:
             try:
-                self._origins[schema_id] = self._ask(("origin", schema_id), lambda: self._fetch_origin(schema_id))
+                self._origins[at] = self._ask(("origin", *at), lambda: self._fetch_origin(schema_id))
             except Unreachable:
-                if schema_id in self._former and not anew:
-                    return self._former[schema_id]
+                if at in self._former:
+                    return self._former[at]
                 raise
-        return self._origins[schema_id]
+        return self._origins[at]
 
     def history(self, subject: str, version: int) -> list[SchemaVersion]:
         """The versions of a subject up to this one; each is asked for once."""
@@ -247,7 +249,7 @@ class RemoteRegistry(ABC):
         """Every version of a subject, oldest first; those that are not Avro are left out."""
         return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_COMMAND_WAIT_S)
 
-    def _fetch(self, schema_id: int, own: str = "") -> bool:
+    def _fetch(self, schema_id: int, topic: str = "") -> bool:
         """Whether the registry has the id; what it says is kept. Where it means another schema, nothing else is."""
         asked_s = time.monotonic()
         found = self._fetch_schema(schema_id, self._guids.guid(schema_id))
@@ -272,15 +274,16 @@ class RemoteRegistry(ABC):
             self._stale.discard(schema_id)
         if is_awaited:
             with contextlib.suppress(AggregatorError), self._boundary():
-                self._read_on(schema_id, own)
+                self._read_on(schema_id, topic)
         return True
 
-    def _read_on(self, schema_id: int, own: str) -> None:
+    def _read_on(self, schema_id: int, topic: str) -> None:
         """Prefetch the origin and history of a schema whose caller gave up waiting: each would cost it a retry."""
-        origin = self._origins.get(schema_id) or self._fetch_origin(schema_id)
-        self._origins.setdefault(schema_id, origin)
+        at = topic, schema_id
+        origin = self._origins.get(at) or self._fetch_origin(schema_id)
+        self._origins.setdefault(at, origin)
         for subject, version in origin.versions.items():
-            if own and subject.startswith(own) and version not in self._histories.get(subject, {}):
+            if topic and subject.startswith(f"{topic}-") and version not in self._histories.get(subject, {}):
                 found = with_references(subject, self._fetch_history)
                 if version in found.get(subject, {}):
                     with self._lock:

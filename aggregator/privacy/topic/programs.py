@@ -212,14 +212,9 @@ class Programs:
 
     def _with_inherited_tags(self, schema_id: int, text: str) -> Schema:
         """What the id means on this topic: its text, and all tags that its subject has given its fields."""
+        origin = self._edge_registry.origin(schema_id)
         bare = parse(text)
-        record = bare.nodes[bare.root].name
-        try:
-            origin = self._edge_registry.origin(schema_id)
-            bound = self._subjects.bound(origin, record)
-        except HoldError:  # another topic named the id before, and a subject of this one may have got it since
-            origin = self._edge_registry.origin(schema_id, anew=True)
-            bound = self._subjects.bound(origin, record)
+        bound = self._subjects.bound(origin, bare.nodes[bare.root].name)
         self._pending_ids.mark_own(schema_id)
         earlier = [one for subject in bound for one in self._edge_registry.history(subject, origin.versions[subject])]
         schema = with_inherited_tags(text, origin.tags, earlier)

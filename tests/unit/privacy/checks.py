@@ -71,7 +71,7 @@ class Versioned(MemoryRegistry):
             shape = {"type": "record", "name": "R", "fields": shapes, "doc": f"of {unlike}"}
             self.register(self.SUBJECT, json.dumps(shape))
 
-    def origin(self, schema_id, **_):
+    def origin(self, schema_id):
         beside = (("**.ssn", frozenset(["PII"])),) if schema_id == len(self.texts) else ()
         return SchemaOrigin({self.SUBJECT: schema_id}, beside, str(schema_id))
 

@@ -99,7 +99,7 @@ class LateRegistry(MemoryRegistry):
         """Ids that are known when a listing begins."""
         return frozenset({1, *(one for one in self.known if self.has(one, at_s))})
 
-    def origin(self, schema_id, **_):
+    def origin(self, schema_id):
         return SchemaOrigin({"orders-key": schema_id, "orders-value": schema_id}, (), str(schema_id))
 
 
@@ -492,7 +492,7 @@ def test_a_batch_that_is_tried_in_halves_is_judged_by_the_same_answers(topic):
     """A record that holds its flow stands among others, which had been read as early as it."""
     registry, told = LateRegistry(0.02), LateRegistry.origin
     registry.known = {6: 0.0}
-    registry.origin = lambda one, **_: SchemaOrigin({"other-value": 1}, (), "6") if one == 6 else told(registry, one)
+    registry.origin = lambda one: SchemaOrigin({"other-value": 1}, (), "6") if one == 6 else told(registry, one)
     strip, values = topic(registry, 0.0), senseless(5)
     with pytest.raises(HoldError, match="other-value"):
         strip.strip(read(*values, frame(6, BODY)))

@@ -100,7 +100,7 @@ def test_a_registry_that_is_away_holds_new_ids_only(new_double, fault, at):
 
 
 @pytest.mark.parametrize("kind", ["directory", "http"])
-def test_a_subject_that_gets_a_known_id_counts_from_then_on(kind, new_double, central, tmp_path):
+def test_a_subject_that_gets_a_known_id_counts_for_the_topic_that_comes_then(kind, new_double, central, tmp_path):
     """A registry gives one text one id: the subject of a topic that comes later gets the id of the topic before it."""
     double, folder = new_double(), f"directory:{tmp_path / 'edge'}"
     registry = open_registry(double.address if kind == "http" else folder)
@@ -110,14 +110,42 @@ def test_a_subject_that_gets_a_known_id_counts_from_then_on(kind, new_double, ce
         subject = f"{topic}-value"
         return double.add(subject, PLAIN) if kind == "http" else open_registry(folder).register(subject, PLAIN)
 
-    policy = "policy: p\nversion: 1\ntopics: {others: {default: keep}, orders: {default: keep}}\n"
-    others, orders = (strip(policy, registry, central(), f"eu.{one}", edge_topic=one) for one in ("others", "orders"))
+    policy = "policy: p\nversion: 1\ntopics: {'.*': {default: keep}}\n"
+    others, orders, third = (
+        strip(policy, registry, central(), f"eu.{one}", edge_topic=one) for one in ("others", "orders", "third")
+    )
     value = frame(add("others"), body(PLAIN, {"x": 1, "name": "Jane"}))
     assert others.strip(batch(value)).rejected == {}
-    with pytest.raises(HoldError, match="the registry has it under others-value"):
-        orders.strip(batch(value))
     assert add("orders") == split(value)[0]
     assert orders.strip(batch(value)).rejected == {}
+    with pytest.raises(HoldError, match="the registry has it under orders-value, others-value"):
+        third.strip(batch(value))
+
+
+@pytest.mark.parametrize("opens", [False, True], ids=["of the topic and its record", "that the policy opens"])
+@pytest.mark.parametrize("kind", ["directory", "http"])
+def test_a_topic_takes_the_tags_of_each_of_its_subjects_as_they_are_when_it_comes(
+    kind, opens, new_double, central, tmp_path
+):
+    """Another topic was told of the id before one of the subjects had it; what is tagged there stays at the edge."""
+    double, folder = new_double(), f"directory:{tmp_path / 'edge'}"
+    registry = open_registry(double.address if kind == "http" else folder)
+
+    def add(subject, text):
+        return double.add(subject, text) if kind == "http" else open_registry(folder).register(subject, text)
+
+    opened = ', subjects: {"R": "RecordNameStrategy"}' if opens else ""
+    policy = f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{'.*': {{default: keep{opened}}}}}\n"
+    others, orders = (strip(policy, registry, central(), f"eu.{one}", edge_topic=one) for one in ("others", "orders"))
+    value = frame(add("R" if opens else "orders-R", PLAIN), body(PLAIN, {"x": 1, "name": "Jane"}))
+    if not opens:
+        add("others-value", PLAIN)
+    assert b"Jane" in others.strip(batch(value)).values[0]
+    tagged = PLAIN.replace('"name": "name"', '"name": "name", "confluent:tags": ["PII"]')
+    assert tagged != PLAIN
+    add("orders-value", tagged)
+    assert add("orders-value", PLAIN) == split(value)[0]
+    assert b"Jane" not in orders.strip(batch(value)).values[0]
 
 
 def test_an_unknown_id_is_a_dead_letter_and_the_rest_is_delivered(new_double):

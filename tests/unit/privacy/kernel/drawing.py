@@ -73,7 +73,7 @@ class MemoryRegistry:
     def __init__(self):
         self.texts = []
 
-    def origin(self, schema_id, **_):
+    def origin(self, schema_id):
         """See the port."""
         return SchemaOrigin({f"{topic}-{part}": schema_id for topic in TOPICS for part in ("key", "value")}, (), "")
 
