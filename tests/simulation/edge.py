@@ -92,6 +92,7 @@ class Edge:
         self.lives: list[EdgeLog] = []
         self.created_s: list[float] = []
         self.hidden = False  # deleted, or hidden from our principal
+        self.others: list[str] = []  # further topics, of one empty partition each
         self.serials = [0] * WIDEST
         self.deleted: set[bytes] = set()  # by retention, whether they had been read or not
         self.damaged: set[bytes] = set()  # at some time; some of them could be read before, or can again
@@ -223,7 +224,7 @@ class SimReader:
 
     def incremental_assign(self, at: tuple[str, int], start: StartPosition) -> None:
         """The client compares nothing with a leader that it knows."""
-        knows = at in self._met and self._edge.log.topic_id == self._life
+        knows = at in self._met and self._edge.log.topic_id == self._life  # of others nothing was met
         self._places[at] = _Place(*start, self._edge.log.leader_epochs[at[1]] if knows else self._met.get(at))
 
     def incremental_unassign(self, at: tuple[str, int]) -> None:
@@ -236,7 +237,9 @@ class SimReader:
             self._life = self._edge.log.topic_id
         if self._edge.log.topic_id == self._life and not self._edge.hidden:
             for at, place in list(self._places.items()):
-                if at[1] < len(self._edge.log.partitions):
+                if at[0] != TOPIC:
+                    polled.ends[at] = 0
+                elif at[1] < len(self._edge.log.partitions):
                     self._poll(at, place, polled, max_records)
         return polled
 

@@ -20,7 +20,7 @@ FirstEpochs = dict[tuple[str, int], int]
 
 
 class Sighting(NamedTuple):
-    """What an edge showed to a driver: offsets by partition, and what had been appended by then."""
+    """What an edge showed to a driver: offsets by partition, and what had been appended by then; names of others."""
 
     topic_id: str
     starts: tuple[int, ...]
@@ -29,10 +29,11 @@ class Sighting(NamedTuple):
     leader_epochs: tuple[int, ...]
     serials: tuple[int, ...]
     hidden: bool
+    others: tuple[str, ...] = ()
 
     @property
-    def shape(self) -> tuple[str, int, bool]:
-        return self.topic_id, len(self.ends), self.hidden
+    def shape(self) -> tuple[str, int, bool, tuple[str, ...]]:
+        return self.topic_id, len(self.ends), self.hidden, self.others
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Promise:
         )
         firsts = {"earliest": starts, "latest": ends, "time": by_time}[start]
         told = tuple(log.leader_epochs), tuple(self.edge.serials)
-        return Sighting(log.topic_id, starts, firsts, ends, *told, self.edge.hidden)
+        return Sighting(log.topic_id, starts, firsts, ends, *told, self.edge.hidden, tuple(self.edge.others))
 
     @staticmethod
     def first_epochs(ledger_log: Iterable[LogRecord]) -> FirstEpochs:

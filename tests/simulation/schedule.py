@@ -46,6 +46,7 @@ from tests.simulation.simulated_ports import Logs, SimDriverCentral, SimSlotPort
 
 NAMES = HubNames("sim")
 LEDGERS = 3
+MOST_OTHERS = 25
 PLACES = [(f"{EDGE}.{TOPIC}", partition) for partition in range(WIDEST)] + [(NAMES.dead_letters, 0)]
 TARGET = Target(EDGE, TOPIC, f"{EDGE}.{TOPIC}")
 COMMIT_POLICY = CommitPolicy(interval_s=0.05, limit_bytes=200, linger_s=0.002, idle_s=0.05)
@@ -111,6 +112,7 @@ class Situation:
     """Chances per step of what may go wrong; `start` and `on_gap` are what the rule says.
 
     `told`: backfills tell of what they leave out, as restates do. `appears`: the topic is not there at first.
+    `others`: chance of a further topic, which stays empty.
     """
 
     start: str = "earliest"
@@ -142,6 +144,7 @@ class Situation:
     calls: float = 0.0
     forget: float = 0.0
     appears: bool = False
+    others: float = 0.0
 
     @property
     def has_gaps(self) -> bool:
@@ -232,6 +235,12 @@ SITUATIONS = {
     "topics appear, recreated": Situation(appears=True, hide=0.004, recreate=0.003, crash=0.006, second=0.004),
     "topics appear, markers dropped": Situation(
         appears=True, hide=0.001, crash=0.01, dropped={NAMES.ledger: 0.1, NAMES.control: 0.2, f".{TOPIC}": 0.3}
+    ),
+    "topics appear beside others": Situation(
+        others=0.03, crash=0.01, freeze=0.005, second=0.005, refused=0.1, calls=0.01
+    ),
+    "topics appear beside others, markers dropped": Situation(
+        steps=1500, others=0.04, dropped={NAMES.ledger: 0.3}, crash=0.008, second=0.002, refused=0.2
     ),
     "two drivers, no faults": Situation(
         second=0.01, crash=0, freeze=0, time_out=0, lost=0, refused=0, afterwards_s=4.0, one_remains=True
@@ -324,6 +333,8 @@ class Schedule:
                     self.edge.append(partition)
         if (odds.hide or self.edge.hidden) and draw.random() < (0.005 if self.edge.hidden else odds.hide):
             self.edge.hidden = not self.edge.hidden
+        if odds.others and len(self.edge.others) < MOST_OTHERS and draw.random() < odds.others:
+            self.edge.others.append(f"late-{len(self.edge.others)}")
         width = len(self.edge.log.partitions)
         if width < WIDEST and draw.random() < odds.widen:
             self.edge.log.widen()
@@ -490,11 +501,13 @@ class Schedule:
         """Whether the running slots were given what the edge shows anew."""
         before, shown = (shapes_of(_snapshots(one), with_settings=False) for one in (seen, now))
         names = self.protocol.new_topics(before, shown)
-        fresh = _snapshots(now)
-        if not names or any(self.protocol.obstacles(config, fresh, running, fresh, ())):
+        snapshots = _snapshots(now)
+        fresh = {edge: {name: snapshots[edge][name] for name in own} for edge, own in (names or {}).items()}
+        if not fresh or any(self.protocol.obstacles(config, fresh, running, snapshots, ())):
             return False
-        more = self.protocol.plan_additions(config, fresh, {f"{EDGE}.{TOPIC}": {}}, running, now_ms=0)
-        self.promise.sightings[running.epoch] = now  # nothing else of the epoch is new
+        more = self.protocol.plan_additions(config, fresh, {}, running, now_ms=0)
+        if TOPIC in fresh[EDGE]:
+            self.promise.sightings[running.epoch] = now  # of this topic nothing else of the epoch is new
         return more is not None and self.protocol.give_flows(config, central, running, fresh, more)
 
     def _task(self, driver: str, plan: SlotPlan, life: str) -> Actor:
@@ -531,6 +544,8 @@ class Schedule:
             return
         named = {*task.result.undrained, *(hold.source for hold in task.result.holds)}
         for source, entry in self.logs.ledger_now(range(LEDGERS)).items():
+            if source.topic != TOPIC:
+                continue
             unjudged = entry.gap is None and source not in named
             start = StartPosition(entry.next_offset, entry.leader_epoch)
             assert not (unjudged and reader.told_lost(source.partition, start)), f"ends well on a cut: {source} {start}"
@@ -635,7 +650,9 @@ def _snapshots(seen: Sighting) -> dict[str, dict[str, EdgeTopic]]:
     nobody = (None,) * len(seen.ends)
     epochs = seen.leader_epochs
     shown = EdgeTopic(TOPIC, seen.topic_id, seen.starts, seen.firsts, seen.ends, nobody, leader_epochs=epochs)
-    return {EDGE: {} if seen.hidden else {TOPIC: shown}}
+    empty = (0,), (0,), (0,), (None,)
+    others = {name: EdgeTopic(name, f"id of {name}", *empty, leader_epochs=(0,)) for name in seen.others}
+    return {EDGE: others | ({} if seen.hidden else {TOPIC: shown})}
 
 
 _CONFIGS: dict[tuple[int, str, str], HubConfig] = {}
@@ -643,7 +660,12 @@ _CONFIGS: dict[tuple[int, str, str], HubConfig] = {}
 
 def _config(slots: int, on_gap: str = "hold", partition_by: str = "source") -> HubConfig:
     if (slots, on_gap, partition_by) not in _CONFIGS:
-        rule = {"match": TOPIC, "policy": Path("policy.yaml"), "on_gap": on_gap, "partition_by": partition_by}
+        rule = {
+            "match": f"{TOPIC}|late-.*",
+            "policy": Path("policy.yaml"),
+            "on_gap": on_gap,
+            "partition_by": partition_by,
+        }
         _CONFIGS[slots, on_gap, partition_by] = HubConfig(
             hub="sim",
             central={"bootstrap_servers": "central:1"},

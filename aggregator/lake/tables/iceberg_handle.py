@@ -242,9 +242,8 @@ class IcebergHandle:
             CommitConflict: another writer was first.
         """
         with iceberg_errors(self.table.location()):
-            before, metadata = named_paths(self.table), self.table.metadata
-            replaced = replaced_before(metadata.snapshots, int((now_s - keep.total_seconds()) * 1000))
-            forgotten = [one for one in replaced if one not in self._protected()]
+            before = named_paths(self.table)
+            forgotten = replaced_before(self.table.metadata, int((now_s - keep.total_seconds()) * 1000))
             self.table.maintenance.expire_snapshots().by_ids(forgotten).commit()
             gone = before - named_paths(self.table)
             for path in gone:
@@ -254,9 +253,9 @@ class IcebergHandle:
     def _changed(
         self, added: list[str], gone: set[str], properties: Mapping[str, str], said: Mapping[str, str]
     ) -> Transaction:
-        transaction, metadata = self.table.transaction(), self.table.metadata
+        transaction = self.table.transaction()
         transaction.set_properties(dict(properties))
-        forgotten = surplus(metadata.snapshots, self._protected(), metadata.properties, now_ms=utc_now_ms())
+        forgotten = surplus(self.table.metadata, now_ms=utc_now_ms())
         if forgotten:
             with ExpireSnapshots(transaction) as expiry:
                 expiry.by_ids(forgotten)
@@ -284,10 +283,6 @@ class IcebergHandle:
             snapshots = self.table.catalog.load_table(self.table.name()).metadata.snapshots
         found = [one.sequence_number for one in snapshots if summary(one).get(self._mark) == mark]
         return found[0] if found else None
-
-    def _protected(self) -> set[int]:
-        """Ids of the snapshots that a branch or a tag names."""
-        return {one.snapshot_id for one in self.table.metadata.refs.values()}
 
     @property
     def _mark(self) -> str:

@@ -3,12 +3,13 @@
 Invariant: nothing is changed here.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
 from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 STAY, SNAPSHOTS = "history.expire.min-snapshots-to-keep", 100
@@ -17,43 +18,64 @@ _AT_ONCE = 2  # each snapshot costs two copies of the metadata; a commit adds on
 _QUERIES_MS, _STEP_MS = 3_600_000, 600_000
 
 
-def surplus(
-    snapshots: Sequence[Snapshot], protected: AbstractSet[int], properties: Mapping[str, str], *, now_ms: int
-) -> list[int]:
+def surplus(metadata: TableMetadata, *, now_ms: int) -> list[int]:
     """Ids of snapshots that a commit forgets, a few at a time: it costs more with each that the metadata name.
 
     Their manifests are left to the sweep. What was current at every tenth minute of the last hour stays: queries that
     began since then read files that were replaced meanwhile. It names all of those that are old enough to be swept,
-    because a file is not swept on the day on which it was written.
+    because a file is not swept on the day on which it was written. What a branch or a tag names stays.
 
     Args:
-        snapshots: Snapshots of the table.
-        protected: Ids of the snapshots that a branch or a tag names.
-        properties: Of the table; `history.expire.min-snapshots-to-keep` says how many stay, 100 by default.
+        metadata: The table's; its property `history.expire.min-snapshots-to-keep` says how many stay, 100 by default.
         now_ms: Time, milliseconds since 1970.
     """
-    stay = max(1, int(properties.get(STAY, SNAPSHOTS)))
-    ordered = _in_order(snapshots)
-    old = ordered[:-stay]
+    stay = max(1, int(metadata.properties.get(STAY, SNAPSHOTS)))
+    old = sorted(metadata.snapshots, key=sequence_number)[:-stay]
     if not old:
         return []
+    history = _history(metadata)
     began_ms = (now_ms - _QUERIES_MS) // _STEP_MS * _STEP_MS
-    read = {_current_at(ordered, at_ms) for at_ms in range(began_ms, now_ms + 1, _STEP_MS)}
-    return [one.snapshot_id for one in old if one.snapshot_id not in protected | read][:_AT_ONCE]
+    read = {_current_at(history, at_ms) for at_ms in range(began_ms, now_ms + 1, _STEP_MS)}
+    return [one.snapshot_id for one in old if one.snapshot_id not in _named(metadata) | read][:_AT_ONCE]
 
 
-def replaced_before(snapshots: Sequence[Snapshot], before_ms: int) -> list[int]:
-    """Ids of the snapshots that were no more the newest at a time, in milliseconds since 1970."""
-    ordered = _in_order(snapshots)
-    return [one.snapshot_id for one, after in pairwise(ordered) if after.timestamp_ms < before_ms]
+def replaced_before(metadata: TableMetadata, before_ms: int) -> list[int]:
+    """Ids of snapshots that readers saw no more at a time, in milliseconds since 1970, and that no branch or tag names.
+
+    One of a branch was replaced by the newest that was made upon it, or at once, if there is none.
+    """
+    history, replaced_ms = _history(metadata), dict[int, int]()
+    for one in metadata.snapshots:
+        for replaced, at_ms in ((one.parent_snapshot_id, one.timestamp_ms), (one.snapshot_id, one.timestamp_ms)):
+            if replaced is not None:
+                replaced_ms[replaced] = max(at_ms, replaced_ms.get(replaced, at_ms))
+    for (_, replaced), (at_ms, _) in pairwise(history):
+        replaced_ms[replaced] = max(at_ms, replaced_ms[replaced])
+    kept = _named(metadata) | {newest for _, newest in history[-1:]}
+    ids = (one.snapshot_id for one in metadata.snapshots)
+    return [one for one in ids if one not in kept and replaced_ms[one] < before_ms]
 
 
-def _in_order(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    return sorted(snapshots, key=sequence_number)
+def _named(metadata: TableMetadata) -> set[int]:
+    """Ids of the snapshots that a branch or a tag names."""
+    return {one.snapshot_id for one in metadata.refs.values()}
 
 
-def _current_at(ordered: Sequence[Snapshot], at_ms: int) -> int | None:
-    return next((one.snapshot_id for one in reversed(ordered) if one.timestamp_ms <= at_ms), None)
+def _history(metadata: TableMetadata) -> list[tuple[int, int]]:
+    """When which snapshot became what readers see, oldest first.
+
+    It is the table's own log, which tells of branches and of a table that was rolled back. A catalogue may cut the log
+    when it forgets a snapshot; what is older than the rest counts from when it was made.
+    """
+    kept = {one.snapshot_id for one in metadata.snapshots}
+    told = [(one.timestamp_ms, one.snapshot_id) for one in metadata.snapshot_log if one.snapshot_id in kept]
+    begins_ms = min((at_ms for at_ms, _ in told), default=math.inf)
+    before = [(one.timestamp_ms, one.snapshot_id) for one in metadata.snapshots if one.timestamp_ms < begins_ms]
+    return sorted(before) + told
+
+
+def _current_at(history: Sequence[tuple[int, int]], at_ms: int) -> int | None:
+    return next((snapshot_id for since_ms, snapshot_id in reversed(history) if since_ms <= at_ms), None)
 
 
 def appends(snapshot: Snapshot) -> bool:

@@ -145,9 +145,7 @@ class _ProducerSession:
         An undecided record below a position counts as committed when it is settled.
         """
         over = {flow.plan.source for flow in self._unwritten if flow.position > Position(0, 0)}
-        self._guard.await_open(
-            flow.plan for flow in self._unwritten if flow.plan.source in over
-        )  # one question for all
+        self._guard.await_open(flow.plan for flow in self._unwritten if flow.plan.source in over)  # one question
         open_now, left = list[Flow](), list[Flow]()
         for flow in self._unwritten:
             if closed := self._guard.await_open([flow.plan]) if flow.plan.source in over else "":
@@ -233,14 +231,16 @@ class _ProducerSession:
         return None
 
     def _begin_flows(self) -> None:
-        """Write first positions that are missing, and read what the slot was given since."""
-        more = self.plan.flows if len(self._flows) < len(self.plan.flows) else ()
-        fresh = [Flow(plan, plan.entry, persisted=False) for plan in more if plan.source not in self._flows]
-        self._flows |= {flow.plan.source: flow for flow in fresh}
-        self._unwritten += fresh
-        if self._unwritten:
-            self._persist_first_positions()
+        """Write first positions that are missing, when nothing is undecided, and read what the slot was given since."""
+        if (len(self._flows) == len(self.plan.flows) and not self._unwritten) or self._guard.await_open([]):
+            return
+        known = self._flows.keys() | {flow.plan.source for flow in self._unwritten}
+        more = (plan for plan in self.plan.flows if plan.source not in known)
+        self._unwritten += [Flow(plan, plan.entry, persisted=False) for plan in more]
+        fresh = [flow for flow in self._unwritten if flow.plan.source not in self._flows]
+        self._persist_first_positions()
         for flow in fresh:
+            self._flows[flow.plan.source] = flow
             self._readers.add(flow)
 
     def _poll_edges(self, now: float) -> bool:

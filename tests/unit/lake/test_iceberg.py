@@ -9,7 +9,9 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException, ServiceUnavailableError
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.metadata import TableMetadataV2
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 
 from aggregator.config.lake_model import CatalogConfig
 from aggregator.errors import ConfigError, HoldError
@@ -219,12 +221,24 @@ KEEPS = "history.expire.min-snapshots-to-keep"
 MINUTE_MS = 60_000
 
 
-def snapshot(number: int, at_ms: int = 0) -> Snapshot:
-    """A snapshot upon the one before, made at that time after 1970."""
+def snapshot(number: int, at_ms: int = 0, parent: int | None = None) -> Snapshot:
+    """A snapshot upon the one before, or another one, made at that time after 1970."""
     return Snapshot.model_validate({
-        "snapshot_id": number, "parent_snapshot_id": number - 1 or None, "sequence_number": number,
+        "snapshot_id": number, "parent_snapshot_id": parent or number - 1 or None, "sequence_number": number,
         "timestamp_ms": at_ms, "manifest_list": "there", "summary": Summary(Operation.APPEND),
     })  # fmt: skip
+
+
+def metadata(made, log=(), *, refs=(), properties=None) -> TableMetadataV2:
+    """Of a table with these snapshots; `log`: when which of them became current."""
+    return TableMetadataV2.model_construct(
+        snapshots=list(made),
+        snapshot_log=[
+            SnapshotLogEntry.model_validate({"snapshot-id": one, "timestamp-ms": at_ms}) for at_ms, one in log
+        ],
+        refs={f"ref{one}": SnapshotRef.model_validate({"snapshot-id": one, "type": "branch"}) for one in refs},
+        properties=properties or {},
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +253,8 @@ def snapshot(number: int, at_ms: int = 0) -> Snapshot:
 )
 def test_which_snapshots_a_commit_forgets(protected, properties, gone):
     """The oldest beyond the kept ones, two at a time; none that is named."""
-    assert surplus([snapshot(n) for n in range(8, 0, -1)], protected, properties, now_ms=3 * HOUR_MS) == gone
+    made = [snapshot(n) for n in range(8, 0, -1)]
+    assert surplus(metadata(made, refs=protected, properties=properties), now_ms=3 * HOUR_MS) == gone
 
 
 @pytest.mark.parametrize("every_ms", [1000, MINUTE_MS, 9 * MINUTE_MS, 40 * MINUTE_MS, 3 * HOUR_MS])
@@ -249,7 +264,7 @@ def test_whatever_was_current_in_the_last_hour_has_one_shortly_before_it_that_st
     for number in range(1, max(100, 2 * HOUR_MS // every_ms)):
         now_ms = number * every_ms
         made.append(snapshot(number, now_ms))
-        gone = surplus(made, set(), {KEEPS: "3"}, now_ms=now_ms)
+        gone = surplus(metadata(made, properties={KEEPS: "3"}), now_ms=now_ms)
         made = [one for one in made if one.snapshot_id not in gone]
         assert len(made) <= 3 + 7 + 2
         for began_ms in range(max(now_ms - HOUR_MS, every_ms), now_ms, max(every_ms, MINUTE_MS)):
@@ -264,7 +279,24 @@ def test_whatever_was_current_in_the_last_hour_has_one_shortly_before_it_that_st
 def test_a_version_is_old_when_it_was_replaced_long_ago_not_when_it_was_made():
     """A query that began shortly before its replacement reads it."""
     made = [snapshot(2, 20), snapshot(1, 10), snapshot(3, 30)]
-    assert [replaced_before(made, at_ms) for at_ms in (20, 21, 30, 31, 99)] == [[], [1], [1], [1, 2], [1, 2]]
+    log = [(10, 1), (20, 2), (30, 3)]
+    for told in (log, log[2:], ()):  # a catalogue may cut its log
+        found = [sorted(replaced_before(metadata(made, told), at_ms)) for at_ms in (20, 21, 30, 31, 99)]
+        assert found == [[], [1], [1], [1, 2], [1, 2]]
+
+
+def test_a_branch_and_a_rollback_replace_nothing_that_readers_of_the_table_see():
+    """The log says what was current when: 1 until 90, whatever was made upon it; 4 is a rollback's, 2 the branch's."""
+    made = [snapshot(1, 10), snapshot(2, 20), snapshot(3, 30), snapshot(4, 90, parent=1)]
+    branched = metadata(made, [(10, 1), (90, 4)], refs={3})
+    assert replaced_before(branched, 60) == [2]
+    assert replaced_before(branched, 91) == [1, 2]
+    back = metadata(made, [(10, 1), (20, 2), (21, 3), (22, 1), (90, 4)])
+    assert replaced_before(back, 60) == [2, 3]
+    at_ms = 3 * HOUR_MS
+    busy = [snapshot(1, 10), snapshot(2, at_ms - 99 * MINUTE_MS), *(snapshot(n, at_ms - 90 + n) for n in range(3, 9))]
+    branch = metadata(busy, [(10, 1), *((at_ms - 90 + n, n) for n in range(3, 9))], refs={8}, properties={KEEPS: "3"})
+    assert surplus(branch, now_ms=at_ms) == [2, 3], "1 was current through the hour, and 2 never"
 
 
 @pytest.mark.slow
