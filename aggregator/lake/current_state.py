@@ -19,7 +19,7 @@ import pyarrow as pa
 from aggregator.config.lake_model import CURRENT, LakeConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError, HoldError, RetryError, kind_and_place
-from aggregator.lake.columns.columns import conform_to_schema, merge_schemas
+from aggregator.lake.columns.columns import FIXED_COLUMNS, conform_to_schema, merge_schemas
 from aggregator.lake.cycle.report import CycleReport
 from aggregator.lake.latest_rows import RECORD_KEY, Latest, Marks, latest, superseded
 from aggregator.lake.storage.files import StagedFile, StagingWriter
@@ -163,9 +163,9 @@ class CurrentState:
     def _key_of(self, schema: pa.Schema) -> pa.Schema:
         """The columns of the key as a table has them."""
         for name in self.key:
-            at = schema.get_field_index(name)
-            if at < 0 or pa.types.is_nested(schema.field(at).type):
-                why = "is not there" if at < 0 else "has parts"
+            at, own = schema.get_field_index(name), name in FIXED_COLUMNS.names and name not in RECORD_KEY.names
+            if own or at < 0 or pa.types.is_nested(schema.field(at).type):
+                why = "is no field of its records" if own else "is not there" if at < 0 else "has parts"
                 raise HoldError(
                     f"table {self.name}: column {name} of its `key` {why}",
                     hint="name columns that are one value, as the table spells them; the policy may drop the field",

@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from aggregator.coordinates import EdgePartition
+from aggregator.lake.columns.columns import conform_to_schema
 from aggregator.lake.storage.folder import Folder, without_views
 from aggregator.lake.tables.live_rows import live_rows, with_partition_columns
 from aggregator.lake.tables.port import LiveFile
@@ -155,10 +156,11 @@ def superseded(
 
 def _columns(folder: Folder, file: LiveFile, names: list[str], key: pa.Schema) -> pl.DataFrame:
     """Columns of a file; those of the key in its types, which the table may have widened since."""
-    columns, wanted = (pl.from_arrow(one) for one in (live_rows(folder, file, names), key.empty_table()))
+    rows = live_rows(folder, file, names)
+    wanted = pa.schema([key.field(one.name) if one.name in key.names else one for one in rows.schema])
+    columns = pl.from_arrow(conform_to_schema(rows, wanted))
     assert isinstance(columns, pl.DataFrame)
-    assert isinstance(wanted, pl.DataFrame)
-    return columns.cast(pl.Schema({name: wanted.schema.get(name, kind) for name, kind in columns.schema.items()}))
+    return columns
 
 
 def _picked(folder: Folder, live: LiveFile, rows: pl.Series) -> Iterator[pa.Table]:

@@ -3,6 +3,7 @@
 import random
 import shutil
 import time
+from datetime import date
 from pathlib import Path
 
 import duckdb
@@ -270,12 +271,32 @@ def test_a_key_of_the_value_joins_rows_whatever_their_records_keys(kind, tmp_pat
     assert state(tables, current) == [(0, None, 0, 6)]
 
 
+@pytest.mark.parametrize("key", [("flag",), ("_key", "flag"), ("day",)])
+def test_a_key_by_which_the_table_is_divided_is_read_where_another_tool_left_it_out(key, tmp_path):
+    """delta-rs rewrites files without the columns that their folder's name tells, and tells those as text."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)), {NAME: ("flag", "day")})
+    current = CurrentState(tables, tables.folder, NAME, key)
+
+    def come(first: int) -> None:
+        table = events(*((0, b"a", 0, first + at, False) for at in range(3)))
+        table = table.append_column("flag", pa.array([True, False, True]))
+        days = pa.array([date(2026, 11, 1)] * 3)
+        commit(tables, staged(tables, FIRST, first, first + 3, table.append_column("day", days)))
+
+    come(0)
+    current.refresh([FIRST])
+    tables.open(NAME).table.delete("_offset = 0")
+    come(3)
+    current.refresh([FIRST], force=True)
+    assert [row[3] for row in state(tables, current)] == ([5] if key == ("day",) else [4, 5])
+
+
 def test_a_key_that_the_table_does_not_have_is_named(tmp_path):
     """The policy may drop the field, or it may be a struct; the table itself goes on."""
     tables = DeltaTables("hub", Folder(str(tmp_path)))
     nested = events((0, b"a", 0, 1, False)).append_column("who", pa.array([{"id": 1}]))
     commit(tables, staged(tables, FIRST, 0, 1, nested))
-    for name, why in (("number", "is not there"), ("who", "has parts")):
+    for name, why in (("number", "is not there"), ("who", "has parts"), ("_partition", "is no field")):
         with pytest.raises(HoldError, match=f"column {name} of its `key` {why}"):
             CurrentState(tables, tables.folder, NAME, (name,)).refresh([FIRST])
 
