@@ -171,16 +171,7 @@ class EpochRunner:
         plans = self._slot_plans(epoch.epoch, flows, count)
         work = EpochWork(self._config, policies, plans, frozenset(settings), self.checks, clusters)
         opened_s, running = time.monotonic(), RunningFlows.of(epoch.epoch, count, flows, ledger, settings)
-        follower = EdgeFollower(
-            self._config,
-            self._central,
-            self._topics,
-            policies,
-            running,
-            shown=shown,
-            drain=self._drain,
-            paused=self._paused,
-        )
+        follower = self._follower(policies, running, shown)
 
         def is_due() -> bool:
             self._pulse()
@@ -197,6 +188,20 @@ class EpochRunner:
         outcomes = run_slot_job(self._spark, work, self._central, self._renewal, threads=self._threads, is_due=is_due)
         self._named |= {at for outcome in outcomes for at in outcome.undecided_partitions}
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
+
+    def _follower(
+        self, policies: Policies, running: RunningFlows, shown: Mapping[str, DiscoveredTopics]
+    ) -> EdgeFollower:
+        return EdgeFollower(
+            self._config,
+            self._central,
+            self._topics,
+            policies,
+            running,
+            shown=shown,
+            drain=self._drain,
+            paused=self._paused,
+        )
 
     def _read_requests(self) -> Requests:
         """What people have decided by now; only a later request outdates this epoch."""
