@@ -283,6 +283,10 @@ class Trial:
         log = read_all(self.sandbox.central.bootstrap, f"{self.hub}.control")
         return [(m.key().decode(), json.loads(m.value())) for m in log]
 
+    def epochs(self) -> int:
+        """Epochs that the hub has opened so far."""
+        return sum(key == "epoch" for key, _ in self.control())
+
     def told_states(self, edge: str) -> list[tuple[float, str]]:
         """(central's stamp in seconds, state) of what the hub told of an edge, in order."""
         log = read_all(self.sandbox.central.bootstrap, f"{self.hub}.edge-status")

@@ -155,9 +155,9 @@ def superseded(
 
 
 def _columns(folder: Folder, file: LiveFile, names: list[str], key: pa.Schema) -> pl.DataFrame:
-    """Columns of a file; those of the key in its types, which the table may have widened since."""
+    """Columns of a file; those of the key in its types, which the table may have widened, or got, since."""
     rows = live_rows(folder, file, names)
-    wanted = pa.schema([key.field(one.name) if one.name in key.names else one for one in rows.schema])
+    wanted = pa.schema([key.field(name) if name in key.names else rows.schema.field(name) for name in names])
     columns = pl.from_arrow(conform_to_schema(rows, wanted))
     assert isinstance(columns, pl.DataFrame)
     return columns

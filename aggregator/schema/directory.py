@@ -60,13 +60,13 @@ class DirectoryRegistry:
         self._texts: dict[int, str] = {}
         self._stale: set[int] = set()
         self._is_fresh = False
-        self._topic = ""  # who asked last
+        self._requester = NO_REQUESTER  # the newest
         self._placed: set[tuple[str, int]] = set()  # topics and ids whose folders were looked for
 
     def schema(self, schema_id: int, *, requester: Requester = NO_REQUESTER, since_s: float | None = None) -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
         del since_s
-        self._topic = requester.topic
+        self._requester = requester
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # known schemas stay valid
                 self._look_anew(schema_id)
@@ -101,9 +101,10 @@ class DirectoryRegistry:
 
     def origin(self, schema_id: int) -> SchemaOrigin:
         """The folders that have a file of the id; files have no tags beside them."""
-        if (self._topic, schema_id) not in self._placed:
-            self._scan()
-            self._placed.add((self._topic, schema_id))
+        topic, opened, _ = self._requester
+        if (topic, schema_id) not in self._placed:
+            self._scan("" if opened or not topic else f"{topic}-")
+            self._placed.add((topic, schema_id))
         newest: dict[str, int] = {}
         for entry in self._of(schema_id):
             newest[entry.subject] = max(entry.version, newest.get(entry.subject, 0))
@@ -167,11 +168,14 @@ class DirectoryRegistry:
             if entry.subject == subject
         ]
 
-    def _scan(self) -> None:
+    def _scan(self, begins: str = "") -> None:
+        """List the folders of the subjects whose names begin so; what is known of others stays."""
+        others = [entry for entry in self._entries if not entry.subject.startswith(begins)]
         try:
-            self._entries, self._is_fresh = sorted(_list(self._root)), True
+            self._entries = sorted([*others, *_list(self._root, begins)])
         except OSError as error:
             raise self._away(error) from None
+        self._is_fresh = self._is_fresh or not begins
 
     def _away(self, error: OSError) -> Unreachable:
         return Unreachable(
@@ -216,9 +220,9 @@ def _folder_name(subject: str) -> str:
     return name.replace(".", "%2E") if name in (".", "..") else name
 
 
-def _list(root: Path) -> Iterator[_Entry]:
+def _list(root: Path, begins: str) -> Iterator[_Entry]:
     with os.scandir(root) as folders:
-        subjects = [folder for folder in folders if folder.is_dir()]
+        subjects = [one for one in folders if unquote(one.name).startswith(begins) and one.is_dir()]
     for folder in subjects:
         for path in Path(folder.path).iterdir():
             found = _FILE.fullmatch(path.name)

@@ -160,7 +160,7 @@ def _phase(sandbox: Sandbox, topic: str, rate: int, seconds: float, contestant: 
 
 def _growth(sandbox: Sandbox, topic: str, trial: Trial) -> Phase:
     """Records flow at the first rate while the first edge gets a topic each second, which running slots take."""
-    edge, before = next(iter(sandbox.edges)), _epochs(sandbox, trial)
+    edge, before = next(iter(sandbox.edges)), trial.epochs()
     writing = _write(sandbox, topic, RATES[0], _CHANGE_S + _ADDED)
     time.sleep(2)
     for number in range(_ADDED):
@@ -168,12 +168,8 @@ def _growth(sandbox: Sandbox, topic: str, trial: Trial) -> Phase:
         time.sleep(1)
     said = _written(writing)
     time.sleep(_SETTLE_S)
-    assert _epochs(sandbox, trial) == before, "an epoch ended for a new topic"
+    assert trial.epochs() == before, "an epoch ended for a new topic"
     return Phase(RATES[0], said["first"], said["last"], int(said["records"]), {"topics": _ADDED})
-
-
-def _epochs(sandbox: Sandbox, trial: Trial) -> int:
-    return sum(m.key() == b"epoch" for m in read_all(sandbox.central.bootstrap, f"{trial.hub}.control"))
 
 
 def _change(sandbox: Sandbox, topic: str, trial: Trial) -> Phase:

@@ -55,7 +55,7 @@ def test_a_topic_each_second(growing):
         with trial.running("--only", "replicate") as hub, trial.traffic("eu", "us", batch=2, pause_s=0.02) as produced:
             wait_for(lambda: all(len(arrivals.at[edge]) > 200 for edge in ("eu", "us")), timeout=150, what="flow")
             time.sleep(5)  # heartbeat topics were made, and are flows by now
-            opened, began = epochs_of(trial), time.time()
+            opened, began = trial.epochs(), time.time()
             for name in names:
                 trial.create("eu", topic=name)
                 trial.produce_raw("eu", orders(trial, 0), topic=name)
@@ -66,7 +66,7 @@ def test_a_topic_each_second(growing):
                 wait_for(lambda n=name: trial.ends(f"eu.{n}") >= RECORDS, timeout=60, what=f"the records of {name}")
             assert hub.poll() is None
             longest = {edge: round(arrivals.longest(edge, began), 2) for edge in ("eu", "us")}
-            assert epochs_of(trial) == opened, "an epoch ended for a new topic"
+            assert trial.epochs() == opened, "an epoch ended for a new topic"
     finally:
         arrivals.stop()
     print(f"longest time without a record while a topic came each second: {longest} s")
@@ -76,11 +76,6 @@ def test_a_topic_each_second(growing):
     for name in names:
         check_delivered(trial, name)
     assert max(longest.values()) < LONGEST_S, longest
-
-
-def epochs_of(trial) -> int:
-    """Epochs that were opened so far."""
-    return sum(key == "epoch" for key, _ in trial.control())
 
 
 def test_what_a_slot_is_given_is_delivered_once_however_often_it_begins_again(growing):

@@ -399,7 +399,7 @@ MUTANTS = [
     ),
     Mutant(
         "topic ids: another topic's records are taken",
-        [(TOPIC_IDENTITY, "if shown.topic_id == self._planned.get(tp):", "if shown.topic_id:")],
+        [(TOPIC_IDENTITY, "if shown.topic_id == self._planned(tp):", "if shown.topic_id:")],
         situation="recreation",
     ),
     Mutant(

@@ -33,10 +33,10 @@ def surplus(metadata: TableMetadata, *, now_ms: int) -> list[int]:
     old = sorted(metadata.snapshots, key=sequence_number)[:-stay]
     if not old:
         return []
-    history = _history(metadata)
+    history, named = _history(metadata), _named(metadata)
     began_ms = (now_ms - _QUERIES_MS) // _STEP_MS * _STEP_MS
     read = {_current_at(history, at_ms) for at_ms in range(began_ms, now_ms + 1, _STEP_MS)}
-    return [one.snapshot_id for one in old if one.snapshot_id not in _named(metadata) | read][:_AT_ONCE]
+    return [one.snapshot_id for one in old if one.snapshot_id not in named | read][:_AT_ONCE]
 
 
 def replaced_before(metadata: TableMetadata, before_ms: int) -> list[int]:
@@ -44,16 +44,14 @@ def replaced_before(metadata: TableMetadata, before_ms: int) -> list[int]:
 
     One of a branch was replaced by the newest that was made upon it, or at once, if there is none.
     """
-    history, replaced_ms = _history(metadata), dict[int, int]()
-    for one in metadata.snapshots:
-        for replaced, at_ms in ((one.parent_snapshot_id, one.timestamp_ms), (one.snapshot_id, one.timestamp_ms)):
-            if replaced is not None:
-                replaced_ms[replaced] = max(at_ms, replaced_ms.get(replaced, at_ms))
-    for (_, replaced), (at_ms, _) in pairwise(history):
-        replaced_ms[replaced] = max(at_ms, replaced_ms[replaced])
+    history = _history(metadata)
+    replaced_ms = {one.snapshot_id: one.timestamp_ms for one in metadata.snapshots}
+    upon = ((one.parent_snapshot_id, one.timestamp_ms) for one in metadata.snapshots)
+    for replaced, at_ms in (*upon, *((former, at_ms) for (_, former), (at_ms, _) in pairwise(history))):
+        if replaced in replaced_ms:
+            replaced_ms[replaced] = max(at_ms, replaced_ms[replaced])
     kept = _named(metadata) | {newest for _, newest in history[-1:]}
-    ids = (one.snapshot_id for one in metadata.snapshots)
-    return [one for one in ids if one not in kept and replaced_ms[one] < before_ms]
+    return [one for one, at_ms in replaced_ms.items() if one not in kept and at_ms < before_ms]
 
 
 def _named(metadata: TableMetadata) -> set[int]:

@@ -22,7 +22,7 @@ def live_rows(folder: Folder, file: LiveFile, columns: Sequence[str]) -> pa.Tabl
     Args:
         folder: The table's folder.
         file: A live file of a version of the table.
-        columns: Names of the columns; one that came after the file was written has nulls.
+        columns: Names of the columns; one that came after the file was written is left out.
 
     Raises:
         OSError: it cannot be read.
@@ -30,10 +30,7 @@ def live_rows(folder: Folder, file: LiveFile, columns: Sequence[str]) -> pa.Tabl
     with folder.parquet(file.path) as source:
         names = [one for one in columns if one in source.schema_arrow.names]
         rows = with_partition_columns(without_views(source.read(columns=names)), file)
-    for name in columns:
-        if name not in rows.column_names:
-            rows = rows.append_column(name, pa.nulls(len(rows)))
-    return rows.select(columns)
+    return rows.select([one for one in columns if one in rows.column_names])
 
 
 def live_rows_where(folder: Folder, file: LiveFile, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table:

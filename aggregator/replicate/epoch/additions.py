@@ -23,11 +23,10 @@ from aggregator.replicate.epoch.growth import Shapes
 from aggregator.replicate.epoch.plan import EpochFlows, plan_flows
 from aggregator.replicate.flow.added_flows import added
 from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.limits import BATCH_BYTES
 
 # A record of the control topic says all that a slot was given, and a broker takes a megabyte by default.
 _MAX_FLOWS, _MAX_CHARACTERS = 1000, 400_000
-# What every slot's producer may put into one batch.
-_BATCH_BYTES = 1_000_000
 
 
 @dataclass
@@ -161,7 +160,7 @@ def plan_additions(
     """
     found = plan_flows(config, {}, fresh, settings, epoch=running.epoch, drain=False, now_ms=now_ms, refused=refused)
     plans = sorted((plan for table in found.by_slot.values() for plan in table), key=lambda plan: plan.source)
-    if found.holds or any(plan.limits.record_bytes < _BATCH_BYTES for plan in plans):
+    if found.holds or any(plan.limits.record_bytes < BATCH_BYTES for plan in plans):
         return None
     more: dict[int, list[FlowPlan]] = {}
     counts: dict[str, dict[int, int]] = {}

@@ -1,6 +1,7 @@
 """The driver runs epochs: it plans each from fresh snapshots, runs the slots on Spark, and ends it after a change.
 
-Invariant: while slots run, the driver only watches. Changes at the edges and people's requests end an epoch.
+Invariant: while slots run, the driver watches, and gives them topics that are new. Other changes at the edges and
+people's requests end an epoch.
 """
 
 import logging

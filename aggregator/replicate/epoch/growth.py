@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from aggregator.replicate.discovery.central_topics import Snapshots
 from aggregator.replicate.discovery.edge_topic import DiscoveredTopics
 
-# The shape of a topic, as `EpochRunner` compares it: topic id and partitions, then the settings that follow to central.
+# The shape of a topic, as `EdgeFollower` compares it: id and partitions, then the settings that follow to central.
 Shape = tuple[tuple[str, int], object]
 Shapes = Mapping[str, Mapping[str, Shape]]
 

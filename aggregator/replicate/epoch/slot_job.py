@@ -1,9 +1,9 @@
 """This module runs an epoch's slots as one Spark job, and ends the epoch through the control topic when it is due.
 
-Invariant: while slots run, the driver only watches. It ends slots by force only if they have not answered for longer
-than any transaction can last. A driver that has lost its lease does not wait for its slots. If one slot ends by itself
-while others run on, the epoch ends, because the flows of that slot would stand still. A slot ends by itself when it
-failed, or when it was fenced because central timed out its transaction.
+Invariant: this part of the driver only watches while slots run. It ends slots by force only if they have not answered
+for longer than any transaction can last. A driver that has lost its lease does not wait for its slots. If one slot ends
+by itself while others run on, the epoch ends, because the flows of that slot would stand still. A slot ends by itself
+when it failed, or when it was fenced because central timed out its transaction.
 """
 
 import re

@@ -14,6 +14,8 @@ from aggregator.kafka.client.record_size import MAX_RECORD_BYTES
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.privacy.policy.cross_check import COMPACT
 
+# What a slot's producer puts into one batch, unless a topic takes less.
+BATCH_BYTES = 1_000_000
 # Kafka's default for the largest record.
 _RECORD_BYTES = 1_048_588
 # Brokers before 3.6 know only this setting. Those before 4.0 use it if the other two set no bound.

@@ -7,6 +7,7 @@ doubt whether an edge's log is still the one that was read. It stays until it ca
 
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
+from functools import partial
 
 from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Partition
@@ -55,7 +56,6 @@ class Readers:
         self._flows = flows
         self._guard = guard
         self._readers: dict[str, Reader] = {}
-        self._topic_ids: dict[str, dict[Partition, str]] = {}  # by edge, of the planned topics
         self._opened_s = ports.now()
         self._asked_at: dict[str, float] = {}  # when an edge was asked anew, or filled a poll
         self._heard_at: dict[EdgePartition, float] = {}
@@ -67,9 +67,7 @@ class Readers:
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
-        for source, flow in self._flows.items():
-            self._topic_ids.setdefault(source.edge, {})[source.topic, source.partition] = flow.plan.entry.topic_id
-        for edge in sorted(self._topic_ids):
+        for edge in sorted({source.edge for source in self._flows}):
             # Assigned at once: see `EdgeReader`.
             self._readers[edge] = self._checked(edge, self._ports.open_reader(edge))
         self.assign()
@@ -80,12 +78,15 @@ class Readers:
         ids = self._ports.open_topic_ids(edge)
         if ids is None:
             return reader
-        return CheckedReader(reader, ids, self._topic_ids[edge], now=self._ports.now)
+        return CheckedReader(reader, ids, partial(self._topic_id, edge), now=self._ports.now)
+
+    def _topic_id(self, edge: str, at: Partition) -> str | None:
+        flow = self._flows.get(EdgePartition(edge, *at))
+        return None if flow is None else flow.plan.entry.topic_id
 
     def add(self, flow: Flow) -> None:
         """Read one flow more, and connect to its edge if none of the flows before it is read there."""
-        edge, topic, partition = flow.plan.source
-        self._topic_ids.setdefault(edge, {})[topic, partition] = flow.plan.entry.topic_id
+        edge = flow.plan.source.edge
         if edge not in self._readers:
             self._readers[edge] = self._checked(edge, self._ports.open_reader(edge))
             self._readers[edge].assign({})

@@ -21,6 +21,7 @@ from aggregator.engine.collector import freeze_objects
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ExitError, FatalError, kind_and_place
 from aggregator.privacy.policy.file import Policy
+from aggregator.replicate.flow.limits import BATCH_BYTES
 from aggregator.replicate.identity.chains import Chains, chain_keys, chained_topics
 from aggregator.replicate.identity.clusters import ClusterIds
 from aggregator.replicate.identity.cycles import Cycles, ReturningTopics, seal_keys
@@ -31,8 +32,6 @@ from aggregator.replicate.slot.plan import BackfillTerms, SlotOutcome, SlotPlan,
 from aggregator.replicate.slot.planned_limits import PlannedLimits
 from aggregator.replicate.slot.slot import Slot
 from aggregator.replicate.slot.strips import strips
-
-_BATCH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     plan = replace(plan, flows=tuple(plan.flows))  # made once: `plan.flows` makes them at every iteration
     limits = [flow.limits.record_bytes for flow in plan.flows]
     terms = plan.terms or BackfillTerms("", plan.names.dead_letters)
-    batch_bytes = min([_BATCH_BYTES, *limits])
+    batch_bytes = min([BATCH_BYTES, *limits])
     key_rings = checked_rings(work.config.keys, work.checks)
     ports = KafkaSlotPorts(
         work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill, rates=plan.rates

@@ -31,12 +31,13 @@ class CheckedReader:
     Args:
         reader: Reads.
         ids: Asks the same edge.
-        planned: Topic ids by partition; what a topic that was created again has lost belongs to the former one.
+        planned: The planned topic's id, by partition; what a topic that was created again has lost belongs to the
+            former one.
         now: Seconds on a clock that only goes forward.
     """
 
     def __init__(
-        self, reader: Reader, ids: TopicIds, planned: Mapping[Partition, str], *, now: Callable[[], float]
+        self, reader: Reader, ids: TopicIds, planned: Callable[[Partition], str | None], *, now: Callable[[], float]
     ) -> None:
         self._reader = reader
         self._ids = ids
@@ -110,7 +111,7 @@ class CheckedReader:
         """Why a broker's answer does not vouch for what came of a partition, if it does not."""
         topic = tp[0]
         shown = answer.topics.get(topic) or TopicIdResult("", answer.code)
-        if shown.topic_id == self._planned.get(tp):
+        if shown.topic_id == self._planned(tp):
             return ""
         if shown.topic_id:
             return f"{topic} was created again; the new one begins with the next epoch"

@@ -55,7 +55,7 @@ def edge():
 
 @pytest.fixture
 def reader(edge):
-    return CheckedReader(edge, edge, PLANNED, now=lambda: edge.time_s)
+    return CheckedReader(edge, edge, PLANNED.get, now=lambda: edge.time_s)
 
 
 def told(number: int = 1, **ids: str) -> Answer:
